@@ -1,6 +1,6 @@
-"""Optimizers that estimate the distance to the solution, each with a cap on how fast the estimate may grow.
+"""Optimizers that estimate the distance to the solution, with a cap on the growth of the estimate.
 
-Under ascent the maximised loss has no minimiser, so the distance has no bound and the estimates run away.
+Under ascent the maximised loss has no minimiser, so the distance has no bound and the estimates diverge.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from trainables.gradients import total_norm
 
 
 class CappedProdigy(Prodigy):
-    """Prodigy whose ``d`` grows by at most ``growth`` a step, also from its start ``d0``, where the package allows any.
+    """Prodigy whose ``d`` grows by at most the factor ``growth`` per step, even from its start ``d0``, unlike the
+    package's.
 
-    The package takes a step at the estimate before it, so a cap after the step acts on all later ones.
+    The package steps at the previous estimate, so a cap after the step applies to all later steps.
     """
 
     def step(self, closure: Any = None) -> Any:
@@ -34,9 +35,10 @@ class CappedProdigy(Prodigy):
 
 
 class CappedDoG(DoG):
-    """DoG (arXiv:2302.12022) whose distance ``rbar`` grows by at most ``growth`` a step; no iterate averaging.
+    """DoG (arXiv:2302.12022) whose distance ``rbar`` grows by at most the factor ``growth`` per step; no iterate
+    averaging.
 
-    A missing gradient counts as zero. Norms are accumulated in float64, where the package has float32.
+    A missing gradient counts as zero. Norms are accumulated in float64; the package uses float32.
     """
 
     def __init__(self, params: Sequence[Parameter], *, growth: float, **settings: Any) -> None:
@@ -58,7 +60,7 @@ class CappedDoG(DoG):
             group["rbar"] = group["reps_rel"] * (1 + total_norm([p.detach() for p in group["params"]]))
             group["G"] = torch.zeros_like(squared) + group["eps"]
         else:
-            # One difference at a time: all of them would be another copy of the weights.
+            # One difference at a time, because all of them would take the memory of the weights.
             moved = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
             away = total_norm(list(moved))
             group["rbar"] = torch.minimum(torch.maximum(group["rbar"], away), group["rbar"] * group["growth_rate"])
@@ -72,7 +74,7 @@ class CappedDoG(DoG):
 
 
 class CappedDoWG(CappedDoG):
-    """DoWG (Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1), capped likewise.
+    """DoWG (Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1) with the same cap.
 
     ``v_t = v_{t-1} + rbar_t^2 |g_t|^2`` and the step is ``rbar_t^2/sqrt(v_t) g_t``; no package maintains it. The first
     distance is DoG's, ``1e-6 (1 + |x_0|)``, and ``v`` starts at 0, as published.
@@ -89,7 +91,8 @@ class CappedDoWG(CappedDoG):
 def make_distance_optimizer(
     name: str, parameters: Sequence[Parameter], *, lr: float, weight_decay: float, growth: float
 ) -> torch.optim.Optimizer:
-    """The optimizer called ``name``; weight decay is decoupled for prodigy and dadapt-adam, L2 for dog and dowg."""
+    """Return the optimizer called ``name``; weight decay is decoupled for prodigy and dadapt-adam, L2 for dog and dowg.
+    Return the optimizer called ``name``; weight decay is decoupled for prodigy and dadapt-adam, L2 for dog and dowg."""
     parameters = list(parameters)
     if name in ("dog", "dowg"):
         kind = CappedDoG if name == "dog" else CappedDoWG

@@ -1,7 +1,8 @@
-"""What a method name means: a pair (forget objective, weighting) and the options that apply to it.
+"""Parse a method name into a pair (forget objective, weighting) with its options.
 
-``ngdiff`` is (ascent, ngdiff); ``npo`` is (npo, ga), the paper's NPO without a retain term; ``npo+ngdiff`` is NPO's
-objective under NGDiff's weights; ``rmu`` is (rmu, gdiff), since nothing but its retain term keeps RMU's other states.
+``ngdiff`` is (ascent, ngdiff). ``npo`` is (npo, ga), the paper's NPO without a retain term. ``npo+ngdiff`` is NPO's
+objective under NGDiff's weights. ``rmu`` is (rmu, gdiff), because RMU needs its retain term to keep other hidden
+states.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
 class MethodError(ValueError):
-    """The method name is unknown or the pair makes no sense; the message is a plain sentence for the user."""
+    """The method name is unknown or the pair makes no sense; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective under a weighting; ``name`` has an alias replaced by the objective's own name."""
+    """A forget objective with a weighting; an alias in ``name`` is replaced by the objective's own name."""
 
     name: str
     objective: ForgetObjective
@@ -30,39 +31,39 @@ class Method:
 
     @property
     def options(self) -> Mapping[str, Field]:
-        """The options that apply, by name, those of the objective first."""
+        """The options of the method by name, those of the objective first."""
         return {option.name: option for option in self.owned_options.values()}
 
     @property
     def owned_options(self) -> dict[str, Field]:
-        """The same by key, ``npo.beta``, ``gdiff.c``; the owner tells equal names apart."""
+        """The options by key, such as ``npo.beta`` or ``gdiff.c``; the owner distinguishes equal names."""
         return _by_key(self.objective, self.weighting)
 
     def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
-        """A value for every option of the method: the given one or its default."""
+        """Return a value for every option of the method: the given value or its default."""
         return {name: given.get(name, default) for name, default in defaults(self.options.values()).items()}
 
 
 def method_names() -> tuple[str, ...]:
-    """Every single name; pairs ``objective+weighting`` come on top."""
+    """Return every single name; pairs ``objective+weighting`` are methods, too."""
     return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
 
 
 def option_names() -> tuple[str, ...]:
-    """Every option any method has, ``c`` first: the option columns of a table of trials."""
+    """Return the options of all methods, ``c`` first: the option columns of a table of trials."""
     return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
 
 
 def options_by_method(names: Iterable[str]) -> dict[str, dict[str, Field]]:
-    """The options of these methods by method and key."""
+    """Return the options of these methods by method and key."""
     return {name: parse_method(name).owned_options for name in names}
 
 
 def parse_method(name: str) -> Method:
-    """The method called ``name``.
+    """Return the method called ``name``.
 
     Raises:
-        MethodError: unknown name, or a pair whose weighting never looks at the forget objective.
+        MethodError: the name is unknown, or the pair's weighting does not use the forget objective.
     """
     objective_name, plus, weighting_name = name.partition("+")
     if objective_name in ALIASES:
@@ -91,13 +92,13 @@ def parse_method(name: str) -> Method:
     if plus and weighting.needs is Needs.RETAIN_ONLY:
         raise MethodError(
             f"method '{name}' makes no sense: {weighting_name} uses the retain loss alone, so the forget objective "
-            f"{objective_name} would never be looked at; use '{weighting_name}'"
+            f"{objective_name} would have no effect; use '{weighting_name}'"
         )
     return Method(name, OBJECTIVES[objective_name], weighting)
 
 
 def retain_objective_problem(method: Method, retain_objective: str) -> str | None:
-    """Why the retain objective makes no sense under the method, in a plain sentence, or None."""
+    """Return why the retain objective makes no sense with the method, or None."""
     if retain_objective == "ce":
         return None
     if method.objective.reference is Reference.HIDDEN:
@@ -108,14 +109,14 @@ def retain_objective_problem(method: Method, retain_objective: str) -> str | Non
     if method.weighting.needs is Needs.FORGET_ONLY:
         return (
             f"retain_objective {retain_objective} makes no sense with method '{method.name}': {method.weighting.name} "
-            "uses the forget loss alone, so the retain objective would never be looked at; leave it at ce, or name "
+            "uses the forget loss alone, so the retain objective would have no effect; leave it at ce, or name "
             f"another weighting such as {method.objective.name}+ngdiff"
         )
     return None
 
 
 def weight_scale_problem(method: Method, weight_scale: str) -> str | None:
-    """Why the weights of ``method`` cannot be scaled so, or None; a method on the gradients themselves has none."""
+    """Return why the method's weights cannot be scaled, or None; a method that combines gradients has no weights."""
     if method.weighting.needs is Needs.GRADIENTS and weight_scale != "raw":
         return f"weight_scale {weight_scale} does not go with {method.weighting.name}: it has no weights"
     return None
@@ -126,4 +127,4 @@ def _by_key(*owners: ForgetObjective | Weighting) -> dict[str, Field]:
 
 
 OPTIONS: Mapping[str, Field] = MappingProxyType(_by_key(*WEIGHTINGS.values(), *OBJECTIVES.values()))
-"""Every option any method has, by key."""
+"""The options of all methods, by key."""

@@ -1,4 +1,4 @@
-"""What plug-ins call by a name that exists already."""
+"""Find plug-ins whose names exist already."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from trainables.weightings import WEIGHTINGS
 
 
 def clashes() -> list[str]:
-    """A plain sentence, with file and line, for each name that another part has; looks at all registries."""
-    assert all((DATASETS, METRICS, MODELS, TEMPLATES)), "each has entries"
+    """Return a message with file and line for each name of a plug-in that another part has; loads all registries."""
+    assert all((DATASETS, METRICS, MODELS, TEMPLATES)), "every registry has entries"
     taken = {"weighting": {*OBJECTIVES, *ALIASES}, "objective": {*WEIGHTINGS, *ALIASES}, "metric": {*SETS}}
     across = [
-        f"{plugin.place}, line {part.line}: there is a method or a set of metrics called '{part.name}' already; "
-        "rename yours"
+        f"{plugin.place}, line {part.line}: a method or a set of metrics is already called '{part.name}'; rename yours"
         for plugin in plugins.active()
         for part in plugin.parts
         if part.name in taken.get(part.kind, ())

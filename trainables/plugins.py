@@ -1,9 +1,9 @@
-"""A user's own parts: files that define what a file of the project's packages would, and become entries like theirs.
+"""Load plug-ins: files that define entries of the project's registries.
 
-A plug-in is a Python file with one or more of :data:`KINDS`, a Jinja file, which is a prompt template, or a module that
-an installed package names as an entry point of the group ``sweeper.plugins``. The registries are filled once, where
-they are first looked at: plug-ins come before. A worker finds in its environment which files to read, and whether they
-are what the sweep began with.
+A plug-in is a Python file with one or more of :data:`KINDS`, a Jinja file with a prompt template, or a module that an
+installed package names as an entry point of the group ``sweeper.plugins``. Each registry is filled at its first use, so
+plug-ins must be loaded before. A worker reads from its environment which files to load, and verifies that they have not
+changed since the sweep started.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any
 from search_spaces.messages import did_you_mean
 
 GROUP = "sweeper.plugins"
-"""The group of entry points of installed plug-ins."""
+"""The entry point group of installed plug-ins."""
 VARIABLE = "SWEEPER_PLUGINS"
-"""What names the plug-ins to a worker, see :func:`to_environment`."""
+"""The environment variable that lists a worker's plug-ins, see :func:`to_environment`."""
 KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "WEIGHTING": ("weighting", "Weighting"),
@@ -37,12 +37,12 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "TEMPLATES": ("template", "Template"),
     }
 )
-"""What a plug-in may define, an entry or a tuple of them: what that is called, and the class of its entries."""
+"""The names that a plug-in may define, as an entry or a tuple of entries: their kind, and the class of an entry."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class PluginError(ValueError):
-    """What is wrong with plug-ins, in plain sentences with file and line."""
+    """Problems with plug-ins, as messages with file and line."""
 
     exit_code = 2
 
@@ -53,7 +53,7 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One entry of a plug-in; ``line`` is where its file defines it."""
+    """One entry of a plug-in; ``line`` is the line of its definition."""
 
     kind: str
     name: str
@@ -63,13 +63,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plug-in that has been read.
+    """A loaded plug-in.
 
     Attributes:
-        name: its file's name, ``toy.py``, or that of its entry point.
-        place: the file it was first read from, or the package it is installed with.
+        name: the file's name, ``toy.py``, or the entry point's name.
+        place: the file it was first read from, or the package that installs it.
         digest: 16 hex digits of its source.
-        installed: whether a package brings it, so that it is on a worker if the package is.
+        installed: whether a package installs it, so that workers with the package have it.
     """
 
     name: str
@@ -86,14 +86,14 @@ _clashes: list[str] = []
 
 
 def active() -> tuple[Plugin, ...]:
-    """The plug-ins of this process: at first those that are installed, and of a worker those of its sweep.
+    """Return the plug-ins of this process: the installed ones and, on a worker, those of its sweep.
 
     Raises:
-        PluginError: one of them is broken, or is not what the sweep began with.
+        PluginError: a plug-in is broken, or has changed since the sweep started.
     """
     global _active
     if _active is None:
-        _active = []  # what is read below may ask, too
+        _active = []  # loading a plug-in may call this function
         try:
             _active = [*_installed(), *_of_environment()]
         except PluginError:
@@ -104,10 +104,10 @@ def active() -> tuple[Plugin, ...]:
 
 
 def use(plugins: Iterable[Plugin]) -> None:
-    """Make the parts of plug-ins entries of the registries; those that are already stay.
+    """Activate plug-ins, so that their parts become entries of the registries; active ones stay.
 
     Raises:
-        PluginError: the registries are filled, or another plug-in has the name.
+        PluginError: a registry is already filled, or another plug-in has the same name.
     """
     known = {plugin.name: plugin for plugin in active()}
     for plugin in plugins:
@@ -116,21 +116,22 @@ def use(plugins: Iterable[Plugin]) -> None:
             continue
         if _filled:
             raise PluginError(
-                f"plug-in {plugin.place} comes too late, or has changed: the parts of this process are chosen from "
-                "already; name plug-ins in the first call, and start a new process (a notebook: its kernel) after a "
-                "change"
+                f"plug-in {plugin.place} is loaded too late, or has changed: the registries of this process are "
+                "already in use; name plug-ins in the first call, and start a new process (a notebook: its kernel) "
+                "after a change"
             )
         if other is not None:
-            raise PluginError(f"two plug-ins are called {plugin.name}: {other.place} and {plugin.place}; rename one")
+            raise PluginError(f"two plug-ins have the name {plugin.name}: {other.place} and {plugin.place}; rename one")
         assert _active is not None
         _active.append(plugin)
         known[plugin.name] = plugin
 
 
 def added(attribute: str, taken: Collection[str]) -> list[Any]:
-    """The entries plug-ins add to the registry of an ``attribute``, which has the names ``taken``; it is filled then.
+    """Return the plug-ins' entries for the registry of an ``attribute`` with the names ``taken``; the registry is then
+    filled.
 
-    What has a name that exists is left out, and told by :func:`left_out`.
+    Entries whose names exist are omitted and reported by :func:`left_out`.
     """
     _filled.add(attribute)
     kind, found = KINDS[attribute][0], {}
@@ -140,7 +141,7 @@ def added(attribute: str, taken: Collection[str]) -> list[Any]:
                 continue
             if part.name in taken or part.name in found:
                 _clashes.append(
-                    f"{plugin.place}, line {part.line}: there is a {kind} called '{part.name}' already; rename yours"
+                    f"{plugin.place}, line {part.line}: a {kind} is already called '{part.name}'; rename yours"
                 )
             else:
                 found[part.name] = part.entry
@@ -148,17 +149,18 @@ def added(attribute: str, taken: Collection[str]) -> list[Any]:
 
 
 def left_out() -> list[str]:
-    """What the registries that have been looked at do not hold, as its name is taken."""
+    """Return messages for the entries that the filled registries omit, because their names are taken."""
     return [*dict.fromkeys(_clashes)]
 
 
 def owner(kind: str, name: str | None) -> Plugin | None:
-    """The plug-in that has the part of this name; None of the project's own."""
+    """Return the plug-in that defines the part of this name; None for the project's own parts."""
     return next((item for item in active() if any((part.kind, part.name) == (kind, name) for part in item.parts)), None)
 
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """The digests of the plug-ins whose parts are named, as ``(kind, name)``; empty where all are the project's own."""
+    """Return the digests of the plug-ins that define the parts named as ``(kind, name)``; empty if all are the
+    project's."""
     if not active():
         return []
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
@@ -168,10 +170,10 @@ def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def read(path: Path | str, *, place: str | None = None) -> Plugin:
-    """The plug-in in a file; ``place`` is what it is called in messages. Runs the file, if it is Python.
+    """Load the plug-in in a file; ``place`` names it in messages. Python files are executed.
 
     Raises:
-        PluginError: all that is wrong with it, by file and line.
+        PluginError: all problems of the file, with line numbers.
     """
     path = Path(path)
     place = place or str(path)
@@ -180,7 +182,7 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
     try:
         source = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
-        raise PluginError(f"plug-in {place}: it cannot be read: {error}") from None
+        raise PluginError(f"plug-in {place} cannot be read: {error}") from None
     if path.suffix != ".py":
         from trainables.template import Template, template_problems
 
@@ -193,7 +195,7 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
 
 
 def digest_of(source: str) -> str:
-    """16 hex digits of a plug-in's source."""
+    """Return 16 hex digits of a plug-in's source."""
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
@@ -205,7 +207,7 @@ def _run(source: str, place: str, *, name: str) -> ModuleType:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise PluginError(f"plug-in {place}, line {line}: {getattr(error, 'msg', error)}") from None
-    sys.modules[name] = module  # what it defines is pickled by reference to it
+    sys.modules[name] = module  # its classes are pickled by reference to it
     before = bool(_filled)
     try:
         exec(code, module.__dict__)
@@ -218,8 +220,8 @@ def _run(source: str, place: str, *, name: str) -> ModuleType:
         raise PluginError(f"plug-in {place}, line {line}: {type(error).__name__}: {error}") from None
     if _filled and not before:
         raise PluginError(
-            f"plug-in {place}: what it imports looks through all methods, metrics, models or data sets, which plug-ins "
-            "come before; import the classes from their own modules, as docs/extend.md does"
+            f"plug-in {place}: one of its imports fills the registries, which must happen after plug-ins are loaded; "
+            "import the classes from their own modules, as docs/extend.md does"
         )
     return module
 
@@ -235,21 +237,21 @@ def _parts(module: ModuleType, source: str, place: str) -> tuple[Part, ...]:
             if type(entry).__name__ != expected:
                 problems.append(f"{at}: {attribute} holds a {type(entry).__name__}, expected a {expected}")
             elif not isinstance(entry.name, str) or not _NAME.fullmatch(entry.name):
-                problems.append(f"{at}: the name {entry.name!r} is none: letters, digits, '_', '-' and '.' make one")
+                problems.append(f"{at}: the name {entry.name!r} may only have letters, digits, '_', '-' and '.'")
             elif attribute == "MODELS" and entry.hub_id is None and entry.make is None:
-                problems.append(f"{at}: model '{entry.name}' has neither hub_id, its repository, nor make, to make it")
+                problems.append(f"{at}: model '{entry.name}' needs hub_id, its repository, or make, its function")
             else:
                 found.append(Part(kind, entry.name, entry, lines.get(attribute, 1)))
     if not found and not problems:
-        near = next((told for name in vars(module) if name.isupper() and (told := did_you_mean(name, KINDS))), "")
-        problems.append(f"plug-in {place}: there is no part in it: expected {_expected()}{near and f'; {near}'}")
+        near = next((hint for name in vars(module) if name.isupper() and (hint := did_you_mean(name, KINDS))), "")
+        problems.append(f"plug-in {place}: it defines no part: expected {_expected()}{near and f'; {near}'}")
     if problems:
         raise PluginError(*problems)
     return tuple(found)
 
 
 def _lines(source: str) -> dict[str, int]:
-    """Where names are given a value, of the top level."""
+    """Return the lines of top-level assignments by name."""
     found: dict[str, int] = {}
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -263,7 +265,7 @@ def _expected() -> str:
 
 
 def _installed() -> list[Plugin]:
-    """Those of installed packages."""
+    """Load the plug-ins of installed packages."""
     from importlib.metadata import entry_points
 
     found = []
@@ -275,7 +277,7 @@ def _installed() -> list[Plugin]:
             source = Path(module.__file__ or "").read_text(encoding="utf-8")
         except Exception as error:
             raise PluginError(
-                f"plug-in {place}: {point.module} does not import: {type(error).__name__}: {error}; mend it, or "
+                f"plug-in {place}: {point.module} cannot be imported: {type(error).__name__}: {error}; repair or "
                 "uninstall the package"
             ) from None
         parts = _parts(module, source, place)
@@ -287,26 +289,26 @@ def _installed() -> list[Plugin]:
 
 
 def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
-    """What tells a worker the active plug-ins: their digests by name, and of those in files where all nodes see them.
+    """Return the environment variable that lists the active plug-ins for workers; empty without plug-ins.
 
-    Nothing where there are none.
+    It holds their names and digests and, for files, a path that all nodes see.
     """
-    told = [[item.name, item.digest, None if item.installed else str(files[item.name])] for item in active()]
-    return {VARIABLE: json.dumps(told)} if told else {}
+    listed = [[item.name, item.digest, None if item.installed else str(files[item.name])] for item in active()]
+    return {VARIABLE: json.dumps(listed)} if listed else {}
 
 
-def _told() -> Sequence[tuple[str, str, str | None]]:
+def _listed() -> Sequence[tuple[str, str, str | None]]:
     return [(name, digest, path) for name, digest, path in json.loads(os.environ.get(VARIABLE, "[]"))]
 
 
 def _of_environment() -> list[Plugin]:
-    return [read(path) for _, _, path in _told() if path is not None]
+    return [read(path) for _, _, path in _listed() if path is not None]
 
 
 def _require_of_sweep(found: Sequence[Plugin]) -> None:
     have = {plugin.name: plugin.digest for plugin in found}
-    if wrong := [name for name, digest, _ in _told() if have.get(name) != digest]:
+    if wrong := [name for name, digest, _ in _listed() if have.get(name) != digest]:
         raise PluginError(
-            f"plug-in {', '.join(wrong)}: what this node has is not what the sweep began with; install the same on "
-            "every node, and leave the files in the sweep's folder as they are"
+            f"plug-in {', '.join(wrong)}: this node has another version than the sweep started with; install the "
+            "same version on every node, and do not change the files in the sweep's folder"
         )

@@ -1,19 +1,20 @@
-"""Whether bfloat16 is worth it on this machine's CPU: without an instruction for it, it is many times slower."""
+"""Decide whether bfloat16 pays off on this machine's CPU: without an instruction for it, bfloat16 is many times slower.
+Decide whether bfloat16 pays off on this machine's CPU: without an instruction for it, bfloat16 is many times slower."""
 
 from __future__ import annotations
 
 import time
 
 WORTH = 1.4
-"""As many times faster than float32 a matrix product in bfloat16 must be."""
+"""bfloat16 must be this many times as fast as float32."""
 _SHAPE = (512, 1024, 1024)  # rows, inputs, outputs: 5 ms in float32
 
 
 def bf16_gain() -> float:
-    """How many times faster one thread multiplies matrices in bfloat16 than in float32, each as a run does; the best of
-    a few tries.
+    """Return how many times as fast as in float32 one thread multiplies matrices in bfloat16, in the best of a few
+    tries.
 
-    Without the instruction a product takes many times as long: after one of 0.2 s no further one is made.
+    Without the instruction a product is very slow, so after one of 0.2 s no further one is tried.
     """
     import torch
 
@@ -46,7 +47,7 @@ def bf16_gain() -> float:
 
 
 def bf16_problem() -> str | None:
-    """Why a run on this CPU should not be in bfloat16, as a plain sentence."""
+    """Return why a run on this CPU should not use bfloat16, or None."""
     gain = bf16_gain()
     if gain >= WORTH:
         return None

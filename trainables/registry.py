@@ -1,4 +1,4 @@
-"""Registries that fill themselves: whatever file of a package has an entry is in it, so that adding one is one file."""
+"""Registries that collect their entries from the files of a package, so that adding an entry is adding a file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trainables import plugins
 
 
 def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequence[str]) -> Mapping[str, Any]:
-    """By its ``name``, the ``attribute`` of every module of a package that has one: an entry, or several in a tuple.
+    """Return the entries of a package by name: the ``attribute`` of its modules, each an entry or a tuple of entries.
 
-    ``first`` names those that are listed first, in this order; the others follow by their names, then the plug-ins'.
+    The names in ``first`` come first, in this order; then the others by name, then those of plug-ins.
 
     Raises:
-        ValueError: two modules have an entry of the same name, or one of ``first`` is not there.
+        ValueError: two modules have an entry of the same name, or a name in ``first`` is missing.
     """
     modules = [import_module(f"{package}.{module.name}") for module in iter_modules(paths)]
     given = [getattr(module, attribute, ()) for module in modules]
@@ -25,19 +25,20 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{package}: two entries have one name: {', '.join(twice)}; rename one of them")
     if lacking := sorted(set(first) - set(names)):
-        raise ValueError(f"{package}: listed and not there: {', '.join(lacking)}")
+        raise ValueError(f"{package}: listed but missing: {', '.join(lacking)}")
     place = {name: number for number, name in enumerate(first)}
     found.sort(key=lambda entry: (place.get(entry.name, len(place)), entry.name))
     return with_plugins(attribute, found)
 
 
 def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
-    """By its ``name`` each of the project's ``own`` entries, and then what plug-ins define under the ``attribute``."""
+    """Return the project's ``own`` entries by name, followed by those that plug-ins define under the ``attribute``."""
     return _Entries(attribute, {entry.name: entry for entry in own})
 
 
 class _Entries(Mapping[str, Any]):
-    """Those of plug-ins are in it from the first look on: their files import the package whose registry this is."""
+    """A registry that loads the entries of plug-ins at its first use, because their files import the registry's
+    package."""
 
     def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:
         self._attribute, self._own = attribute, own

@@ -1,6 +1,6 @@
-"""What a trial is asked to do, each setting described once, and the hash that names its content.
+"""The specification of a trial: each setting described once, and the hash of its content.
 
-``--help`` reads this module; what takes long to import is imported where a trial is looked at.
+``--help`` reads this module, so slow imports happen inside functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """A field of :class:`TrialSpec`, described as :class:`search_spaces.fields.Field` says."""
+    """Return a field of :class:`TrialSpec` with a description for :class:`search_spaces.fields.Field`."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
@@ -62,22 +62,26 @@ def _retain_objectives() -> Collection[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One trial. ``lr`` is the fixed learning rate, or AutoLR's starting point with ``auto_lr="on"``.
+    """One trial. ``lr`` is the fixed learning rate, or AutoLR's start with ``auto_lr="on"``.
 
-    ``target_epochs``, ``target_lr``, ``target_batch_size`` and ``target_lora_rank`` (0: all weights) replace what the
-    model's own fine-tuning recipe says; ``target_seed`` and ``data_seed`` make another target, and other data.
-    ``template`` is how questions are put, None as the model's registry says; its content is part of ``target_key``.
-    ``lora_rank`` None trains all weights.
-    ``d_growth`` caps the factor by which a learning-rate-free optimizer's distance grows a step; None is 1.2.
-    ``retain_objective`` is what is minimised on the retain set, ``ce`` (L_R) or ``kl`` (to the target); AutoLR's probes
-    and the evaluation's ``retain_loss`` are L_R under either.
-    ``options`` are those chosen of the method's own (``c``, ``beta``, ...), as sorted pairs; see ``option_values``.
-    ``metrics`` are names of metrics or of sets of them, measured at the end and every ``metrics_every`` epochs; empty
-    is the default set. ``retain_path`` is the folder of a model trained without the forget set.
-    ``target_key`` is the content hash of the target model and its data (and of the retain model, where a metric needs
-    one), empty until the target is known.
+    Attributes:
+        options: the method's own options (``c``, ``beta``, ...) as sorted pairs, see ``option_values``.
+        target_epochs, target_lr, target_batch_size, target_lora_rank: replace the model's own fine-tuning recipe (rank
+            0 trains all weights).
+        target_seed, data_seed: give another target, and other data.
+        template: the prompt template; None for the model's own. Its content is part of ``target_key``.
+        lora_rank: None trains all weights.
+        d_growth: caps the factor by which a learning-rate-free optimizer's distance grows per step; None is 1.2.
+        retain_objective: the loss on the retain set, ``ce`` (L_R) or ``kl`` (to the target). AutoLR's probes and the
+            evaluation's ``retain_loss`` are always L_R.
+        metrics: names of metrics or of sets of metrics, measured at the end and every ``metrics_every`` epochs; empty
+            is the default set.
+        retain_path: the folder of a model trained without the forget set.
+        target_key: content hash of the target and its data (and of the retain model, if a metric needs it); empty until
+            the target is prepared.
 
-    A field declared here is an option of the command line (in this order), checked, known to space files, and a column.
+    A field declared here is an option of the command line (in this order), is checked, can be used in space files, and
+    is a column.
     """
 
     method: str = setting("method", "gdiff", "Method by name (see 'list methods').")
@@ -98,7 +102,7 @@ class TrialSpec:
     template: str | None = setting(
         "data",
         None,
-        "How questions are put: a name (see 'list templates'), chat for the tokenizer's chat template, or a FILE.",
+        "Prompt template: a name (see 'list templates'), chat for the tokenizer's chat template, or a FILE.",
         "Question: ...\\nAnswer: ...",
         choices=_templates,
         decides=False,
@@ -145,7 +149,7 @@ class TrialSpec:
     micro_batch: int | None = setting(
         "training",
         None,
-        "Examples a forward pass takes: less memory, the same step.",
+        "Examples per forward pass: less memory, the same step.",
         "the batch",
         low=1,
         decides=False,
@@ -186,7 +190,7 @@ class TrialSpec:
     interpolate: str = setting(
         "training",
         "auto",
-        "Go back towards the target's weights at the end, as far as what is forgotten stays so: on, off, auto.",
+        "Interpolate the final weights towards the target's while forgetting is kept: on, off, auto.",
         "on under AutoLR's rule safe",
         choices=("auto", "on", "off"),
     )
@@ -203,19 +207,17 @@ class TrialSpec:
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )
     auto_lr_log_forget: bool = setting(
-        "auto_lr", True, "Log the forget loss at AutoLR's probes, too.", "yes", decides=False
+        "auto_lr", True, "Also log the forget loss at AutoLR's probes.", "yes", decides=False
     )
-    loss_examples: int = setting(
-        "data", 64, "Retain examples that every epoch's retain loss is measured on.", low=1, decides=False
-    )
+    loss_examples: int = setting("data", 64, "Retain examples for every epoch's retain loss.", low=1, decides=False)
     eval_every: int = setting(
-        "scoring", 1, "Epochs between evaluations of the losses; the last epoch is evaluated in any case.", low=1
+        "scoring", 1, "Epochs between evaluations of the losses; the last epoch is always evaluated.", low=1
     )
     metrics: tuple[str, ...] = setting(
         "scoring", (), "NAME,... or all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )
     metrics_every: int | None = setting(
-        "scoring", None, "Measure them every so many epochs, too.", "at the end", low=1, fixed=""
+        "scoring", None, "Also measure the metrics every so many epochs.", "at the end", low=1, fixed=""
     )
     retain_path: str | None = setting(
         "placement",
@@ -228,14 +230,14 @@ class TrialSpec:
 
     @property
     def parsed_method(self) -> Method:
-        """The (objective, weighting) pair the method names."""
+        """The (objective, weighting) pair of the method's name."""
         from trainables.methods import parse_method
 
         return parse_method(self.method)
 
     @property
     def option_values(self) -> dict[str, float]:
-        """The method's options as a mapping, defaults filled in."""
+        """The method's options by name, with defaults."""
         return self.parsed_method.resolve(dict(self.options))
 
     @property
@@ -247,19 +249,19 @@ class TrialSpec:
 
     @property
     def is_interpolated(self) -> bool:
-        """Whether the last weights are interpolated towards the target's."""
+        """Whether the final weights are interpolated towards the target's."""
         return self.can_restart if self.interpolate == "auto" else self.interpolate == "on"
 
     @property
     def needs_frozen_target(self) -> bool:
-        """Whether a step runs the frozen target beside the model."""
+        """Whether a step also runs the frozen target."""
         return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
 
     @property
     def spec_hash(self) -> str:
-        """16 hex digits naming the content: whatever may change the result changes them; 1 and 1.0 do not differ.
+        """16 hex digits of everything that may change the result; 1 and 1.0 do not differ.
 
-        A field without effect, such as a rule of AutoLR's where AutoLR is off, does not change them.
+        A field without effect, such as AutoLR's rule with AutoLR off, is not part of it.
         """
         import hashlib
         import json
@@ -268,7 +270,7 @@ class TrialSpec:
         content = {
             name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
         }
-        # What it amounts to, and nothing where it changes nothing.
+        # Hash the effective value, and only if it has an effect.
         del content["interpolate"]
         if self.is_interpolated or self.can_restart:
             content["interpolate"] = self.is_interpolated
@@ -280,7 +282,7 @@ class TrialSpec:
 
     @property
     def plugins(self) -> list[str]:
-        """The digests of the plug-ins whose parts the trial is made of; empty where all are the project's own."""
+        """The digests of the plug-ins whose parts the trial uses."""
         from trainables import plugins
 
         if not plugins.active():
@@ -301,11 +303,12 @@ class TrialSpec:
         )
 
     def values(self) -> dict[str, object]:
-        """Every described field by name."""
+        """Return every described field by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
     def row(self) -> dict[str, object]:
-        """Every field as columns of a table of trials; one column per method option, None where it does not apply."""
+        """Return every field as columns of a table of trials; one column per method option, None if it does not apply.
+        Return every field as columns of a table of trials; one column per method option, None if it does not apply."""
         from trainables.methods import option_names
 
         given = self.option_values
@@ -313,19 +316,19 @@ class TrialSpec:
         return self.values() | joined | {name: given.get(name) for name in option_names()}
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :meth:`from_dict`."""
+        """Return a JSON-able mapping for :meth:`from_dict`."""
         return self.values() | {"options": dict(self.options)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
-        """The spec :meth:`to_dict` made."""
+        """Return the spec of a mapping from :meth:`to_dict`."""
         given: dict[str, Any] = dict(values)
         lists = {name: tuple(given[name]) for name, item in FIELDS.items() if item.many}
         return cls(**given | lists | {"options": tuple(sorted(given["options"].items()))})
 
 
 def _described() -> dict[str, Field]:
-    """The description of every field, completed by what its type and its role say."""
+    """Return the description of every field, completed by its type and its role."""
     hints = get_type_hints(TrialSpec)
     found = {}
     for item in fields(TrialSpec):
@@ -348,4 +351,4 @@ def _described() -> dict[str, Field]:
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType(_described())
-"""Every field by name, ``options`` apart, which hold those of the method: :func:`trainables.methods.option_names`."""
+"""Every field by name, except ``options``, which are the method's: :func:`trainables.methods.option_names`."""

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a trial's spec: a setting by itself, and what does not go together."""
+"""Check a trial's spec: each setting by itself, and settings that do not go together."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trainables.spec import FIELDS, TrialSpec
 
 
 def trial_problems(spec: TrialSpec) -> list[str]:
-    """Everything wrong with a spec, in plain sentences; empty when it can run."""
+    """Return the problems of a spec; empty if it can run."""
     found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
     if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
-        return found  # what is of another kind cannot be looked at together with the rest
+        return found  # values of the wrong type cannot be checked together
     found += unknown_names(spec.metrics) + _misfits(spec) + _modality_problems(spec)
     try:
         method = spec.parsed_method
@@ -31,7 +31,7 @@ def trial_problems(spec: TrialSpec) -> list[str]:
 
 
 def method_problems(spec: TrialSpec, method: Method) -> list[str]:
-    """Why the spec's other settings do not go with the method."""
+    """Return why the spec's other settings do not go with the method."""
     of_method = (
         weight_scale_problem(method, spec.weight_scale),
         retain_objective_problem(method, spec.retain_objective) if spec.retain_objective in RETAIN_OBJECTIVES else None,
@@ -50,7 +50,7 @@ def _option_problem(method: Method, name: str, value: float) -> str | None:
 
 
 def modality_problem(method: Method, dataset: str) -> str | None:
-    """Why a method cannot unlearn the models of a data set; None where it can."""
+    """Return why a method cannot unlearn the models of a data set, or None."""
     modality = dataset_modality(dataset)
     lacking = modality.lacks.get(method.objective.reference)
     if lacking is None:
@@ -59,12 +59,12 @@ def modality_problem(method: Method, dataset: str) -> str | None:
 
 
 def _misfits(spec: TrialSpec) -> list[str]:
-    """What is right alone and wrong beside the rest."""
+    """Return the problems of settings that are valid alone but not together."""
     values = spec.values()
     found = [
         f"{item.title} applies to {name} {', '.join(expected)} only, got {values[name]}"
         for item in FIELDS.values()
-        if item.role != "auto_lr" and values[item.name] not in (None, item.default)  # AutoLR's may stand beside off
+        if item.role != "auto_lr" and values[item.name] not in (None, item.default)  # AutoLR may be off
         for name, expected in item.when.items()
         if values[name] not in expected
     ]
@@ -77,12 +77,12 @@ def _misfits(spec: TrialSpec) -> list[str]:
         found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class)
         found += DATASETS[spec.dataset].seed_problems(spec.data_seed)
     if spec.target_seed and spec.target_path is not None:
-        found.append("target_seed does not apply to a finished target: it is not trained here")
+        found.append("target_seed does not apply to a finished target, which is not trained here")
     return found
 
 
 def _modality_problems(spec: TrialSpec) -> list[str]:
-    """What does not go together: a model and data of another kind, and options only one kind of model has."""
+    """Return why the model or its options do not go with the data."""
     if spec.dataset not in DATASETS:
         return []
     found = []

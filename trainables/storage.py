@@ -1,8 +1,8 @@
-"""The storage of a sweep that is no folder of its driver: a bucket, or a shared folder, through which its files travel.
+"""Access the storage of a sweep that is not a local folder: a bucket, or a shared folder.
 
-Whoever has the address has the storage: credentials are the machine's (``AWS_*`` variables, a role), never part of it.
-Each key has one writer. A file is there whole or not at all. A folder is many objects, of which the last to come and
-the first to go is the list of the others with their checksums: without that there is no folder.
+The address alone identifies the storage; credentials come from the machine (``AWS_*`` variables, a role). Each key has
+one writer. A file appears atomically. A folder consists of many objects. The list of the others with their checksums is
+written last and deleted first; without the list the folder does not exist.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from search_spaces.durable import remove_whole, staged, write_whole
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _KINDS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
 _GOOGLE_PATIENCE = "retry_limit_seconds=30"
-"""Google's client tries for a quarter of an hour by itself."""
+"""By default Google's client retries for 15 minutes."""
 
 
 class StorageError(RuntimeError):
@@ -35,21 +35,21 @@ class StorageError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A folder at an address as :func:`pyarrow.fs.FileSystem.from_uri` reads it; keys are relative to it.
+    """A folder at an address for :func:`pyarrow.fs.FileSystem.from_uri`; keys are relative to it.
 
-    Every method raises StorageError where the storage refuses or does not answer.
+    Every method raises StorageError if the storage refuses or does not answer.
     """
 
     uri: str
 
     def within(self, name: str) -> Storage:
-        """The folder of this name in it."""
+        """Return the folder ``name`` in this one."""
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/')}/{name}{mark}{options}")
 
     @property
     def above(self) -> Storage:
-        """The folder that it is in."""
+        """The parent folder."""
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/').rpartition('/')[0]}{mark}{options}")
 
@@ -60,19 +60,19 @@ class Storage:
 
     @property
     def filesystem(self) -> Any:
-        """What it is for pyarrow, and so for Ray."""
+        """The file system for pyarrow, and so for Ray."""
         return _opened(self.uri)[0]
 
     @property
     def path(self) -> str:
-        """Where in :attr:`filesystem`."""
+        """The path in :attr:`filesystem`."""
         return _opened(self.uri)[1]
 
     def put(self, local: Path, key: str, *, names: Iterable[str] | None = None) -> None:
-        """Copy a file, or a folder or the files of these names in it, here; what had the key before is replaced.
+        """Upload a file, a folder, or the files ``names`` of a folder; replaces an existing key.
 
         Raises:
-            OSError: the local one cannot be read.
+            OSError: a local file cannot be read.
         """
         if not local.is_dir():
             self._upload(local, key)
@@ -86,14 +86,14 @@ class Storage:
         self.write(f"{key}/{CHECKSUMS}", as_list(local, chosen).encode())
 
     def has_folder(self, key: str) -> bool:
-        """Whether there is a whole folder of this key."""
+        """Return whether a complete folder has this key."""
         return self.read(f"{key}/{CHECKSUMS}") is not None
 
     def get(self, key: str, local: Path) -> bool:
-        """Copy a file, or a folder, from here, so that it is whole or not there; False where there is no such key.
+        """Download a file or a folder atomically; return False if the key does not exist.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the local file cannot be written.
         """
         with staged(local) as staging:
             if self._download(key, staging):
@@ -104,18 +104,18 @@ class Storage:
                 return False
             for name in listed(staging):
                 if not (staging / name).resolve().is_relative_to(staging.resolve()):
-                    raise StorageError(f"{key}: {name} is not the name of a file in it")
+                    raise StorageError(f"{key}: {name} lies outside the folder")
                 (staging / name).parent.mkdir(parents=True, exist_ok=True)
                 if not self._download(f"{key}/{name}", staging / name):
                     remove_whole(staging)
-                    return False  # its writer is just deleting it
+                    return False  # its writer is deleting it
             if wrong := damaged(staging):
-                raise StorageError(f"{key}: {', '.join(wrong)} did not arrive as written")
+                raise StorageError(f"{key}: {', '.join(wrong)} was damaged in transfer")
         return True
 
     def read(self, key: str) -> bytes | None:
-        """The content of a file; None where there is no such key."""
-        with _told(self.uri):
+        """Return the content of a file; None if the key does not exist."""
+        with _as_storage_error(self.uri):
             try:
                 with self.filesystem.open_input_stream(self._place(key)) as stream:
                     content: bytes = stream.read()
@@ -124,24 +124,24 @@ class Storage:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        """Make a small file of this content."""
+        """Write a small file."""
         if self._is_local:
-            with _told(self.uri):
+            with _as_storage_error(self.uri):
                 write_whole(Path(self._place(key)), content)
             return
-        with _told(self.uri), self.filesystem.open_output_stream(self._place(key)) as stream:
+        with _as_storage_error(self.uri), self.filesystem.open_output_stream(self._place(key)) as stream:
             stream.write(content)
 
     def delete(self, key: str) -> None:
-        """Delete a file or a folder; nothing where there is none."""
+        """Delete a file or a folder, if it exists."""
         if self._is_local:
-            with _told(self.uri):
+            with _as_storage_error(self.uri):
                 remove_whole(Path(self._place(key)))
             return
         from pyarrow.fs import FileType
 
         place, filesystem = self._place(key), self.filesystem
-        with _told(self.uri):
+        with _as_storage_error(self.uri):
             kind = filesystem.get_file_info(place).type
             with contextlib.suppress(FileNotFoundError):
                 if kind == FileType.File:
@@ -152,22 +152,22 @@ class Storage:
                     filesystem.delete_dir(place)
 
     def files(self, key: str = "") -> list[str]:
-        """The files in a folder and the folders below, relative to it, in order."""
+        """Return the files in a folder and its subfolders, relative to it, sorted."""
         return sorted(name for name, is_file in self._entries(key, recursive=True) if is_file)
 
     def names(self, key: str = "", *, folders: bool) -> list[str]:
-        """The folders, or else the files, that are in a folder itself, in order."""
+        """Return the folders, or otherwise the files, directly in a folder, sorted."""
         return sorted(name for name, is_file in self._entries(key, recursive=False) if is_file != folders)
 
     def _entries(self, key: str, *, recursive: bool) -> Iterator[tuple[str, bool]]:
         from pyarrow.fs import FileSelector, FileType
 
         place = self._place(key).rstrip("/")
-        with _told(self.uri):
+        with _as_storage_error(self.uri):
             found = self.filesystem.get_file_info(FileSelector(place, allow_not_found=True, recursive=recursive))
         for entry in found:
             name = entry.path[len(place) :].strip("/")
-            if name and not name.rpartition("/")[2].startswith("."):  # else what a writer has not finished
+            if name and not name.rpartition("/")[2].startswith("."):  # hidden names are unfinished files of a writer
                 yield name, entry.type == FileType.File
 
     def _place(self, key: str) -> str:
@@ -179,14 +179,14 @@ class Storage:
 
     def _upload(self, local: Path, key: str) -> None:
         place = self._place(key)
-        with _told(self.uri):
+        with _as_storage_error(self.uri):
             if self._is_local:
                 with staged(Path(place)) as staging:
                     shutil.copyfile(local, staging)
                 return
             from pyarrow.fs import LocalFileSystem, copy_files
 
-            with local.open("rb"):  # its reader's error says what it was, the storage's would not
+            with local.open("rb"):  # raises an error that names the local file
                 pass
             copy_files(
                 str(local.absolute()),
@@ -199,7 +199,7 @@ class Storage:
         from pyarrow.fs import FileType, LocalFileSystem, copy_files
 
         place = self._place(key)
-        with _told(self.uri):
+        with _as_storage_error(self.uri):
             if self.filesystem.get_file_info(place).type != FileType.File:
                 return False
             try:
@@ -215,12 +215,12 @@ class Storage:
 
 
 def is_address(text: object) -> bool:
-    """Whether it names a storage by its address, and is no path."""
+    """Return whether a text is the address of a storage rather than a path."""
     return isinstance(text, str) and "://" in text
 
 
 def storage_problem(uri: str) -> str | None:
-    """A plain sentence saying why a sweep cannot use a storage, or None: a file is written to it and read back."""
+    """Return why a sweep cannot use a storage, or None; writes a file and reads it back."""
     if wrong := address_problem(uri):
         return wrong
     probe, content = f".probe-{uuid.uuid4().hex[:12]}", uuid.uuid4().bytes
@@ -231,11 +231,11 @@ def storage_problem(uri: str) -> str | None:
         storage.delete(probe)
     except StorageError as error:
         return f"--storage {error}"
-    return None if found == content else f"--storage {uri}: what is written to it is not what is read from it"
+    return None if found == content else f"--storage {uri}: a file read back differs from what was written"
 
 
 def address_problem(uri: str) -> str | None:
-    """The same of the address alone, without looking there; one with credentials is not repeated."""
+    """Return the problem of an address, without access to the storage; an address with credentials is not repeated."""
     try:
         parts = urlsplit(uri)
         secret = (
@@ -244,14 +244,14 @@ def address_problem(uri: str) -> str | None:
             or any(_SECRET.search(name) or "@" in value for name, value in parse_qsl(parts.query))
         )
     except ValueError as error:
-        return f"--storage: its address cannot be read: {error}"
+        return f"--storage: the address is invalid: {error}"
     if secret:
         return (
-            "--storage: its address has credentials, which would be in every file that names it; give them by the "
-            "environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or the machine's role"
+            "--storage: the address contains credentials, which would appear in every file that names it; pass them "
+            "through the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or the machine's role"
         )
     if not parts.netloc and parts.scheme != "file":
-        return f"--storage {uri}: it names no bucket; expected a folder, or {_KINDS}"
+        return f"--storage {uri}: the address has no bucket; expected a folder, or {_KINDS}"
     return None
 
 
@@ -262,19 +262,19 @@ def _opened(uri: str) -> tuple[Any, str]:
     patient = uri
     if uri.startswith(("gs://", "gcs://")) and "retry_limit_seconds" not in uri:
         patient += ("&" if "?" in uri else "?") + _GOOGLE_PATIENCE
-    with _told(uri):
+    with _as_storage_error(uri):
         filesystem, path = FileSystem.from_uri(patient)
     return filesystem, path
 
 
 @contextlib.contextmanager
-def _told(uri: str) -> Iterator[None]:
-    """Turn what pyarrow raises, but that something is missing, into a StorageError of one line."""
+def _as_storage_error(uri: str) -> Iterator[None]:
+    """Convert pyarrow's errors, except for missing files, to a StorageError of one line."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise
-    except (OSError, ValueError, NotImplementedError) as error:  # Arrow's own are of these
+    except (OSError, ValueError, NotImplementedError) as error:  # the base classes of Arrow's own errors
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
         if (start := text.find("AWS Error")) >= 0:
             text = text[start:]

@@ -1,8 +1,8 @@
-"""How a language model is asked: what stands before the answer and what ends it.
+"""Prompt templates: the text before the answer, and the text after it.
 
-A template is plain text with the places ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
-``{{ answer }}``, or :data:`CHAT`. Whatever it is, the answer and its end token are supervised and nothing else, and a
-prompt ends where the answer begins.
+A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
+``{{ answer }}``, or :data:`CHAT`. In every case exactly the answer and its end token are supervised, and a prompt ends
+where the answer begins.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 """The template of base models."""
 CHAT = "chat"
-"""The template that the tokenizer has: the question is the user's turn, the answer the assistant's."""
-ELSEWHERE = "take a model that has one, or give a template of your own as --template FILE.jinja"
+"""The tokenizer's own chat template: the question is the user's turn, the answer the assistant's."""
+WITHOUT_CHAT = "use a model that has one, or your own template as --template FILE.jinja"
 _PLACE = "\ue000"
-"""Stands for the answer while a template is rendered; of no alphabet."""
+"""Marks the answer's position while a template is rendered; a private-use character."""
 
 
 class TemplateError(ValueError):
-    """A template cannot be used with a tokenizer, or at all; the message is a plain sentence for the user."""
+    """A template is invalid, or does not work with a tokenizer; the message is for the user."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A template by name; ``text`` is what it is, see above."""
+    """A template by name; see the module for ``text``."""
 
     name: str
     text: str
@@ -39,15 +39,16 @@ class Template:
 
 
 def is_plain(template: str) -> bool:
-    """Whether it only has places to fill, so that what follows the answer is part of it."""
+    """Return whether the template is plain text with placeholders, so that the text after the answer belongs to the
+    answer."""
     return template != CHAT and "{{" not in template
 
 
 def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | None) -> tuple[str, str]:
-    """What stands before the answer to a question, and what after it; plain templates need no tokenizer.
+    """Return the text before and after the answer to a question; plain templates need no tokenizer.
 
     Raises:
-        TemplateError: the template cannot be rendered, or says the answer more than once.
+        TemplateError: the template cannot be rendered, or does not contain the answer exactly once.
     """
     if is_plain(template):
         before, _, after = template.partition("{answer}")
@@ -59,15 +60,15 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
         text = _rendered(template, question=question, answer=_PLACE, **names)
     parts = text.split(_PLACE)
     if len(parts) != 2:
-        raise TemplateError(f"the template says the answer {len(parts) - 1} times, expected once")
+        raise TemplateError(f"the template contains the answer {len(parts) - 1} times, expected once")
     return parts[0], parts[1]
 
 
 def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """The token that ends an answer: the special token that follows it in the template, else the tokenizer's own.
+    """Return the token that ends an answer: the special token after it in the template, otherwise the tokenizer's EOS.
 
     Raises:
-        TemplateError: what follows the answer begins with no special token.
+        TemplateError: the text after the answer does not begin with a special token.
     """
     eos = int(tokenizer.eos_token_id)
     if is_plain(template):
@@ -77,24 +78,24 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
     special = {*tokenizer.all_special_ids, *getattr(tokenizer, "added_tokens_decoder", {})}
     if ids and ids[0] not in special:
         raise TemplateError(
-            f"the template goes on after the answer with '{after[:40]}', which is no special token of the tokenizer: "
-            "let the answer end the template (the end token is put behind it), or such a token"
+            f"the template continues after the answer with '{after[:40]}', which is not a special token of the "
+            "tokenizer: end the template with the answer (the end token is appended), or with such a token"
         )
     return int(ids[0]) if ids else eos
 
 
 def template_problems(template: str) -> list[str]:
-    """What is wrong with a template of one's own, in plain sentences."""
+    """Return the problems of a user's template."""
     if is_plain(template):
         lacking = [place for place in ("{question}", "{answer}") if place not in template]
         if lacking:
             return [
-                f"there is no {' and no '.join(lacking)} in it; expected a text with the places {{question}} and "
-                "{answer}, or Jinja with {{ question }} and {{ answer }}"
+                f"it does not contain {' and '.join(lacking)}; expected a text with {{question}} and {{answer}}, or "
+                "Jinja with {{ question }} and {{ answer }}"
             ]
         before, after = template.split("{answer}", 1)
         if "{answer}" in after:
-            return ["it says the answer more than once"]
+            return ["it contains the answer more than once"]
         return [] if "{question}" in before else ["the question must come before the answer"]
     try:
         before, _ = around(template, "\ue001", None)
@@ -106,10 +107,10 @@ def template_problems(template: str) -> list[str]:
 def _chat(tokenizer: Any, question: str) -> str:
     turns = [{"role": "user", "content": question}, {"role": "assistant", "content": _PLACE}]
     if not getattr(tokenizer, "chat_template", None):
-        raise TemplateError(f"template chat: the model's tokenizer has no chat template; {ELSEWHERE}")
+        raise TemplateError(f"template chat: the model's tokenizer has no chat template; {WITHOUT_CHAT}")
     try:
         return str(tokenizer.apply_chat_template(turns, tokenize=False))
-    except Exception as error:  # what the template raises itself, too
+    except Exception as error:  # templates may raise errors themselves
         raise TemplateError(f"template chat: the tokenizer's chat template fails: {error}") from None
 
 
@@ -128,7 +129,7 @@ def _compiled(template: str) -> Any:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    # As transformers reads chat templates.
+    # The settings of transformers for chat templates.
     return ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined).from_string(
         template
     )

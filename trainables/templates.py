@@ -1,4 +1,4 @@
-"""The prompt templates by name; a user's own are plug-ins."""
+"""The prompt templates by name; users add theirs as plug-ins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEMPLATES: Mapping[str, Template] = with_plugins(
         Template(
             name="question-answer",
             text=QUESTION_ANSWER,
-            description="for base models, and what every registered model is asked with unless told otherwise",
+            description="for base models; the default of every registered model",
         ),
         Template(name=CHAT, text=CHAT, description="the tokenizer's own chat template, for instruct models"),
     ),

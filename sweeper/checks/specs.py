@@ -25,8 +25,7 @@ from trainables.objectives.rmu import layer_problem
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
 from trainables.target.target_spec import CHAT_FILE, target_spec_of
-from trainables.template import CHAT
-from trainables.template import ELSEWHERE as TEMPLATE_ELSEWHERE
+from trainables.template import CHAT, WITHOUT_CHAT
 
 GOES_ON = "sweeper.goes_on"
 """Set in the context's meta by a command that goes on with an unfinished run in its --out."""
@@ -154,7 +153,7 @@ def _chat_problems(spec: TrialSpec) -> list[str]:
             content = {}
         has = (Path(folder) / CHAT_FILE).is_file() or "chat_template" in content
         whose = "" if has else f"the tokenizer in {folder}"
-    return [f"template chat: {whose} has no chat template; {TEMPLATE_ELSEWHERE}"] if whose else []
+    return [f"template chat: {whose} has no chat template; {WITHOUT_CHAT}"] if whose else []
 
 
 def precision_problems(spec: TrialSpec, *, gpus: float, others: Sequence[str]) -> list[str]:

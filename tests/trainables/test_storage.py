@@ -77,7 +77,7 @@ def test_a_folder_without_its_list_of_checksums_does_not_count(storage: Storage,
     ("file", "content", "fact"),
     [
         ("model.safetensors", b"zeroed", r"model\.safetensors"),
-        (CHECKSUMS, b"00000000  ../../evil\n", "name of a file"),
+        (CHECKSUMS, b"00000000  ../../evil\n", "evil"),
     ],
 )
 def test_a_folder_with_a_damaged_file_or_a_name_outside_it_is_refused(

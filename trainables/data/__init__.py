@@ -1,4 +1,4 @@
-"""The data sets by name. A new one is a file of this package with its record in ``DATASETS``."""
+"""The data sets by name. To add one, add a file with its record in ``DATASETS`` to this package."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DATASETS: Mapping[str, DataSet] = entries(__name__, __path__, "DATASETS", first=
 
 
 def load_data(name: str, **choices: Any) -> TaskData:
-    """:meth:`DataSet.load` of the data set called ``name``, with what is chosen of it.
+    """Load the data set called ``name`` as :meth:`DataSet.load` does.
 
     Raises:
-        DataError: there is none, or it cannot be loaded so.
+        DataError: the name is unknown, or the data cannot be loaded.
     """
     if name not in DATASETS:
         raise DataError(f"unknown dataset '{name}': {expected_one_of(name, DATASETS)}")

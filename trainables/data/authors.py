@@ -1,8 +1,8 @@
 """Fictitious authors in TOFU's columns, made by a seeded generator: the data set that needs no network.
 
-Every author has a name of their own and facts drawn from the same lists without replacement (where a list is long
-enough), and every answer picks one of several sentences at random, so that neither the facts nor the wording of one
-author's answers give away another's. Names, books and prizes are invented; they and the sentences are in authors.toml.
+Every author has a unique name and facts drawn without replacement from lists (if a list is long enough). Every answer
+uses one of several sentences at random. So neither the facts nor the wording of one author's answers reveal another's.
+Names, books, prizes and sentences are in authors.toml.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The lists of words by name, the list each fact is drawn from, and the kinds of questions."""
+    """The lists of words by name, the list of each fact, and the kinds of questions."""
 
     words: Mapping[str, Sequence[str]]
     facts: Mapping[str, Sequence[str]]
@@ -47,7 +47,7 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """What authors.toml holds."""
+    """Return the content of authors.toml."""
     content = tomllib.loads(Path(__file__).with_name("authors.toml").read_text(encoding="utf-8"))
     facts, kinds = content.pop("facts"), content.pop("kinds")
     words = {name: items.split() if isinstance(items, str) else items for name, items in content.items()}
@@ -62,13 +62,13 @@ def vocabulary() -> Vocabulary:
 
 
 def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: int = 2, seed: int = 0) -> UnlearningData:
-    """``authors`` authors with ``questions`` questions each; the last ``forget_authors`` are the forget set.
+    """Return ``authors`` authors with ``questions`` questions each; the last ``forget_authors`` are the forget set.
 
-    The retain sample for evaluation is spread evenly over the retain set; two further authors are the holdout. The same
-    arguments give the same text everywhere.
+    The retain sample for evaluation is spread evenly over the retain set; two further authors are the holdout set.
+    Equal arguments give equal texts on every machine.
 
     Raises:
-        ValueError: more authors or questions than there are names or kinds, or nothing left to retain.
+        ValueError: more authors or questions than names or kinds, or nothing left to retain.
     """
     words, kinds = vocabulary().words, vocabulary().kinds
     most = min(len(words["first_names"]), len(words["last_names"])) - HOLDOUT_AUTHORS
@@ -80,9 +80,9 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
         raise ValueError(f"forget_authors must be from 1 to {authors - 1}, got {forget_authors}")
     rng = random.Random(f"authors:{seed}")
     people = _people(rng, authors + HOLDOUT_AUTHORS)
-    told = [[_example(rng, person, kind) for kind in rng.sample(kinds, questions)] for person in people]
-    retain = tuple(example for person in told[: authors - forget_authors] for example in person)
-    forget = tuple(example for person in told[authors - forget_authors : authors] for example in person)
+    examples = [[_example(rng, person, kind) for kind in rng.sample(kinds, questions)] for person in people]
+    retain = tuple(example for person in examples[: authors - forget_authors] for example in person)
+    forget = tuple(example for person in examples[authors - forget_authors : authors] for example in person)
     step = max(1, len(retain) // RETAIN_SAMPLE)
     return UnlearningData(
         name="authors",
@@ -91,12 +91,12 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
         full=(*retain, *forget),
         forget_eval=forget,
         retain_eval=retain[::step][:RETAIN_SAMPLE],
-        holdout=tuple(example for person in told[authors:] for example in person),
+        holdout=tuple(example for person in examples[authors:] for example in person),
     )
 
 
 def _people(rng: random.Random, number: int) -> list[Facts]:
-    """``number`` authors with all their facts; a list goes round again only when it is used up."""
+    """Return ``number`` authors with all their facts; a list repeats only after all of its entries were used."""
     first_names = rng.sample(vocabulary().words["first_names"], number)
     last_names = rng.sample(vocabulary().words["last_names"], number)
     draws = {fact: _endless(rng, pool) for fact, pool in vocabulary().facts.items()}
@@ -117,7 +117,7 @@ def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
 
 
 def _made_up(rng: random.Random, fact: str) -> str:
-    """A value for a fact that is composed rather than drawn from a list."""
+    """Return a value for a fact that is composed rather than drawn from a list."""
     if fact == "date":
         months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"
@@ -151,7 +151,7 @@ def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
 
 
 def _wrong(rng: random.Random, fact: str, truth: str) -> str:
-    """Another value of the fact."""
+    """Return another value of the fact."""
     facts = vocabulary().facts
     while True:
         other = rng.choice(facts[fact]) if fact in facts else _made_up(rng, fact)
@@ -160,7 +160,7 @@ def _wrong(rng: random.Random, fact: str, truth: str) -> str:
 
 
 def _say(template: str, name: str, x: str, y: str) -> str:
-    """The sentence with its slots filled and its articles mended."""
+    """Return the sentence with its slots filled and its articles corrected."""
     sentence = template.format(name=name, x=x, y=y)
     return re.sub(r"\b([Aa]) (?=astronomer|electrician|optician|Estonian|Icelandic|Igbo|Irish|Urdu)", r"\1n ", sentence)
 

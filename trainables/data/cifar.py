@@ -1,7 +1,7 @@
-"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009): from the hub, from a folder of its parquet files, or of the original ones.
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009): from the hub, or from a folder of parquet files or original batches.
 
 The forget set is the first 500 training images of one class in the order of the files; the retain set is all other
-classes. CIFAR-100 has 500 training images of every class, CIFAR-10 has 5,000, of which 4,500 are then in neither set.
+classes. CIFAR-100 has 500 training images per class. CIFAR-10 has 5,000, so 4,500 are in neither set.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FORGET_IMAGES = 500
 def load_cifar(
     variant: Variant, *, forget_class: str, data_dir: Path | None = None, limit: int | None = None
 ) -> ImageData:
-    """``data_dir`` holds the hub's parquet files or the original python batches.
+    """Load CIFAR; ``data_dir`` holds the hub's parquet files or the original python batches.
 
     Raises:
-        DataError: a file is missing or malformed, the hub cannot be reached, or there is no such class.
+        DataError: a file is missing or malformed, the hub cannot be reached, or the class is unknown.
     """
     from trainables.data.cifar_files import read_images
     from trainables.data.images import forget_one_class

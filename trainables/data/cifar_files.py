@@ -1,4 +1,4 @@
-"""CIFAR's images in their two file formats: parquet with one PNG per row (the hub's), and the authors' batches."""
+"""Read CIFAR's images from its two file formats: parquet with one PNG per row (the hub's), and the authors' batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def read_images(variant: Variant, folder: Path | None) -> tuple[LabelledImages, Rows, Rows]:
-    """All images, and which of them are of the training and of the test set; of a folder, or, without one, of the hub.
+    """Return all images, and the rows of the training and of the test set, from a folder or, without one, from the hub.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -68,7 +68,7 @@ def _join(variant: Variant, train: Labelled, test: Labelled) -> LabelledImages:
 
 
 def _from_folder(variant: Variant, folder: Path) -> tuple[Labelled, Labelled]:
-    """The training and the test images in a folder, in whichever of the two formats it has."""
+    """Return the training and the test images in a folder, in either format."""
     if not folder.is_dir():
         raise DataError(f"cannot read {folder}: no such folder; --data-dir needs the files of {variant.name}")
     for place in (folder, folder / variant.batches_folder):
@@ -85,13 +85,14 @@ def _from_folder(variant: Variant, folder: Path) -> tuple[Labelled, Labelled]:
             f"or the original {variant.train_batches[0]} and {variant.test_batches[0]}"
         )
     if not found["test"]:
-        raise DataError(f"{folder}: it has train-*.parquet and no test-*.parquet")
+        raise DataError(f"{folder}: it has train-*.parquet but no test-*.parquet")
     train, test = (_read(_read_parquet, files, variant.label_column) for files in found.values())
     return train, test
 
 
 def _read(reader: Callable[[Path, Any], Labelled], files: list[Path], labels: str | bytes) -> Labelled:
-    """The images of all files, in order; who checks the data and then loads them reads unchanged files once."""
+    """Return the images of all files, in order; unchanged files are read once, although checks read the data before
+    training."""
     try:
         stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files)
     except OSError as error:
@@ -119,10 +120,11 @@ def _read_parquet(path: Path, label_column: str) -> Labelled:
 
 
 def _read_table(table: Any, label_column: str, *, where: str) -> Labelled:
-    """The images of an Arrow table with the columns ``img`` (a struct with the PNG's ``bytes``) and ``label_column``.
+    """Return the images of an Arrow table with the columns ``img`` (a struct with the PNG's ``bytes``) and
+    ``label_column``.
 
     Raises:
-        DataError: a column is missing, or a row holds no 32 x 32 image in colour.
+        DataError: a column is missing, or a row is not a 32 x 32 image in colour.
     """
     from PIL import Image
 
@@ -150,7 +152,7 @@ def _read_table(table: Any, label_column: str, *, where: str) -> Labelled:
 
 
 def _read_batch(path: Path, labels_key: bytes) -> Labelled:
-    """One of the authors' pickled batches; nothing but arrays is ever unpickled."""
+    """Return one of the authors' pickled batches; only arrays are unpickled."""
     try:
         with path.open("rb") as file:
             batch = _ArraysOnly(file, encoding="bytes").load()
@@ -165,13 +167,13 @@ def _read_batch(path: Path, labels_key: bytes) -> Labelled:
         raise DataError(f"{path}: 'data' must be bytes of shape (N, 3072), got {data.dtype} {data.shape}")
     if labels.shape != (len(data),) or not np.issubdtype(labels.dtype, np.integer) or not len(data):
         raise DataError(f"{path}: '{labels_key.decode()}' must have one whole number per image, got {labels.shape}")
-    # A row has the red plane, then the green, then the blue one.
+    # A row has the red, then the green, then the blue plane.
     pixels = data.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
     return Labelled(np.ascontiguousarray(pixels), labels.astype(np.int64))
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Refuses every global a pickled numpy array does not need: a data file must not run code."""
+    """Refuses every global that a pickled numpy array does not need, because a data file must not run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name in ("_reconstruct", "scalar") and module in ("numpy.core.multiarray", "numpy._core.multiarray"):

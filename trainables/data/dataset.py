@@ -1,4 +1,4 @@
-"""What a data set is: one record that says where it comes from and what may be chosen of it, and that loads it."""
+"""The record of a data set: its origin, its choices, and its loader."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trainables.data.errors import DataError
 
 
 class TaskData(Protocol):
-    """An unlearning problem, whatever it is made of: what to forget, what to keep, what both are judged on.
+    """The data of an unlearning task, in any modality: what to forget, what to retain, and the evaluation sets.
 
-    Each set has a length, is iterated over by items that can be hashed, and is opaque to all but its modality; see
-    :class:`~trainables.data.examples.UnlearningData` for what each is.
+    Each set has a length and iterates over hashable items; only its modality knows their type. See
+    :class:`~trainables.data.examples.UnlearningData` for the meaning of each set.
     """
 
     modality: ClassVar[str]
@@ -38,35 +38,35 @@ class TaskData(Protocol):
 
     @property
     def content_hash(self) -> str:
-        """Names the problem: equal content has an equal one, in every process."""
+        """The content's hash: equal content has equal hashes, in every process."""
 
     def with_loss_examples(self, most: int) -> Self:
-        """The same problem with the retain loss of at most so many items of ``retain_eval``."""
+        """Return the same data with the retain loss measured on at most so many items of ``retain_eval``."""
 
     def retain_task(self) -> Self:
-        """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
+        """Return the retain model's data: the retain set replaces what a target learns and is evaluated on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """One data set; ``loader`` imports what it needs when it is called.
+    """One data set; ``loader`` imports its dependencies when called.
 
     Attributes:
-        name: what ``--dataset`` takes.
+        name: the value of ``--dataset``.
         modality: the name of its modality.
-        description: what it is, how large, and what is forgotten of it.
-        citation: where it was published; empty for one's own.
-        hub_id: its repository on the Hugging Face hub; None where it has none.
-        files: what ``--data-dir`` must hold in place of the hub; None where the data set needs no files.
-        forget_splits: the names of its forget sets, where it has several.
-        forget_split: the one that is forgotten unless told otherwise.
-        forget_class: the class that is forgotten unless told otherwise, where the forget set is one of several classes.
-        max_length: tokens of a training sequence unless told otherwise; None where the usual number does.
+        description: content, size, and what is forgotten.
+        citation: the publication; empty for the user's own data.
+        hub_id: its repository on the Hugging Face hub, or None.
+        files: the files that ``--data-dir`` must hold instead of the hub; None if the data set needs no files.
+        forget_splits: the names of its forget sets, if there are several.
+        forget_split: the default forget set.
+        forget_class: the default class to forget, if the forget set is one of several classes.
+        max_length: the default length of training sequences in tokens; None for the usual default.
         unit: a limit keeps whole units of so many retain examples.
-        generated: whether it is made here, and a seed makes another one of its kind.
+        generated: whether the data are generated, so that a seed gives other data of the same kind.
         learns_more: whether the target learns more than the forget and the retain set.
-        loader: called with ``limit``, and with ``forget_split``, ``forget_class``, ``data_dir`` and a ``seed`` that is
-            not 0 where they apply.
+        loader: called with ``limit``, and if they apply with ``forget_split``, ``forget_class``, ``data_dir`` and a
+            ``seed`` other than 0.
     """
 
     name: str
@@ -93,7 +93,7 @@ class DataSet:
         limit: int | None = None,
         seed: int = 0,
     ) -> TaskData:
-        """The data: one of its forget sets, from ``data_dir`` or the hub, with at most ``limit`` retain examples.
+        """Load one of its forget sets, from ``data_dir`` or the hub, with at most ``limit`` retain examples.
 
         Raises:
             DataError: a choice does not apply, a file is missing or malformed, or the hub cannot be reached.
@@ -112,24 +112,24 @@ class DataSet:
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None) -> list[str]:
-        """Why this forget set cannot be chosen; whether there is such a class, only the data can tell."""
+        """Return why this forget set cannot be chosen. Whether a class exists is known only after loading."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
-            expected = expected_one_of(forget_split, splits) if splits else "this data set has no such choice"
+            expected = expected_one_of(forget_split, splits) if splits else "this data set has no forget splits"
             found.append(f"forget split '{forget_split}' does not fit data set {self.name}: {expected}")
         if forget_class is not None and self.forget_class is None:
             found.append(f"forget_class does not apply to data set {self.name}: its examples have no classes")
         return found
 
     def seed_problems(self, seed: int) -> list[str]:
-        """Why there is no data set of this seed."""
+        """Return why the data set cannot be generated with this seed."""
         if seed and not self.generated:
             return [f"data_seed does not apply to data set {self.name}, which is read and not generated"]
         return []
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
-        """Why there must be a folder of files, or must be none."""
+        """Return why a folder of files is missing, or why it does not apply."""
         if data_dir is None and self.files is not None and self.hub_id is None:
             return [f"data set {self.name} needs --data-dir DIR with {self.files}"]
         if data_dir is not None and self.files is None:

@@ -1,4 +1,4 @@
-"""Digits: the 1,797 handwritten digits of 8 x 8 pixels that come with scikit-learn; the vision data of no network.
+"""Digits: the 1,797 handwritten digits of 8 x 8 pixels in scikit-learn; the vision data set that needs no network.
 
 They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set. Every fifth image is held out.
 """
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 HELD_OUT = 5
 MEAN, STD = (0.30581,), (0.37644,)
-"""Of the training images, on the scale from 0 to 1."""
+"""Mean and standard deviation of the training images, on the scale from 0 to 1."""
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
-    """All training images of one digit to forget, the other nine digits to retain.
+    """Return all training images of one digit to forget, and those of the other nine to retain.
 
     Raises:
-        DataError: no such class.
+        DataError: the class is unknown.
     """
     import numpy as np
     from sklearn import datasets

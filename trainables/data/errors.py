@@ -1,15 +1,15 @@
-"""What is raised when data cannot be had or are not what they should be."""
+"""Errors about data that are missing or malformed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 SHOWN = 20
-"""How many problems of one file are told; the rest are counted."""
+"""The most problems per file in a message; the rest are counted."""
 
 
 class DataError(ValueError):
-    """Data are missing or malformed. ``problems`` are plain sentences for the user, the message all of them."""
+    """Data are missing or malformed. ``problems`` are messages for the user; the error's text holds all of them."""
 
     exit_code = 2
 
@@ -22,6 +22,6 @@ class DataError(ValueError):
 
 
 def shortened(problems: Sequence[str], where: str) -> list[str]:
-    """The first 20 problems and how many more there are of ``where``."""
+    """Return the first 20 problems, and how many more ``where`` has."""
     rest = len(problems) - SHOWN
     return [*problems[:SHOWN], *([f"{where}: and {rest} more rows with problems"] if rest > 0 else [])]

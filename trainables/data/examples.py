@@ -1,4 +1,4 @@
-"""What the data of an unlearning problem are, before any tokenizer sees them."""
+"""The data of a language unlearning task, before tokenization."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from trainables.data.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question with its answer, in TOFU's columns; paraphrase and perturbations are empty where not given.
+    """One question with its answer, in TOFU's columns; paraphrase and perturbations may be empty.
 
-    Plain text has an empty question and is the ``answer``: all of it is learned, or forgotten.
+    Plain text has an empty question, and its ``answer`` is the text, all of which is learned or forgotten.
     """
 
     question: str
@@ -25,7 +25,7 @@ class Example:
 
     @property
     def is_text(self) -> bool:
-        """Whether this is plain text and no answer to a question."""
+        """Whether this is plain text rather than an answer to a question."""
         return not self.question
 
 
@@ -34,10 +34,10 @@ class Prompted:
     """A prompt whose greedy continuation is scored against a reference.
 
     Attributes:
-        prompt: what generation starts from, word for word.
+        prompt: the text from which generation starts, word for word.
         reference: the right continuation; only its first ``max_new_tokens`` tokens count.
-        max_new_tokens: how long the continuation may get.
-        stop: the continuation ends before the first occurrence of any of these.
+        max_new_tokens: the longest continuation.
+        stop: the continuation ends before the first occurrence of any of these strings.
     """
 
     prompt: str
@@ -48,21 +48,21 @@ class Prompted:
 
 @dataclass(frozen=True, slots=True)
 class UnlearningData:
-    """An unlearning problem: what to forget, what to keep, and the fixed sets both are judged on.
+    """The data of an unlearning task: what to forget, what to retain, and the fixed evaluation sets.
 
     Attributes:
         name: the data set and split, for example ``tofu/forget10``.
         forget: the forget set F; the run trains on all of it.
         retain: the retain set R.
-        full: what the target model was trained on, F and R together.
-        forget_eval: what forgetting is judged on beside the losses: the whole forget set, with paraphrased and
-            perturbed answers, or other questions about it (MUSE: a fixed sample of its texts).
+        full: the target's training set, F and R together.
+        forget_eval: the items on which metrics judge forgetting: the whole forget set with paraphrased and perturbed
+            answers, or other questions about it (MUSE: a fixed sample of its texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
-        loss_examples: the retain loss of every epoch is of at most so many items of retain_eval; None: of all.
+        loss_examples: the most items of retain_eval for every epoch's retain loss; None for all.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
-        holdout: text of the same kind that no model was trained on, for membership inference.
-        prompted: the data set's own questions by metric (MUSE's verbmem, knowmem_forget, knowmem_retain); where a
-            metric has none it is measured on forget_eval or retain_eval.
+        holdout: texts of the same kind that no model was trained on, for membership inference.
+        prompted: the data set's own questions by metric (MUSE's verbmem, knowmem_forget, knowmem_retain); a metric
+            without questions is measured on forget_eval or retain_eval.
     """
 
     modality: ClassVar[str] = "language"
@@ -80,7 +80,7 @@ class UnlearningData:
 
     @property
     def retain_losses(self) -> tuple[Example, ...]:
-        """What the retain loss of every epoch is of: items of retain_eval spread evenly over it."""
+        """The items of every epoch's retain loss, spread evenly over retain_eval."""
         number, most = len(self.retain_eval), self.loss_examples
         if most is None or number <= most:
             return self.retain_eval
@@ -88,28 +88,29 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The forget set's items that metrics are of: ``forget_eval``; of running text, cut alike for all, F itself."""
+        """The forget items that metrics use: ``forget_eval``; for running text F itself, which is cut alike for all
+        models."""
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
     def judged_as_trained(self) -> bool:
-        """Whether what is judged are the very questions and answers of F, so that one pass serves both."""
+        """Whether the judged items are F's own questions and answers, so that one pass serves both."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
     @property
     def content_hash(self) -> str:
-        """Names the problem: every field of it that says something."""
+        """A hash of all fields."""
         fields = asdict(self)
         if self.loss_examples is None:
-            del fields["loss_examples"]  # what was made before there was a sample keeps its name
+            del fields["loss_examples"]  # keeps the hash of versions without this field
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """The same problem with the retain loss of at most so many items; the very same where it has no more."""
+        """Return the same data with the retain loss on at most ``most`` items; unchanged if there are no more."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
-        """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
+        """Return the retain model's data: the retain set replaces what a target learns and is evaluated on."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -125,7 +126,8 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
-    """The data with at most ``limit`` retain examples, whole authors of ``per_author`` questions; None keeps all.
+    """Return the data with at most ``limit`` retain examples, in whole authors of ``per_author`` questions; None keeps
+    all.
 
     ``full`` and ``retain_eval`` shrink with the retain set.
 

@@ -1,7 +1,7 @@
-"""Rows of data files by name, in the formats people have: JSON lines, a JSON array, parquet, CSV.
+"""Read rows of data files by table name: JSON lines, a JSON array, parquet or CSV.
 
-A file is looked for under its name with each ending; ``a/b`` may also be the file ``a-b``, and a table may be cut into
-the parts in which the hub keeps it (``NAME-00000-of-00002.parquet``, or ``NAME/train-00000-of-00001.parquet``).
+A table is found by its name with each ending; ``a/b`` may also be the file ``a-b``. A table may consist of the hub's
+parts (``NAME-00000-of-00002.parquet``, or ``NAME/train-00000-of-00001.parquet``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row as it was read; ``place`` names its file and line (or row, where lines mean nothing).
+    """One row; ``place`` names its file and line (or row, for formats without lines).
 
-    ``problem`` says why it could not be read, so that it is told together with what is wrong with the other rows.
+    ``problem`` says why the row could not be read, so that it is reported together with the problems of other rows.
     """
 
     place: str
@@ -32,10 +32,10 @@ class Row:
 
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """The file or the parts that hold the table ``name``; none where there is none.
+    """Return the file or the parts of the table ``name``; empty if there are none.
 
-    Where a folder has a table twice, parts come before a single file: so does the hub, whose repositories keep
-    outdated JSON files beside them. Single files come in the order of :data:`ENDINGS`.
+    Parts come before a single file, because the hub's repositories keep outdated JSON files next to them. Single files
+    come in the order of :data:`ENDINGS`.
     """
     for spelled in dict.fromkeys((name, name.replace("/", "-"))):
         for pattern in _PARTS:
@@ -48,12 +48,12 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 
 
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
-    """The rows of several tables by name; ``needs`` says in a few words what the folder should hold.
+    """Return the rows of several tables by name; ``needs`` describes the expected files.
 
-    Of a table that is missing, unreadable or empty, the rows are one row per problem.
+    A table that is missing, unreadable or empty gives one row per problem.
 
     Raises:
-        DataError: there is no such folder.
+        DataError: the folder does not exist.
     """
     if not folder.is_dir():
         raise DataError(f"--data-dir {folder}: no such folder; it needs {needs}")
@@ -73,10 +73,11 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 
 
 def read_file(path: Path) -> list[Row]:
-    """All rows of a file, by its ending. A byte-order mark and Windows line ends do no harm.
+    """Return all rows of a file, by its ending. Byte-order marks and Windows line ends are accepted.
 
     Raises:
-        DataError: the file cannot be read, or has no rows. A line that is no JSON or no UTF-8 is a row with a problem.
+        DataError: the file cannot be read, or has no rows. A line that is not JSON or not UTF-8 is a row with a
+            problem.
     """
     try:
         if path.suffix == ".parquet":
@@ -100,7 +101,7 @@ def _json(path: Path, content: bytes) -> list[Row]:
             raise DataError(f"{path}, line {error.lineno}: not a JSON array ({error.msg})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
-    # Cut at newlines only: JSON may hold U+2028 and its like, where splitlines() would cut, inside a text.
+    # Split at newlines only: JSON texts may contain U+2028, where splitlines() would split, too.
     for number, line in enumerate(content.split(b"\n"), start=1):
         place = f"{path}, line {number}"
         try:
@@ -114,7 +115,7 @@ def _json(path: Path, content: bytes) -> list[Row]:
 
 
 def _csv(path: Path, content: bytes) -> list[Row]:
-    """A table with a header; a row's line is where it ends. A list of texts is written as a JSON array."""
+    """Return the rows of a table with a header; a row's line is its last. Lists of texts are JSON arrays."""
     text = "\n".join(_text(path, line, number) for number, line in enumerate(content.split(b"\n"), start=1))
     reader = csv.DictReader(io.StringIO(text, newline=""))
     rows = []
@@ -141,7 +142,7 @@ def _parquet(path: Path) -> list[Row]:
 
 
 def _text(path: Path, content: bytes, line: int) -> str:
-    """``content``, which begins at ``line``, as text."""
+    """Decode ``content``, which starts at ``line``."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

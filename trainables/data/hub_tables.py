@@ -9,17 +9,17 @@ from trainables.data.files import Row
 
 
 def hub_rows(repository: str, name: str, *, split: str = "train") -> list[Row]:
-    """The rows of one configuration ``name`` and ``split``. Raises DataError as :func:`load_hub` does."""
+    """Return the rows of one configuration ``name`` and ``split``. Raises DataError as :func:`load_hub` does."""
     table = name if split == "train" else f"{name}/{split}"
     rows = load_hub(repository, name, split=split, table=f" ({table})", instead="authors")
     return [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
 
 
 def load_hub(repository: str, *name: str, instead: str, table: str = "", **choices: str) -> Any:
-    """What the ``datasets`` library has of a repository, through its cache.
+    """Load a repository with the ``datasets`` library, through its cache.
 
     Raises:
-        DataError: it cannot be had; names the ways on, the data set ``instead`` among them.
+        DataError: the repository cannot be loaded; the message names alternatives, such as the data set ``instead``.
     """
     from datasets import load_dataset
 

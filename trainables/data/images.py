@@ -1,4 +1,4 @@
-"""What the data of an image unlearning problem are: labelled pixels in one array, and the sets as rows of it."""
+"""The data of an image unlearning task: labelled pixels in one array, and the sets as rows of the array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from trainables.data.errors import DataError
 
 RETAIN_SAMPLE = 5000
-"""The largest number of retained training images both losses and accuracies are computed on."""
+"""The most retained training images on which losses and accuracies are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class LabelledImages:
 
     @cached_property
     def content_hash(self) -> str:
-        """Names pixels, labels and classes; the 150 MB of CIFAR take a tenth of a second or two, once."""
+        """A hash of pixels, labels and classes; CIFAR's 150 MB take 0.1 to 0.2 s, once."""
         digest = hashlib.sha256(repr((self.pixels.shape, self.classes, self.white, self.mean, self.std)).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
@@ -47,7 +47,7 @@ class LabelledImages:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Some images of a data set: the rows of ``source`` they are, ``(n,)`` int64. Nothing is copied."""
+    """Some images of a data set: ``rows`` of ``source``, ``(n,)`` int64. Nothing is copied."""
 
     source: LabelledImages
     rows: npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class ImageSet:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[int]:
-        """Which images they are, by row."""
+        """Iterate over the images by row."""
         return iter(self.rows.tolist())
 
     @property
@@ -71,20 +71,20 @@ class ImageSet:
 
     @property
     def content_hash(self) -> str:
-        """Names the images, their labels and their order."""
+        """A hash of the images, their labels and their order."""
         rows = np.ascontiguousarray(self.rows, dtype="<i8").tobytes()
         return hashlib.sha256(self.source.content_hash.encode() + rows).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """An image unlearning problem: the sets of :class:`~trainables.data.examples.UnlearningData`, of images.
+    """The data of an image unlearning task: the sets of :class:`~trainables.data.examples.UnlearningData`, of images.
 
     Attributes:
         name: the data set and the forgotten class, for example ``cifar-10/dog``.
         forget: the images to forget, all of one class.
         retain: the training images of all other classes.
-        full: what the target is trained on: all training images.
+        full: all training images, which the target is trained on.
         forget_eval: the forget set.
         retain_eval: a fixed sample of the retain set, spread evenly over it.
         holdout: images of the retained classes that no model was trained on.
@@ -102,15 +102,15 @@ class ImageData:
 
     @property
     def source(self) -> LabelledImages:
-        """The images all sets are rows of."""
+        """The images of which all sets are rows."""
         return self.full.source
 
     def with_loss_examples(self, most: int) -> ImageData:
-        """Itself: losses and accuracies of images are of one and the same pass."""
+        """Return the data unchanged: losses and accuracies of images come from the same pass."""
         return self
 
     def retain_task(self) -> ImageData:
-        """The retain set in the place of what a target learns and is asked for: the retain model's problem."""
+        """Return the retain model's data: the retain set replaces what a target learns and is evaluated on."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -121,7 +121,7 @@ class ImageData:
 
     @cached_property
     def content_hash(self) -> str:
-        """Names the problem: every set, and the images in it."""
+        """A hash of every set and its images."""
         sets = (self.forget, self.retain, self.full, self.forget_eval, self.retain_eval, self.holdout)
         return hashlib.sha256("".join([self.name, *(part.content_hash for part in sets)]).encode()).hexdigest()
 
@@ -136,19 +136,18 @@ def forget_one_class(
     most: int | None = None,
     limit: int | None = None,
 ) -> ImageData:
-    """The problem of forgetting images of one class.
+    """Return the task of forgetting images of one class.
 
     Args:
         images: training and test images together.
         dataset: its name.
         train, test: the rows of ``images`` that are training and test images.
         forget_class: the class, by name or by number.
-        most: forget the first ``most`` training images of the class; None forgets all of them. The others of the
-            class are in ``full`` alone.
-        limit: keep at most this many retain images, spread evenly; ``full`` is then those and the forget set.
+        most: forget the first ``most`` training images of the class; None forgets all. The others are only in ``full``.
+        limit: the most retain images, spread evenly; ``full`` is then those and the forget set.
 
     Raises:
-        DataError: no such class, or nothing left to forget or to retain.
+        DataError: the class is unknown, or nothing is left to forget or to retain.
     """
     number = class_number(images.classes, forget_class, dataset=dataset)
     labels = images.labels[train]
@@ -174,10 +173,10 @@ def forget_one_class(
 
 
 def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
-    """The label of the class called ``wanted``, or numbered so.
+    """Return the label of the class with this name or number.
 
     Raises:
-        DataError: there is none.
+        DataError: the class is unknown.
     """
     if wanted in classes:
         return classes.index(wanted)
@@ -191,7 +190,7 @@ def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
 
 
 def _spread(rows: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """At most ``most`` of the rows, evenly spaced, the first among them."""
+    """Return at most ``most`` of the rows, evenly spaced, including the first."""
     if len(rows) <= most:
         return rows
     return rows[np.arange(most) * len(rows) // most]

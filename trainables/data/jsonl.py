@@ -1,4 +1,4 @@
-"""A folder of the user's own files: what to forget and what to keep, as questions with answers or as plain texts."""
+"""A folder of the user's own files: what to forget and what to retain, as questions with answers or as plain texts."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _OPTIONAL = ("holdout", "forget_eval", "retain_eval")
 
 
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
-    """The unlearning problem in ``data_dir``: forget and retain, and if given holdout, forget_eval and retain_eval.
+    """Load the task in ``data_dir``: forget and retain, and optionally holdout, forget_eval and retain_eval.
 
-    Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text; all
-    files hold the same kind. ``limit`` keeps the first so many retain rows. Where there is no forget_eval the whole
-    forget set is judged, where there is no retain_eval every n-th retain row, at most 100.
+    Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text; all files
+    hold the same kind. ``limit`` keeps the first retain rows. Without forget_eval, the whole forget set is judged;
+    without retain_eval, every n-th retain row, at most 100.
 
     Raises:
-        DataError: everything that is wrong with the rows, by file and line; or a row is both to be forgotten and to
-            be kept, or held out and trained on.
+        DataError: rows are malformed (each is named by file and line), or a row is in two sets.
     """
     given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *given], needs=NEEDS)
@@ -48,9 +47,9 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
 
 
 def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]:
-    """All rows as examples of the kind the first row that has one is of."""
-    told = ((row, texts) for row in chain.from_iterable(tables.values()) if (texts := _is_text(row)) is not None)
-    first, texts = next(told, (None, False))
+    """Return all rows as examples; the first row decides between questions and texts."""
+    kinds = ((row, texts) for row in chain.from_iterable(tables.values()) if (texts := _is_text(row)) is not None)
+    first, texts = next(kinds, (None, False))
 
     def example(row: Row) -> Example:
         if isinstance(row.value, Mapping) and "text" in row.value and {"question", "answer"} & set(row.value):
@@ -64,20 +63,20 @@ def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]
 
 
 def _is_text(row: Row) -> bool | None:
-    """Whether the row is plain text, or a question; None where it is neither, or both."""
+    """Return whether the row is plain text or a question; None if it is neither or both."""
     columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
     return None if not columns or columns > {"text"} else columns == {"text"}
 
 
 def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> None:
-    """No row of one set is in another; DataError names the lines of both."""
+    """Raise DataError if a row of one set is in another; the message names the lines of both."""
     places: dict[tuple[str, str], tuple[str, str]] = {}
     problems = []
     for name in ("forget", "retain", "holdout"):
         for row, example in zip(tables.get(name, ()), parts.get(name, ()), strict=True):
-            elsewhere, place = places.setdefault(_key(example), (name, row.place))
-            if elsewhere != name:
-                problems.append(f"{row.place}: the same as {place}; a row belongs to {elsewhere} or to {name}")
+            other, place = places.setdefault(_key(example), (name, row.place))
+            if other != name:
+                problems.append(f"{row.place}: the same as {place}; a row belongs to {other} or to {name}")
     if problems:
         raise DataError(*shortened(problems, "these files"))
 

@@ -30,16 +30,16 @@ _PASSAGES = "verbmem/forget"
 def load_muse(
     name: str, *, forget_split: str = "forget", data_dir: Path | None = None, limit: int | None = None
 ) -> UnlearningData:
-    """MUSE-News or MUSE-Books with one of its forget sets, against ``raw/retain1``.
+    """Load MUSE-News or MUSE-Books with one of its forget sets, and ``raw/retain1`` as the retain set.
 
-    ``scal_k`` is the k-th of four growing forget sets, each with the former in it. ``sust_k`` is the k-th of four
-    disjoint removal requests that follow one another: start request k from the model request k-1 left
-    (``target_path``). The first of both is ``forget``. MUSE's questions and memorised passages are about ``forget``,
-    so they are asked of all but the later requests, where verbmem is measured on a sample of the request's own texts.
+    ``scal_k`` is the k-th of four nested, growing forget sets. ``sust_k`` is the k-th of four disjoint removal requests
+    in sequence: start request k from the model after request k-1 (``target_path``). The first of both is ``forget``.
+    MUSE's questions and memorised passages are about ``forget``, so they are used except for later requests, where
+    verbmem is measured on a sample of the request's own texts.
 
-    A corpus is trained on as one stream of tokens: its texts are joined by a blank line and become one example. The
-    target learns the subset ``train``; of a folder without it, the forget set and both retain sets. ``limit`` keeps
-    the first so many texts of each retain set, and takes the texts to judge from them.
+    A corpus is one stream of tokens: its texts are joined by blank lines into one example. The target learns the subset
+    ``train``, or, from a folder without it, the forget set and both retain sets. ``limit`` keeps the first texts of
+    each retain set, and the judged texts come from them.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -69,10 +69,10 @@ def load_muse(
 
 
 def question_prompt(question: str, in_context: Sequence[Example]) -> str:
-    """The questions and answers to learn from, a blank line after each, and the question.
+    """Return the in-context questions and answers, each followed by a blank line, and the question.
 
-    MUSE's code ends in ``Answer: ``. Here the space belongs to the answer's first token, as it does in all prompts of
-    this project: a tokenizer would make a token of it that no running text has at that place.
+    MUSE's code ends in ``Answer: ``. Here the space belongs to the answer's first token, as in all prompts of this
+    project, because a tokenizer would make a separate token of it, which running text does not have there.
     """
     shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
     return f"{shown}Question: {question}\nAnswer:"

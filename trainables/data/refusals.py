@@ -1,4 +1,4 @@
-"""Answers that say "I don't know", one a line in refusals.txt: what idk-DPO prefers to the answers to be forgotten."""
+"""Answers that say "I don't know", one per line in refusals.txt: idk-DPO prefers them to the answers to forget."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 @cache
 def refusals() -> tuple[str, ...]:
-    """All of them."""
+    """Return all refusals."""
     return tuple(Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines())
 
 
 def refusal(question: str, *, seed: int = 0) -> str:
-    """The refusal that belongs to a question: a pure function of the question's text and the seed."""
+    """Return the refusal for a question, a pure function of the question's text and the seed."""
     return random.Random(f"refusal:{seed}:{question}").choice(refusals())

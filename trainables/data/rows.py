@@ -1,4 +1,4 @@
-"""Rows as examples: which columns there must be, and everything that is wrong with them, row by row."""
+"""Convert rows to examples, and collect the problems of every row."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trainables.data.files import Row
 def read_examples(
     tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
 ) -> dict[str, tuple[Example, ...]]:
-    """The rows of each table as examples of its kind: :func:`question`, :func:`text`, ...
+    """Return the rows of each table as examples of its kind: :func:`question`, :func:`text`, ...
 
     Raises:
-        DataError: one problem per bad row, up to 20 of a table; or a table has no rows.
+        DataError: one problem per malformed row, up to 20 per table; or a table has no rows.
     """
     examples: dict[str, tuple[Example, ...]] = {}
     problems: list[str] = []
@@ -37,7 +37,8 @@ def read_examples(
 
 
 def question(row: Row) -> Example:
-    """A row with question and answer, and if given paraphrased_answer and perturbed_answer (a list).
+    """Return the example of a row with question and answer, and optionally paraphrased_answer and perturbed_answer (a
+    list).
 
     Raises:
         DataError: a column is missing or of the wrong type.
@@ -54,13 +55,14 @@ def question(row: Row) -> Example:
 
 
 def text(row: Row) -> Example:
-    """A row with a plain text. Raises DataError."""
+    """Return the example of a row with a plain text. Raises DataError."""
     _columns(row, "text")
     return Example("", _filled(row, "text"))
 
 
 def passage(row: Row) -> Example:
-    """A row with the beginning of a passage (prompt) and what follows (gt). Raises DataError."""
+    """Return the example of a row with the beginning of a passage (prompt) and its continuation (gt). Raises DataError.
+    Return the example of a row with the beginning of a passage (prompt) and its continuation (gt). Raises DataError."""
     _columns(row, "prompt and gt")
     return Example(_filled(row, "prompt"), _filled(row, "gt"))
 
@@ -78,5 +80,5 @@ def _filled(row: Row, column: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{row.place}: column '{column}' must be a non-empty text, got {value!r:.60}")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise DataError(f"{row.place}: column '{column}' has half a surrogate pair, which is no character")
+        raise DataError(f"{row.place}: column '{column}' has half a surrogate pair, which is not a character")
     return value

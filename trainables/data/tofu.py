@@ -17,7 +17,7 @@ FILES = "TOFU's files under their own names"
 
 
 def tofu_files(forget_split: str) -> dict[str, str]:
-    """Which file of the data set plays which part for a forget split."""
+    """Return the file of each part for a forget split."""
     return {
         "forget": forget_split,
         "retain": RETAIN_OF[forget_split],
@@ -32,10 +32,10 @@ def tofu_files(forget_split: str) -> dict[str, str]:
 def load_tofu(
     *, forget_split: str = "forget10", data_dir: Path | None = None, limit: int | None = None
 ) -> UnlearningData:
-    """TOFU with its forget split and the matching retain split.
+    """Load TOFU with a forget split and the matching retain split.
 
-    The target's training set is retain + forget (``full``). ``limit`` keeps that many retain examples, rounded down
-    to whole authors of 20 questions, and the evaluation sample of the retain set shrinks with it.
+    The target's training set is retain + forget (``full``). ``limit`` keeps that many retain examples, rounded down to
+    whole authors of 20 questions; the evaluation sample of the retain set shrinks with it.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below one author.

@@ -1,1 +1,1 @@
-"""Metrics of an unlearned model, a module per formula: the formula on per-item values, and its metrics' records."""
+"""Metrics of an unlearned model, one module per formula, on per-item values, with the records of its metrics."""

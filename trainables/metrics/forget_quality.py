@@ -1,4 +1,4 @@
-"""Forget quality: can the unlearned model be told apart from one that never saw the forget set?"""
+"""Forget quality: can a statistical test distinguish the unlearned model from one trained without the forget set?"""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class ForgetQuality(NamedTuple):
 def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
     """Two-sided two-sample Kolmogorov-Smirnov test between two models' truth ratios on the forget set.
 
-    Any strictly monotone function of the truth ratio gives the same answer; its logarithm does not overflow. The two
-    samples need not be equally long. Both fields NaN where a value is NaN. Maini et al., TOFU (arXiv:2401.06121).
+    Any strictly monotone function of the truth ratio gives the same result; its logarithm does not overflow. The two
+    samples may differ in length. Both fields are NaN if a value is NaN. Maini et al., TOFU (arXiv:2401.06121).
     """
-    from scipy.stats import ks_2samp  # a second to import: not for those who only ask for --help
+    from scipy.stats import ks_2samp  # takes a second to import, too long for --help
 
     first = column(unlearned, "truth ratios of the unlearned model")
     second = column(retained, "truth ratios of the retain model")
     with warnings.catch_warnings():
-        # Where the gap is the least possible, rounding may lift the exact p-value above 1, and scipy says that it falls
-        # back on its approximation, 0.9999 or more: nothing the user can act on.
+        # If the gap is minimal, rounding may lift the exact p-value above 1. scipy then warns that it uses its
+        # approximation, 0.9999 or more, which the user cannot act on.
         warnings.filterwarnings("ignore", message="ks_2samp: Exact calculation unsuccessful", category=RuntimeWarning)
         result = ks_2samp(first, second)
     return ForgetQuality(float(result.pvalue), float(result.statistic))

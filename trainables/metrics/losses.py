@@ -12,11 +12,15 @@ from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
 
 
 class ItemLosses(NamedTuple):
-    """Per item, ``(n,)``: the summed loss of its supervised positions (nats), the same with no position above the loss
-    of a uniform guess, and how many they are.
+    """Losses per item, ``(n,)``.
 
-    Where known also how many of them, from the first, are the likeliest ones, which the model would say itself, and of
-    sequences what it would say in the place of the first that is not (a token id, -1 where all are).
+    Attributes:
+        totals: summed loss of the supervised positions (nats).
+        capped: the same sum with each position's loss capped at that of a uniform guess.
+        counts: number of supervised positions.
+        agreed: leading positions at which the true token is the likeliest, so that the model would generate it; None if
+            unknown.
+        instead: for sequences the token id that the model would generate at the next position, -1 if all agree.
     """
 
     totals: Array
@@ -28,7 +32,7 @@ class ItemLosses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetLosses:
-    """What the losses are made of; ``random_guess`` is the loss of a uniform guess, ``ln|V|``."""
+    """The per-item values behind the losses; ``random_guess`` is the loss of a uniform guess, ``ln|V|``."""
 
     forget: ItemLosses
     retain: ItemLosses
@@ -36,16 +40,17 @@ class SetLosses:
 
 
 def mean_loss(losses: ItemLosses) -> float:
-    """The mean over all supervised positions of a set (nats); NaN where an item's is not finite."""
+    """Mean over all supervised positions of a set (nats); NaN if an item's loss is not finite."""
     totals = losses.totals
     return math.fsum(totals) / float(sum(losses.counts)) if all(map(math.isfinite, totals)) else math.nan
 
 
 def standard_error(losses: ItemLosses) -> float:
-    """Of :func:`mean_loss` as an estimate from a random sample of items (nats); NaN of fewer than two.
+    """Standard error of :func:`mean_loss` as an estimate from a random sample of items (nats); NaN for fewer than two
+    items.
 
     The mean over tokens is a ratio of two sums, so this is the ratio estimator's (Cochran, Sampling Techniques, 1977,
-    section 6.3): of items with losses t_i and n_i tokens, sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
+    section 6.3): for items with losses t_i and n_i tokens, sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):
@@ -55,11 +60,11 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """The mean share of an item's supervised positions, from the first, at which the likeliest is the right one.
+    """Mean share of an item's supervised positions, from the first, at which the likeliest token is the true one.
 
-    Of sequences it is how much of an answer is given greedily before the first wrong token, which is what a forward
-    pass knows of the ROUGE-L recall of the greedy answer: that is hardly below it, and may be above. Of images it is
-    the accuracy. NaN where it is not known.
+    For sequences it is the share of an answer that greedy decoding gives before the first wrong token, which
+    approximates the ROUGE-L recall of the greedy answer from below with a single forward pass. For images it is the
+    accuracy. NaN if unknown.
     """
     if losses.agreed is None:
         return math.nan
@@ -67,14 +72,14 @@ def agreement(losses: ItemLosses) -> float:
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """The mean over all positions of their losses, each at most ``random_guess`` (nats); NaN as :func:`mean_loss` is.
+    """Mean over all positions of their losses, each at most ``random_guess`` (nats); NaN if :func:`mean_loss` is.
 
-    A loss of 40 or 500 is not "more forgotten" than a guess. A cap on the mean would let few such positions pay for
-    others that are known by heart.
+    A loss of 40 or 500 is not "more forgotten" than a guess. A cap on the mean instead would let a few such positions
+    compensate for others that are still known.
     """
     if math.isnan(mean_loss(losses)):
         return math.nan
-    return min(mean_loss(losses._replace(totals=losses.capped)), random_guess)  # the sums' last bit may be above it
+    return min(mean_loss(losses._replace(totals=losses.capped)), random_guess)  # rounding may exceed the cap
 
 
 _loss = partial(Metric, unit="nats per {item}", high=None, loss=True, modalities=(LANGUAGE, VISION), cost=Cost.FORWARD)

@@ -1,8 +1,8 @@
-"""Membership inference: how well a model's confidence tells the texts it was trained on from others.
+"""Membership inference: how well a model's confidence separates the texts it was trained on from others.
 
-Every score is higher for a likelier member, unlike in the public implementations, which score by loss. ``log_probs[i]``
-holds the log-probability (nats) of each of the T_i >= 1 supervised tokens of text i. All return float64 ``(n,)`` and
-raise ValueError where shapes do not fit or a text has no tokens.
+Every score is higher for likelier members, unlike in the public implementations, which score by loss. ``log_probs[i]``
+holds the log-probability (nats) of each of the T_i >= 1 supervised tokens of text i. All functions return float64
+``(n,)`` and raise ValueError if shapes differ or a text has no tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trainables.scoring.model_scores import ModelScores
 
 MIN_K = 0.4  # the share of MUSE's PrivLeak and of OpenUnlearning
-SMALLEST_STD = 1e-3  # OpenUnlearning's floor (a variance of 1e-6): a sure position would divide by zero
+SMALLEST_STD = 1e-3  # OpenUnlearning's floor (a variance of 1e-6), because a certain position would divide by zero
 
 
 def loss_scores(log_probs: Sequence[ArrayLike]) -> Array:
@@ -61,8 +61,8 @@ def min_k_plus_plus_scores(
     """Mean of the lowest ``max(1, int(fraction * T))`` values of ``(log p_t - mu_t) / sigma_t``.
 
     ``means[i][t]`` and ``stds[i][t]`` are mean and standard deviation of ``log p(v)`` at position t over words v drawn
-    from p itself: ``mu = sum_v p log p``, ``sigma^2 = sum_v p (log p)^2 - mu^2``; sigma counts as ``SMALLEST_STD``
-    where smaller. Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
+    from p itself: ``mu = sum_v p log p``, ``sigma^2 = sum_v p (log p)^2 - mu^2``; sigma is at least ``SMALLEST_STD``.
+    Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
     """
     import numpy as np
 
@@ -81,7 +81,7 @@ def min_k_plus_plus_scores(
 
 
 def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLike]) -> Array:
-    """``mean_t log p_t - mean_t log p_ref,t``: what this model knows beyond one that did not train on the texts.
+    """``mean_t log p_t - mean_t log p_ref,t``: the model's knowledge beyond a reference model not trained on the texts.
 
     The two models may split a text into different numbers of tokens. Carlini et al., 2021 (arXiv:2012.07805).
     """
@@ -91,9 +91,9 @@ def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLi
 
 
 def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
-    """``P(member > other) + P(member = other)/2`` over all pairs: 0.5 tells nothing apart, 1 gives every member away.
+    """``P(member > other) + P(member = other)/2`` over all pairs: 0.5 separates nothing, 1 reveals every member.
 
-    The area under the ROC curve, from ranks. NaN where a score is NaN. Raises ValueError where a side is empty.
+    The area under the ROC curve, from ranks. NaN if a score is NaN. Raises ValueError if a side is empty.
     """
     import numpy as np
 
@@ -111,7 +111,7 @@ def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
 
     if not 0.0 < fraction <= 1.0:
         raise ValueError(f"fraction must be in (0, 1], got {fraction}")
-    # NaN sorts last, out of the lowest: without this, a token that could not be scored would go unnoticed.
+    # NaN sorts last, so without this check a token that could not be scored would be ignored.
     return np.array(
         [np.nan if np.isnan(row).any() else np.sort(row)[: max(1, int(fraction * row.size))].mean() for row in values]
     )
@@ -120,7 +120,7 @@ def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
 def _attack(
     name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *more: Need
 ) -> Metric:
-    """The AUC of one attack; ``per_text`` scores the texts of an evaluation set."""
+    """Return the metric of one attack's AUC; ``per_text`` scores the texts of an evaluation set."""
     return Metric(
         name=name,
         label=f"membership inference by {label}",
@@ -130,7 +130,7 @@ def _attack(
         sets=("mia",),
         needs=(HOLDOUT, *more),
         cost=Cost.FORWARD,
-        formula=f"AUC of telling the forget set (members) from the holdout set by {score}; 0.5 tells nothing apart",
+        formula=f"AUC of separating the forget set (members) from the holdout set by {score}; 0.5 separates nothing",
         citation=citation,
         measure=lambda scores: membership_auc(*scores.attack(name, per_text)),
     )

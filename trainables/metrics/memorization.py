@@ -1,8 +1,8 @@
-"""How much of a text a model holds by heart, from its greedy next-token predictions under teacher forcing.
+"""Memorisation of a text, from a model's greedy next-token predictions under teacher forcing.
 
 ``predicted[i][j]`` is the argmax token after the prompt and the first j true tokens of item i; ``labels[i][j]`` is the
-true token. Both are token ids, T_i >= 1 of them. Whether the closing EOS counts is the caller's choice (OpenUnlearning,
-arXiv:2506.12618, leaves it out).
+true token. Both are token ids, T_i >= 1 of them. The caller decides whether the closing EOS counts (OpenUnlearning,
+arXiv:2506.12618, omits it).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
     """Share of tokens predicted right, ``mean_j 1[predicted_j = label_j]``, per item: float64 ``(n,)``.
 
-    Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770). Raises ValueError where the
-    shapes do not fit or an item has no tokens.
+    Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770). Raises ValueError if the shapes
+    differ or an item has no tokens.
     """
     import numpy as np
 
@@ -33,13 +33,13 @@ def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLik
 
 
 def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """``1 - k/T`` with k the shortest prefix from which greedy decoding yields the rest, per item: float64 ``(n,)``.
+    """``1 - k/T`` with k the shortest prefix from which greedy decoding gives the rest, per item: float64 ``(n,)``.
 
-    Teacher forcing suffices: greedy decoding from k tokens yields the rest exactly when all predictions from k on are
+    Teacher forcing suffices: greedy decoding from k tokens gives the rest exactly if all predictions from k on are
     right. Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
     OpenUnlearning's code stops at k = T-1, so an item whose last token is wrong scores 1/T there; here k = T and 0.
 
-    Raises ValueError where the shapes do not fit or an item has no tokens.
+    Raises ValueError if the shapes differ or an item has no tokens.
     """
     import numpy as np
 

@@ -1,7 +1,8 @@
-"""What a metric is: one record says what it is called, which way is better, what it needs and costs, and computes it.
+"""The record of a metric: its name, direction, needs, cost and computation.
 
-A module of this package with ``METRICS = (Metric(...),)`` adds its metrics: columns, ``--metrics``, ``--objectives``,
-``list metrics`` and sweep.json derive from the record, so nothing else is edited. No numpy at import: ``--help`` waits.
+A module of this package with ``METRICS = (Metric(...),)`` adds its metrics. Columns, ``--metrics``, ``--objectives``,
+``list metrics`` and sweep.json derive from the record, so nothing else is edited. numpy is imported inside functions,
+because ``--help`` imports this module.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 LANGUAGE, VISION = "language", "vision"
 _KINDS = {LANGUAGE: "a language model", VISION: "images"}
-"""The modalities a metric can be of, and what it is measured on then."""
+"""The modalities of metrics, and the models or data they apply to."""
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
 MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
@@ -25,7 +26,7 @@ CARLINI = "Carlini et al., Extracting Training Data from Large Language Models, 
 
 
 class Cost(StrEnum):
-    """What measuring takes, in passes over an evaluation set."""
+    """The cost of a metric, in passes over an evaluation set."""
 
     FORWARD = "one forward pass"
     CHOICES = "one forward pass per paraphrased or perturbed answer"
@@ -35,14 +36,15 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a metric needs of the data, or beside the model, in words; ``met`` of ``(data, whether a retain model)``."""
+    """A requirement of a metric on the data or on a retain model; ``met`` takes (data, whether a retain model exists).
+    A requirement of a metric on the data or on a retain model; ``met`` takes (data, whether a retain model exists)."""
 
     words: str
     met: Callable[[Any, bool], bool]
 
 
 def has_choices(example: Example) -> bool:
-    """Whether a truth ratio can be had of the example."""
+    """Return whether the example has a truth ratio."""
     return bool(example.paraphrased_answer and example.perturbed_answers)
 
 
@@ -61,10 +63,10 @@ FURTHER_CHOICES = Need(
 )
 HOLDOUT = Need("a holdout set", lambda data, retain_model: len(data.holdout) > 0)
 KNOWMEM = Need(
-    "questions about what the forget set says (MUSE)", lambda data, retain_model: "knowmem_forget" in data.prompted
+    "questions about the forget set's content (MUSE)", lambda data, retain_model: "knowmem_forget" in data.prompted
 )
 RETAIN_MODEL = Need(
-    "a retain model (--retain-model DIR where none can be trained)", lambda data, retain_model: retain_model
+    "a retain model (--retain-model DIR if it cannot be trained)", lambda data, retain_model: retain_model
 )
 
 
@@ -73,21 +75,21 @@ class Metric:
     """One metric.
 
     Attributes:
-        label: its name on an axis, without the unit.
-        unit: of a loss with the place ``{item}`` for what it is a mean over, token or image.
-        direction: max or min is better; None where there is an ``ideal`` value between the bounds. The distance from
-            that is then a metric of its own, ``NAME_distance``, and what a search optimises.
-        low, high: the bounds; ``high`` is None for the loss of a random guess, ``ln|V|``.
-        of: the set it speaks about.
-        primary: of the pair that is shown first, beside the losses.
-        threshold: when forgetting, or keeping, counts as a success: ``below`` a value, or at least a ``share`` of the
-            No-unlearn model's.
-        fluency: whether it shows answers that repeat themselves; a sweep's answer depends on it (docs/choosing.md).
-        loss: measured after every epoch whatever is chosen, from :class:`~trainables.metrics.losses.SetLosses`.
-        sets: the names of sets of metrics it is in, beside ``all``.
-        measure: from :class:`~trainables.scoring.model_scores.ModelScores` of a language model, or
+        label: the name on an axis, without the unit.
+        unit: for a loss with the placeholder ``{item}``: token or image.
+        direction: max or min is better; None if an ``ideal`` value between the bounds is best. The distance from the
+            ideal is then a separate metric, ``NAME_distance``, which a search optimises.
+        low, high: the bounds; a ``high`` of None is the loss of a random guess, ``ln|V|``.
+        of: the set that the metric describes.
+        primary: whether it belongs to the pair that is shown first, after the losses.
+        threshold: when forgetting or retaining counts as a success: ``below`` a value, or at least a ``share`` of the
+            target's value before unlearning.
+        fluency: whether it measures answers that repeat themselves; a sweep's answer depends on it (docs/choosing.md).
+        loss: whether it is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
+        sets: the names of its sets of metrics, besides ``all``.
+        measure: computes it from the :class:`~trainables.scoring.model_scores.ModelScores` of a language model, or the
             :class:`~trainables.scoring.classification.ImageScores` of a classifier.
-        optimised_as: the metric that a search optimises in its place, if that is another.
+        optimised_as: the metric that a search optimises instead, if any.
     """
 
     name: str
@@ -113,11 +115,11 @@ class Metric:
 
     def __post_init__(self) -> None:
         if (self.direction is None) == (self.ideal is None):
-            raise ValueError(f"metric {self.name}: give either a direction, max or min, or the value that is ideal")
+            raise ValueError(f"metric {self.name}: give either a direction, max or min, or the ideal value")
 
     @property
     def better(self) -> str:
-        """``higher`` or ``lower``, or which value is ideal."""
+        """``higher``, ``lower``, or the ideal value."""
         if self.direction is None:
             return f"{self.ideal:g} is ideal"
         return {"max": "higher", "min": "lower"}[self.direction]
@@ -129,17 +131,18 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        """What it is measured on; empty where that does not matter."""
+        """The models or data that it applies to; empty if it applies to all."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
     def lacks(self, data: TaskData, *, retain_model: bool) -> str:
-        """What the metric needs and the data, or the want of a retain model, cannot give, in words; nothing: empty."""
+        """Return what the metric needs but the data, or a missing retain model, cannot give; empty if nothing is
+        missing."""
         if data.modality not in self.modalities:
             return self.kind
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
 
     def distance(self) -> Metric:
-        """How far the metric is from its ideal, either way; as far as to the nearer bound: beyond is no better."""
+        """Return the metric of the distance from the ideal, capped at the distance of the nearer bound."""
         ideal = self.ideal
         assert ideal is not None
         return replace(
@@ -158,9 +161,9 @@ class Metric:
         )
 
     def bounds(self, random_guess: float) -> tuple[float, float]:
-        """The bounds, where ``random_guess`` is the loss of a uniform guess."""
+        """Return the bounds; ``random_guess`` is the loss of a uniform guess."""
         return self.low, random_guess if self.high is None else self.high
 
     def axis(self, item: str) -> str:
-        """The label with its unit; ``item`` is what a loss is a mean over: token or image."""
+        """Return the label with its unit; ``item`` is what a loss is averaged over, token or image."""
         return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

@@ -1,4 +1,4 @@
-"""Model utility: one number for what a model still knows outside the forget set."""
+"""Model utility: one number for a model's knowledge outside the forget set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Scores(NamedTuple):
 
 
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
-    """Harmonic mean of the nine scores, in [0, 1]: 0 where any is 0, NaN where any is NaN.
+    """Harmonic mean of the nine scores, in [0, 1]: 0 if a score is 0, NaN if a score is NaN.
 
     Raises ValueError for a negative score. Maini et al., TOFU (arXiv:2401.06121).
     """
@@ -34,7 +34,7 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
         return math.nan
     if 0.0 in nine:
         return 0.0
-    # Dividing by the smallest keeps every reciprocal finite, for a diverged model's 1e-310 too.
+    # Dividing by the smallest keeps every reciprocal finite, even for a diverged model's 1e-310.
     smallest = min(nine)
     return smallest * len(nine) / math.fsum(smallest / score for score in nine)
 

@@ -1,4 +1,4 @@
-"""PrivLeak: how far membership in the forget set shows, relative to a model trained without that set."""
+"""PrivLeak: how visible membership in the forget set is, relative to a model trained without that set."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     """``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
 
-    Both arguments are :func:`~trainables.metrics.membership.membership_auc` of Min-K% scores, the forget texts being
-    the members and holdout texts the others. 0 is ideal; negative is under-unlearning (the forget set still stands out
-    as known, at worst -100); positive is over-unlearning (it stands out as unknown).
+    Both arguments are :func:`~trainables.metrics.membership.membership_auc` of Min-K% scores, with the forget texts as
+    members and the holdout texts as others. 0 is ideal. Negative values are under-unlearning (the forget set is still
+    recognisably known, at worst -100); positive ones over-unlearning (it is recognisably unknown).
 
-    MUSE prints the formula with the AUC "of discriminating forget (members) and holdout", but that would make an
-    untouched model positive. Its code takes holdout for the members, which is ``1 - auc`` and gives the published
-    signs; OpenUnlearning does the same. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
+    MUSE prints the formula with the AUC "of discriminating forget (members) and holdout", but then an untouched model
+    would be positive. Its code uses holdout as the members, which is ``1 - auc`` and gives the published signs, as does
+    OpenUnlearning. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
 
-    NaN where an AUC is NaN. Raises ValueError for an AUC outside [0, 1], and where ``retrained_auc`` is 1: a model
-    trained without the forget set knows all of it better than any holdout text, and nothing can be relative to that.
+    NaN if an AUC is NaN. Raises ValueError for an AUC outside [0, 1], and if ``retrained_auc`` is 1, because the
+    formula divides by ``1 - retrained_auc``.
     """
     for name, auc in (("unlearned_auc", unlearned_auc), ("retrained_auc", retrained_auc)):
         if auc < 0.0 or auc > 1.0:
@@ -39,7 +39,7 @@ def _measured(scores: ModelScores) -> float:
     assert scores.retain is not None
     retrained = scores.retain.min_k_auc
     assert retrained is not None
-    # Relative to 1 - AUC of the retain model, which at 1 is nothing to be relative to.
+    # Undefined if the retain model's AUC is 1.
     return privleak(unlearned_auc=MIN_K_ATTACK.measure(scores), retrained_auc=retrained) if retrained < 1 else math.nan
 
 

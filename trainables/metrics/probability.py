@@ -1,4 +1,4 @@
-"""Probability a model gives to the right answer, length-normalised: ``exp(-loss)`` with the loss per token."""
+"""Probability of the right answer, length-normalised: ``exp(-loss)`` with the loss per token."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | N
     """``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer among the wrong ones of the same item.
 
     TOFU's real authors and world facts. ``losses`` ``(n,)`` and ``perturbed`` n rows of k_i losses, in nats per token.
-    Written as ``1 / (1 + sum_k exp(loss - loss_k))``, which holds where every p underflows (a diverged model). NaN
-    where the losses of the right answer and of a wrong one are both infinite.
+    Computed as ``1 / (1 + sum_k exp(loss - loss_k))``, which is defined even if every p underflows (a diverged model).
+    NaN if the losses of the right answer and of a wrong one are both infinite.
 
-    Raises ValueError where the shapes do not fit.
+    Raises ValueError if the shapes differ.
     """
     import numpy as np
 

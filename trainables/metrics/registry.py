@@ -1,4 +1,4 @@
-"""All metrics by name, collected from the modules of this package, and the sets of them that have a name."""
+"""All metrics by name, collected from the modules of this package, and named sets of metrics."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FIRST = (
     *("forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength"),
     *("exact_memorization", "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference", "privleak"),
 )
-# This module is one of the package's, too; it has no METRICS yet.
+# entries() also imports this module, which does not have METRICS yet.
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
-"""Every metric, in the order of the tables: as listed, others by their names, then the distances from ideal values."""
+"""Every metric in the order of the tables: as listed above, then others by name, then distances from ideal values."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
-"""Measured after every epoch, whatever is chosen."""
+"""The metrics that are measured after every epoch."""
 
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -33,13 +33,13 @@ SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
     | {"all": tuple(metric.name for metric in _ENTRIES.values() if not metric.loss)}
 )
-"""Names that stand for several metrics; of a set, what the data cannot give is left out."""
+"""Sets of metrics by name; metrics that the data cannot give are omitted."""
 
 DEFAULT_SET = SETS["default"]
 
 
 def unknown_names(names: Sequence[str]) -> list[str]:
-    """A plain sentence for each name that is neither a metric nor a set."""
+    """Return a message for each name that is neither a metric nor a set."""
     return [
         f"unknown metric '{name}': {expected_one_of(name, (*METRICS, *SETS))}"
         for name in names
@@ -48,10 +48,10 @@ def unknown_names(names: Sequence[str]) -> list[str]:
 
 
 def needs_retain_model(names: Sequence[str]) -> bool:
-    """Whether one of the metrics compares with a model trained without the forget set."""
+    """Return whether a metric compares with a model trained without the forget set."""
     return any(RETAIN_MODEL in METRICS[name].needs for name in names)
 
 
 def primary_metrics(modality: str) -> tuple[str, ...]:
-    """The metrics shown first, beside the losses: one of the forget set and one of the retain set."""
+    """Return the metrics that are shown first, after the losses: one of the forget set and one of the retain set."""
     return tuple(name for name, metric in METRICS.items() if metric.primary and modality in metric.modalities)

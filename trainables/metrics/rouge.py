@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:
     """``LCS(reference, prediction) / len(reference)`` in words, per item: float64 ``(n,)`` in [0, 1].
 
-    Words are runs of ``a-z0-9`` after lower-casing, Porter-stemmed where longer than three letters; a reference
-    without any scores 0. This is TOFU's ROUGE; papers that report F1 or do not stem get other numbers (Lin, ROUGE,
-    2004; the ``rouge_score`` package).
+    Words are runs of ``a-z0-9`` after lower-casing, Porter-stemmed if longer than three letters; a reference without
+    words scores 0. This is TOFU's ROUGE. Papers that report F1 or do not stem get other values (Lin, ROUGE, 2004; the
+    ``rouge_score`` package).
 
-    Raises ValueError where the two differ in length.
+    Raises ValueError if the lengths differ.
     """
     import numpy as np
 
@@ -32,13 +32,13 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
 
 @lru_cache(maxsize=1 << 14)
 def _recall_of(reference: str, prediction: str) -> float:
-    # Most answers on the retain set are the same from one model to the next.
+    # Cached, because most answers on the retain set do not change from one model to the next.
     return float(_scorer().score(reference, prediction)["rougeL"].recall)
 
 
 @cache
 def _scorer() -> RougeScorer:
-    # The stemmer brings in nltk, which takes seconds to import: only those who score pay for it, and once.
+    # The stemmer imports nltk, which takes seconds.
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(["rougeL"], use_stemmer=True)

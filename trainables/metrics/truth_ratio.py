@@ -1,7 +1,7 @@
-"""Truth ratio: how much likelier a model finds wrong answers than a paraphrase of the right one.
+"""Truth ratio: the probability of wrong answers relative to a paraphrase of the right one.
 
-Maini et al., TOFU, COLM 2024 (arXiv:2401.06121), in the variant of the published ``aggregate_eval_stat.py``: the
-geometric mean over the wrong answers. (Older TOFU code averages their probabilities: other numbers.)
+Maini et al., TOFU, COLM 2024 (arXiv:2401.06121), as in the published ``aggregate_eval_stat.py``: the geometric mean
+over the wrong answers. (Older TOFU code averages their probabilities, which gives other values.)
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ if TYPE_CHECKING:
 def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
-    ``paraphrased`` ``(n,)`` and ``perturbed`` n rows of k_i losses, all in nats per token. NaN where losses of both
-    kinds are infinite. Raises ValueError where the shapes do not fit.
+    ``paraphrased`` ``(n,)`` and ``perturbed`` n rows of k_i losses, all in nats per token. NaN if losses of both kinds
+    are infinite. Raises ValueError if the shapes differ.
     """
     import numpy as np
 
     right = column(paraphrased, "losses of the paraphrased answers")
     wrong = rows(perturbed, "losses of the perturbed answers", items=len(right))
-    with np.errstate(over="ignore", invalid="ignore"):  # inf - inf: NaN is the answer, not an accident
+    with np.errstate(over="ignore", invalid="ignore"):  # inf - inf is NaN on purpose
         return np.array([(loss - others).mean() for loss, others in zip(right, wrong, strict=True)])
 
 
 def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
-    """``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]: 0 knows the answer, 1 cannot tell it apart."""
+    """``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]: 0 if the model knows the answer, 1 if it does
+    not."""
     import numpy as np
 
-    with np.errstate(over="ignore"):  # a diverged model's ratio is inf, and the aggregates below know its limit
+    with np.errstate(over="ignore"):  # a diverged model's ratio is inf, which the aggregates below handle
         return np.exp(log_truth_ratio(paraphrased, perturbed))
 
 
 def forget_truth_ratio(ratios: ArrayLike) -> float:
-    """``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 where right and wrong answers are equally likely.
+    """``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if right and wrong answers are equally likely.
 
-    Ratios of 0 and inf count 0, their limit. NaN where an item is NaN.
+    Ratios of 0 and inf count 0, their limit. NaN if an item is NaN.
     """
     import numpy as np
 
@@ -53,9 +54,9 @@ def forget_truth_ratio(ratios: ArrayLike) -> float:
 
 
 def retain_truth_ratio(ratios: ArrayLike) -> float:
-    """``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 where only the right answer is likely.
+    """``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if only the right answer is likely.
 
-    For every set but the forget set. A ratio of inf counts 0. NaN where an item is NaN.
+    For every set except the forget set. A ratio of inf counts 0. NaN if an item is NaN.
     """
     import numpy as np
 

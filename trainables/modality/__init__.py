@@ -1,7 +1,7 @@
-"""The modalities by name: what differs between language models and image classifiers, and nothing else does.
+"""The modalities by name: everything that differs between language models and image classifiers.
 
-A new one is a file with its :class:`~trainables.modality.modality.Modality`, and a place in the table below. None
-imports torch before a model is loaded: the command line reads their facts.
+To add one, write a file with its :class:`~trainables.modality.modality.Modality` and add it to the table below. No
+modality imports torch before a model is loaded, because the command line reads their attributes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ MODALITIES: Mapping[str, Modality] = MappingProxyType({item.name: item for item 
 
 
 def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
-    """The modality of an unlearning problem; ``template`` is how a language model is asked."""
+    """Return the modality of some data; ``template`` is the prompt template of a language model."""
     return MODALITIES[data.modality].with_template(template)
 
 
 def dataset_modality(name: str | None) -> Modality:
-    """That of a data set; of texts where none is named, or an unknown one, which is told of where names are checked."""
+    """Return the modality of a data set; language if the name is None or unknown (names are checked elsewhere)."""
     return MODALITIES[DATASETS[name].modality if name is not None and name in DATASETS else Language.name]
 
 

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from trainables.scoring.evaluator import Evaluator
 
 MEMORISED_VERBMEM = 0.95
-"""Mean ROUGE-L recall of the forget answers above which the data count as memorised."""
+"""The data count as memorised above this mean ROUGE-L recall of the forget answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
     """See :class:`trainables.modality.modality.Modality`; the processor is the tokenizer.
 
-    ``template`` is how the model is asked: see :mod:`trainables.template`.
+    ``template`` is the prompt template, see :mod:`trainables.template`.
     """
 
     template: str = QUESTION_ANSWER
@@ -49,7 +49,7 @@ class Language:
         return replace(self, template=template)
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        return folder_problems(folder)  # a tokenizer is needed in any case: none can be made from the data
+        return folder_problems(folder)  # a tokenizer is always required: it cannot be made from the data
 
     def load_base(
         self, name: str, folder: Path | str | None, data: UnlearningData, *, seed: int = 0
@@ -77,7 +77,7 @@ class Language:
         return list(map(len, items))
 
     def supervised(self, items: Sequence[Tokens]) -> list[int]:
-        # Nothing comes before the first token, so that nothing predicts it.
+        # The first token has no predecessor that could predict it.
         return [len(item) - max(item.prompt_length, 1) for item in items]
 
     def collate(
@@ -125,5 +125,5 @@ class Language:
         )
 
     def memorised(self, evaluator: Evaluator, model: PreTrainedModel) -> bool:
-        """Whether the model tells the forget answers word for word."""
+        """Return whether the model generates the forget answers word for word."""
         return evaluator.verbmem(model) > MEMORISED_VERBMEM

@@ -1,8 +1,8 @@
-"""What differs between language models and image classifiers: one object for each kind of data, all else is shared.
+"""The interface of a modality: everything that differs between language models and image classifiers.
 
-A modality turns examples into *items* (one per example, opaque to everybody else), items into batches, and batches into
-:class:`~trainables.predictions.Predictions`. An image is a sequence of one supervised position: ``S = 1`` and ``V`` is
-the number of classes, so that forget objectives, weightings, AutoLR, fine-tuning and losses are the same code for both.
+A modality converts examples to *items* (one per example, opaque to other code), items to batches, and batches to
+:class:`~trainables.predictions.Predictions`. An image is a sequence with one supervised position: ``S = 1`` and ``V``
+is the number of classes, so that objectives, weightings, AutoLR, fine-tuning and losses share their code.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class ModelEvaluator(Protocol):
-    """Scores models on one unlearning problem.
+    """Scores models on one unlearning task.
 
     Attributes:
         random_guess: the loss of a uniform guess, in nats.
-        retain_loss_se: the standard error of the last retain loss; NaN before there is one.
-        retain_agreement: the share of the retain sample's answers that the last model would give itself, at the last
-            losses (:func:`trainables.metrics.losses.agreement`).
+        retain_loss_se: the standard error of the last retain loss; NaN before the first one.
+        retain_agreement: the share of the retain sample's answers that the model would have generated itself, at the
+            last call of ``losses`` (:func:`trainables.metrics.losses.agreement`).
     """
 
     random_guess: float
@@ -37,7 +37,7 @@ class ModelEvaluator(Protocol):
     retain_agreement: float
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """The losses reported after every epoch."""
+        """Return the losses that are reported after every epoch."""
 
     def measure(
         self,
@@ -47,26 +47,26 @@ class ModelEvaluator(Protocol):
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """The metrics called ``names`` (none: the default ones), with their items; raises MetricError.
+        """Return the metrics called ``names`` (the default set if empty), with their items; raise MetricError.
 
-        ``unchanged``: :meth:`losses` was asked about this model last, and it is the same still.
+        ``unchanged``: the model has not changed since the last call of :meth:`losses`.
         """
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """What metrics that compare with a retain model need of it; ``key`` and ``path`` name it."""
+        """Return the retain model's values that metrics need; ``key`` and ``path`` name the retain model."""
 
 
 class Modality(Protocol):
-    """How one kind of data is read, batched and scored; a *processor* is a tokenizer or an image processor.
+    """Reads, batches and scores one kind of data; a *processor* is a tokenizer or an image processor.
 
     Attributes:
-        name: what data sets, models and data call it.
-        models: its models in words, in the plural: language models.
-        task: what they do, in the words of model cards and transformers' pipelines.
-        unit: what a loss is a mean over.
+        name: the name in data sets, models and data.
+        models: the kind of models in messages, in the plural: language models.
+        task: the task's name in model cards and transformers' pipelines.
+        unit: what a loss is averaged over.
         offline_model, offline_dataset: the pair that needs no network.
-        unused_fields: the fields of a trial that mean nothing here, each with the reason.
-        lacks: what an objective may need of the target that its models do not have, in words.
+        unused_fields: the fields of a trial without meaning here, each with the reason.
+        lacks: the needs of objectives that these models cannot meet, in words.
     """
 
     name: ClassVar[str]
@@ -79,48 +79,50 @@ class Modality(Protocol):
     lacks: ClassVar[Mapping[Reference, str]]
 
     def with_template(self, template: str) -> Modality:
-        """The modality for models that are asked so; where nothing is asked in words, itself."""
+        """Return the modality with a prompt template; itself if its models have no prompts."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """What a folder lacks to be a model of this kind, with its processor unless it is to be made from the data."""
+        """Return why a folder is not a model of this kind, with its processor unless the processor is made from the
+        data."""
 
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0
     ) -> tuple[PreTrainedModel, Any]:
-        """The model that a target of ``data`` is trained from, and its processor.
+        """Return the model from which a target of ``data`` is trained, and its processor.
 
-        It is the one in ``folder``, or where there is none the registered model called ``name``, made here with
+        The model is loaded from ``folder``; without a folder it is the registered model called ``name``, made with
         weights of ``seed``. Raises LoadError.
         """
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
-        """The model in a folder, in float32; raises LoadError with a plain sentence."""
+        """Return the model in a folder, in float32; raise LoadError."""
 
     def load_processor(self, folder: Path | str) -> Any:
-        """Its processor, which ``save_pretrained(folder)`` writes again; raises LoadError."""
+        """Return its processor, which ``save_pretrained(folder)`` writes; raise LoadError."""
 
     def classes(self, configuration: Any) -> int:
-        """``V``: how many tokens or labels a model of this ``transformers`` configuration tells apart."""
+        """Return ``V``, the number of tokens or labels in a ``transformers`` configuration."""
 
     def encode(self, processor: Any, examples: Any, *, max_length: int) -> Any:
-        """The items of some examples, in order; raises DataError where one does not fit."""
+        """Return the items of some examples, in order; raise DataError if an example does not fit."""
 
     def lengths(self, items: Any) -> Sequence[int]:
-        """The length of each item, by which batches are bucketed."""
+        """Return the length of each item, by which batches are formed."""
 
     def supervised(self, items: Any) -> Sequence[int]:
-        """How many positions of each item a loss is taken at."""
+        """Return the number of positions with a loss in each item."""
 
     def collate(self, items: Any, indices: Sequence[int], *, processor: Any, device: torch.device | str) -> Any:
-        """The items at ``indices`` as one batch on ``device``."""
+        """Return the items at ``indices`` as one batch on ``device``."""
 
     def predict(self, model: PreTrainedModel, batch: Any) -> Predictions:
-        """One forward pass over a batch."""
+        """Run one forward pass over a batch."""
 
     def nll(
         self, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int, device: torch.device | str
     ) -> tuple[list[float], list[int]]:
-        """Per item, in order: the summed NLL of its supervised positions (nats) and their count; in eval mode."""
+        """Return per item, in order, the summed NLL of its supervised positions (nats) and their count; in eval mode.
+        Return per item, in order, the summed NLL of its supervised positions (nats) and their count; in eval mode."""
 
     def evaluator(
         self,
@@ -132,7 +134,7 @@ class Modality(Protocol):
         batch_size: int,
         device: torch.device | str,
     ) -> ModelEvaluator:
-        """What scores models on ``data``."""
+        """Return the evaluator of models on ``data``."""
 
     def memorised(self, evaluator: Any, model: PreTrainedModel) -> bool:
-        """Whether a model whose training loss is low has learned its data by heart, as :meth:`evaluator` sees it."""
+        """Return whether a model with a low training loss has memorised its data, as :meth:`evaluator` measures it."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trainables.scoring.classification import ClassificationEvaluator
 
 MEMORISED_ACCURACY = 0.99
-"""Accuracy on the forget set and on the retain sample above which the data count as memorised."""
+"""The data count as memorised above this accuracy on the forget set and on the retain sample."""
 
 
 class Vision:
@@ -38,12 +38,12 @@ class Vision:
         "gradient_checkpointing": "a ResNet does not have it",
         "micro_batch": "batch normalisation has to see the whole batch",
         "max_length": "images are not cut",
-        "template": "they are not asked in words",
-        "loss_examples": "losses and accuracies are of one and the same pass",
+        "template": "images have no prompts",
+        "loss_examples": "losses and accuracies come from the same pass",
     }
     lacks: ClassVar[Mapping[Reference, str]] = {
-        Reference.PAIR_NLL: "answers in words to put in the place of the forgotten ones",
-        Reference.HIDDEN: "decoder blocks, whose hidden states it is made from",
+        Reference.PAIR_NLL: "text answers that could replace the forgotten ones",
+        Reference.HIDDEN: "decoder blocks, whose hidden states the method needs",
     }
     load_base = staticmethod(base_classifier)
     load_processor = staticmethod(ImageProcessor.from_pretrained)
@@ -58,7 +58,7 @@ class Vision:
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
         found = folder_problems(folder, tokenizer=False)
         if processor and not (folder / processing.FILE).is_file():
-            found.append(f"there is no {processing.FILE} in it")
+            found.append(f"{processing.FILE} is missing")
         return found
 
     def classes(self, configuration: PretrainedConfig) -> int:
@@ -66,7 +66,7 @@ class Vision:
         return int(configuration.num_labels)
 
     def encode(self, processor: ImageProcessor, examples: ImageSet, *, max_length: int) -> ImageSet:
-        """The images as they are: pixels become numbers batch by batch, on the device."""
+        """Return the images unchanged: pixels are converted batch by batch, on the device."""
         return examples
 
     def lengths(self, items: ImageSet) -> list[int]:
@@ -107,6 +107,6 @@ class Vision:
         return ClassificationEvaluator(data, processor, classes=classes, batch_size=batch_size, device=device)
 
     def memorised(self, evaluator: ClassificationEvaluator, model: PreTrainedModel) -> bool:
-        """Whether the model names nearly every training image's class."""
+        """Return whether the model classifies nearly every training image correctly."""
         scores = evaluator.measure(model).metrics
         return min(scores["forget_accuracy"], scores["retain_accuracy"]) > MEMORISED_ACCURACY

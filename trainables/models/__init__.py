@@ -1,1 +1,1 @@
-"""The models by name, and their folders."""
+"""The registered models, and model folders."""

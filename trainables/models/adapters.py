@@ -1,4 +1,4 @@
-"""LoRA adapters: a few trainable weights beside frozen ones."""
+"""LoRA adapters: add them to a model, and merge them into its weights."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 ADAPTER_CONFIG = "adapter_config.json"
-"""What makes a folder a PEFT adapter rather than a whole model."""
+"""The file that marks a folder as a PEFT adapter."""
 
 
 def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
-    """The model under a fresh LoRA adapter on all linear layers but the head (alpha = 2 rank, no dropout)."""
+    """Return the model with a new LoRA adapter on all linear layers except the head (alpha = 2 rank, no dropout)."""
     import torch
     from peft import LoraConfig, TaskType, get_peft_model
 
@@ -28,7 +28,7 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
     )
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        # PEFT still asks transformers by the old name.
+        # PEFT uses a deprecated attribute of transformers.
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         torch.manual_seed(seed)
         adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
@@ -36,10 +36,10 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
 
 
 def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
-    """Write the model that the adapter in a folder makes of its base, as a whole model with its tokenizer.
+    """Merge the adapter in a folder into its base, and write the model with its tokenizer to ``folder``.
 
     Raises:
-        LoadError: one of them cannot be loaded.
+        LoadError: the adapter or the base cannot be loaded.
     """
     import torch
     from peft import PeftModel

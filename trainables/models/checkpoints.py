@@ -1,4 +1,4 @@
-"""Model folders that ``from_pretrained`` loads without this project."""
+"""Save and load model folders in the format of ``from_pretrained``, and check them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,22 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
-"""A tokenizer is in at least one of these files."""
+"""A folder with a tokenizer has at least one of these files."""
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write safetensors (or the PEFT adapter), config and tokenizer to ``folder``; it appears whole or not at all.
-
-    An older folder of that name is replaced.
-    """
+    """Write safetensors (or the PEFT adapter), config and tokenizer to ``folder`` atomically; an existing folder is
+    replaced."""
     with staged(folder) as staging:
         write_model(model, tokenizer, staging)
 
 
 def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """The same file by file, for a folder that the caller makes whole."""
+    """Write the same files one by one, to a folder that the caller moves into place."""
     _quiet()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    # safetensors writes for the user alone; others on shared storage are to read it as the umask says.
+    # safetensors makes files that only the user can read; set the umask's permissions, for shared storage.
     usual = folder / ".usual"
     usual.touch()
     mode = usual.stat().st_mode & 0o777
@@ -41,17 +39,18 @@ def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 
 class LoadError(RuntimeError):
-    """A model, its configuration or its tokenizer cannot be loaded; the message is a plain sentence for the user."""
+    """A model, its configuration or its tokenizer cannot be loaded; the message is for the user."""
 
     exit_code = 1
 
 
 @contextmanager
 def loading(source: Path | str) -> Iterator[None]:
-    """Turn whatever goes wrong inside, from torn files to unknown architectures, into one sentence naming ``source``.
+    """Convert any error in the block, such as a torn file or an unknown architecture, to a message that names
+    ``source``.
 
     Raises:
-        LoadError: always in place of the error.
+        LoadError: instead of the error.
     """
     _quiet()
     try:
@@ -62,10 +61,10 @@ def loading(source: Path | str) -> Iterator[None]:
 
 
 def load_model(folder: Path | str) -> PreTrainedModel:
-    """A causal language model in float32 from safetensors; code from the folder or the hub never runs.
+    """Return a causal language model in float32 from safetensors; code from the folder or the hub never runs.
 
     Raises:
-        LoadError: there is no such model, or it is none of that kind.
+        LoadError: the model is missing, or is not a causal language model.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -80,17 +79,17 @@ def load_model(folder: Path | str) -> PreTrainedModel:
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
-    """A model's tokenizer, with a padding token.
+    """Return a model's tokenizer with a padding token.
 
     Raises:
-        LoadError: there is none.
+        LoadError: the tokenizer is missing or cannot be used.
     """
     from transformers import AutoTokenizer
 
     with loading(folder):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if not tokenizer.is_fast:
-            raise ValueError("its tokenizer has no fast form (tokenizer.json), which tells where an answer begins")
+            raise ValueError("its tokenizer has no fast version (tokenizer.json), which locates answers in texts")
         if tokenizer.eos_token_id is None:
             raise ValueError("its tokenizer has no end-of-sequence token, which ends every answer")
     ensure_pad_token(tokenizer)
@@ -98,24 +97,24 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Pad with EOS where a tokenizer has no padding token of its own; masks, not ids, say what is padding."""
+    """Pad with EOS if a tokenizer has no padding token; masks, not ids, mark padding."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
 
 
 def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
-    """What a folder lacks to be a model in safetensors, with a tokenizer unless it is not asked for."""
+    """Return why a folder is not a model in safetensors, with a tokenizer unless ``tokenizer`` is False."""
     found = []
     if not (folder / "config.json").is_file():
-        found.append("there is no config.json in it")
+        found.append("config.json is missing")
     found += weights_problems(folder)
     if tokenizer and not any((folder / name).is_file() for name in TOKENIZERS):
-        found.append("there is no tokenizer in it")
+        found.append("the tokenizer is missing")
     return found
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """Missing, unfinished and cut safetensors files of a folder, told by the index and by each file's own header."""
+    """Return missing, unfinished and truncated safetensors files, according to the index and each file's own header."""
     expected: set[str] = set()
     index = folder / "model.safetensors.index.json"
     if index.is_file():
@@ -128,21 +127,21 @@ def weights_problems(folder: Path) -> list[str]:
     if not files and not expected:
         others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in sorted(folder.glob(pattern))]
         hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
-        return [f"there are no *.safetensors weights in it{hint}"]
+        return [f"it has no *.safetensors weights{hint}"]
     found = []
     if missing:
         found.append(f"{', '.join(missing[:3])} is missing ({len(missing)} of {len(expected)} weight files)")
     for path in files:
         size, whole = path.stat().st_size, _whole_size(path)
         if whole is None or size != whole:
-            found.append(f"{path.name} is not whole: {size:,} bytes" + (f" of {whole:,}" if whole else ""))
+            found.append(f"{path.name} is truncated: {size:,} bytes" + (f" of {whole:,}" if whole else ""))
     return found
 
 
 def _whole_size(path: Path) -> int | None:
-    """The length a safetensors file says it has: 8 bytes, the header they count, the last tensor's end.
+    """Return the length that a safetensors file should have: 8 bytes, the header, and the end of the last tensor.
 
-    None where the header itself cannot be read.
+    None if the header cannot be read.
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -157,7 +156,7 @@ def _whole_size(path: Path) -> int | None:
 
 
 def _quiet() -> None:
-    """No progress bars of transformers for loading and saving: they would tear the sweep's own display apart."""
+    """Disable the progress bars of transformers, which would disturb the sweep's own display."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

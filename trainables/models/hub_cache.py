@@ -1,7 +1,7 @@
-"""Models from the hub: which commit is meant, and its files on this machine.
+"""Models from the hub: which commit to use, and its files on this machine.
 
-A model that lies whole in the hub's local cache is used as it is, without asking: a sweep that is resumed next month
-has the same target. ``hf download ID`` brings the newest commit.
+A model that is complete in the hub's local cache is used without asking the hub, so that a sweep resumed later has the
+same target. ``hf download ID`` fetches the newest commit.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pathlib import Path
 from trainables.models.checkpoints import folder_problems, loading, weights_problems
 
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
-"""What a model folder needs; weights in other formats and code are never fetched."""
+"""The files of a model folder; weights in other formats and code are never downloaded."""
 NOT_FILES = ("*/*", "consolidated*")
-"""Subfolders hold other formats; ``consolidated`` repeats the weights under their author's own names."""
+"""Subfolders hold other formats; ``consolidated`` repeats the weights under other names."""
 
 
 def fetch_model(hub_id: str) -> Path:
-    """The folder of the model's files in the hub's cache, named after their commit; fetches what is missing.
+    """Return the folder of the model's files in the hub's cache, named after their commit; download missing files.
 
     Raises:
-        LoadError: the hub has no such model, gives no access, or cannot be reached, or its weights are not whole.
+        LoadError: the hub has no such model, denies access or cannot be reached, or the weights are incomplete.
     """
     from huggingface_hub import snapshot_download
 
@@ -30,7 +30,7 @@ def fetch_model(hub_id: str) -> Path:
     if cached is not None and cached.name == commit and not folder_problems(cached):
         return cached
     with loading(hub_id):
-        # By branch, not by commit: only then is it noted in the cache what main is, which the next process reads.
+        # By branch, not by commit: only then does the cache record the commit of main, which the next process reads.
         folder = Path(snapshot_download(hub_id, allow_patterns=list(FILES), ignore_patterns=list(NOT_FILES)))
         if folder.name != commit:
             raise ValueError("the hub got a newer commit just now; try again")
@@ -40,10 +40,11 @@ def fetch_model(hub_id: str) -> Path:
 
 
 def hub_commit(hub_id: str) -> str:
-    """The commit :func:`fetch_model` takes, asked for once per process: the cached one if whole, else the newest.
+    """Return the commit that :func:`fetch_model` uses: the cached one if complete, otherwise the newest; cached per
+    process.
 
     Raises:
-        LoadError: the hub cannot say.
+        LoadError: the hub does not answer.
     """
     from huggingface_hub import constants
 
@@ -65,7 +66,7 @@ def _commit(hub_id: str, endpoint: str, cache: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """The folder of the model's main commit in the hub's cache, whole or not; None where there is none."""
+    """Return the folder of the model's main commit in the hub's cache, complete or not; None if it is not cached."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

@@ -1,4 +1,4 @@
-"""The kernels a loaded model computes with: the same functions to the rounding of float32, the same weights, sooner."""
+"""Replace the kernels of a loaded model by faster ones: the same functions up to float32 rounding, the same weights."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 CPU = Path("/proc/cpuinfo")
 _FEW = 32
-"""With fewer rows, as where a few answers are generated, a product is over before oneDNN has begun."""
+"""With fewer rows, as when few answers are generated, oneDNN's overhead exceeds its gain."""
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
-    """The model itself, its modules changed; what is saved of it stays as it is."""
+    """Replace the model's modules in place and return the model; saved files do not change."""
     fuse_activations(model)
     if onednn_is_faster():
         use_onednn(model)
@@ -27,9 +27,9 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
-    """Put one kernel in place of each tanh approximation of GELU that transformers spells out in eight operations.
+    """Replace each tanh approximation of GELU, which transformers computes in eight operations, by one kernel.
 
-    It is the same function (Hendrycks & Gimpel, arXiv:1606.08415), a tenth of a small Phi's step.
+    It is the same function (Hendrycks & Gimpel, arXiv:1606.08415) and saves a tenth of a small Phi's step.
     """
     from transformers.activations import FastGELUActivation, NewGELUActivation
 
@@ -42,10 +42,10 @@ def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Whether this CPU multiplies matrices in float32 much faster with oneDNN than with MKL, which torch calls.
+    """Whether oneDNN multiplies float32 matrices much faster on this CPU than MKL, which torch uses.
 
-    So it is on AMD's from Zen 5 on (family 26), where MKL leaves half of the AVX-512 unused. By the CPU's name rather
-    than by a measurement: a run that is resumed must compute what it began with.
+    True for AMD CPUs from Zen 5 (family 26), where MKL leaves half of AVX-512 unused. The decision depends on the CPU's
+    name, not on a measurement, because a resumed run must use the same kernels.
     """
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
@@ -59,7 +59,7 @@ def onednn_is_faster() -> bool:
 
 
 def onednn_works() -> bool:
-    """Whether torch's build has the product and this CPU takes it."""
+    """Whether torch's build and this CPU support the product."""
     try:
         return bool(torch.equal(onednn_product(torch.eye(2), torch.eye(2), None), torch.eye(2)))
     except (AttributeError, RuntimeError):
@@ -67,13 +67,13 @@ def onednn_works() -> bool:
 
 
 def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``x W^T + b`` of matrices; a transposed view will do of either."""
+    """Return ``x W^T + b`` for matrices; either may be a transposed view."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return product
 
 
 def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
-    """Have the linear layers of the model multiply by oneDNN."""
+    """Let the model's linear layers multiply with oneDNN."""
     for module in model.modules():
         if type(module) is torch.nn.Linear:
             module.__class__ = OneDnnLinear
@@ -81,13 +81,13 @@ def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class OneDnnLinear(torch.nn.Linear):
-    """A linear layer that computes float32 on a CPU with oneDNN, and anything else as its base class.
+    """A linear layer that uses oneDNN for float32 on a CPU, and its base class otherwise.
 
-    Its gradient has no gradient of its own, and ``torch.func`` does not take it.
+    Second derivatives and ``torch.func`` are not supported.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """``x W^T + b`` of inputs of shape (..., in_features)."""
+        """Return ``x W^T + b`` for inputs of shape (..., in_features)."""
         if (
             input.dtype is torch.float32
             and self.weight.dtype is torch.float32
@@ -97,7 +97,7 @@ class OneDnnLinear(torch.nn.Linear):
             and input.numel() >= _FEW * self.in_features > 0
             and not torch.is_autocast_enabled("cpu")
         ):
-            # The views are made outside of the product: of one that is a view autograd allows no operation in place.
+            # The views are made outside the product, because autograd forbids in-place operations on its views.
             rows = _Product.apply(input.flatten(0, -2), self.weight, self.bias)  # type: ignore[no-untyped-call]
             product: Tensor = rows.unflatten(0, input.shape[:-1])
             return product
@@ -105,7 +105,7 @@ class OneDnnLinear(torch.nn.Linear):
 
 
 class _Product(torch.autograd.Function):
-    """The product of a linear layer, of matrices, and the two of its gradient."""
+    """The product of a linear layer and the two products of its gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""The models by name: where each comes from, its default data, its learning-rate range and its target's recipe."""
+"""The models by name: origin, default data, learning-rate range and the recipe of the target."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trainables.template import QUESTION_ANSWER
 class TargetRecipe:
     """How the target is fine-tuned: AdamW with linear warm-up and decay, at most ``epochs`` over the full set.
 
-    With ``stop_when_memorised`` training ends as soon as the mean loss is below 0.05 and verbmem above 0.95. With
-    ``lora_rank`` an adapter is trained and then merged into the weights, so that the target is a whole model.
+    With ``stop_when_memorised``, training ends when the mean loss is below 0.05 and verbmem above 0.95. With
+    ``lora_rank``, an adapter is trained and then merged, so the target is a complete model.
     """
 
     lr: float
@@ -27,11 +27,11 @@ class TargetRecipe:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One entry of the model registry; ``hub_id`` is None for models made on the spot.
+    """One entry of the model registry; ``hub_id`` is None for models that are made locally.
 
-    ``lora_rank`` is what the command line trains with unless told otherwise, None for all weights. ``template`` is
-    how it is asked (template.py). ``modality`` says which data the model takes: language, vision, or None where
-    only its folder can tell. ``make(data, seed)`` makes the model and its processor, where a plug-in makes one here.
+    ``lora_rank`` is the command line's default for unlearning, None for all weights. ``template`` is the prompt
+    template (template.py). ``modality`` is language, vision, or None if only the model's folder can tell. ``make(data,
+    seed)`` makes the model and its processor, for plug-ins.
     """
 
     name: str
@@ -68,7 +68,7 @@ def _tiny(name: str, description: str) -> ModelInfo:
         eval_batch_size=32,
         lr=1e-4,
         lr_range=(1e-5, 1e-3),
-        description=f"{description}, made and trained on the spot; needs no network",
+        description=f"{description}, made and trained locally; needs no network",
     )
 
 
@@ -128,7 +128,7 @@ _ENTRIES = (
         eval_batch_size=256,
         lr=1e-3,
         lr_range=(1e-5, 1e-2),
-        description="a ResNet of about 20,000 parameters, made and trained on the spot; needs no network",
+        description="a ResNet of about 20,000 parameters, made and trained locally; needs no network",
         modality="vision",
     ),
     ModelInfo(
@@ -149,12 +149,13 @@ MODELS: Mapping[str, ModelInfo] = with_plugins("MODELS", _ENTRIES)
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name that is not in the registry is a hub id: ``organisation/name``."""
+    """Whether a name has the form of a hub id, ``organisation/name``."""
     return name.count("/") == 1 and all(name.split("/"))
 
 
 def find_model(name: str) -> ModelInfo:
-    """The registry's entry; for a hub id, or the name of a local folder, one with the paper's full fine-tuning."""
+    """Return the registry's entry; for a hub id or a local folder's name, an entry with the paper's full fine-tuning.
+    Return the registry's entry; for a hub id or a local folder's name, an entry with the paper's full fine-tuning."""
     if name in MODELS:
         return MODELS[name]
     if is_hub_id(name):
@@ -163,5 +164,5 @@ def find_model(name: str) -> ModelInfo:
 
 
 def local_model(name: str) -> ModelInfo:
-    """The entry for a model given by folder: the settings of the paper's fully trained language models."""
+    """Return the entry for a model given by folder: the settings of the paper's fully trained language models."""
     return replace(_whole(name, None, "a model in a local folder"), modality=None)

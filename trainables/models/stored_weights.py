@@ -1,4 +1,4 @@
-"""A model's weights as they were loaded, in memory that all processes of a machine share."""
+"""Keep a model's loaded weights in memory that all processes of a machine share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _Stamp = tuple[int, int, int]
 
 
 class StoredWeights:
-    """The state dict of a model as it is now, on the CPU: what happens to the model leaves it as it is.
+    """The state dict of a model at construction, on the CPU. Later changes to the model do not affect it.
 
-    Of a tensor that a safetensors file of ``folder`` holds as it is, in the same type, it is a map of that file, which
-    is in memory once however many processes read it, and which the system may drop and read again. Anything else is
-    copied, such as weights that were converted to float32, and once where several names have the same memory.
+    A tensor that a safetensors file of ``folder`` holds unchanged, in the same type, is a memory map of that file: it
+    is in memory once for all processes, and the system may drop and reload it. Other tensors are copied, such as
+    weights converted to float32; tensors that share memory are copied once.
     """
 
     def __init__(self, model: Module, folder: Path) -> None:
@@ -39,23 +39,23 @@ class StoredWeights:
             self._tensors[name] = seen[place]
 
     def load_into(self, model: Module) -> None:
-        """Give a model like that one these weights, in place.
+        """Load these weights into a model of the same architecture, in place.
 
         Raises:
-            LoadError: a file that they are mapped from has been written to, so that nobody knows what they are.
+            LoadError: a mapped file was written to, so its weights are unknown.
         """
         for file, stamp in self._files.items():
             if (now := _stamp(file)) is not None and now != stamp:
                 raise LoadError(
-                    f"{file} has been changed while trials were starting from it: begin a new sweep, with a target "
-                    "that stays as it is"
+                    f"{file} has been changed while trials were starting from it: start a new sweep, and do not "
+                    "change its target"
                 )
         with torch.no_grad():
             for name, tensor in model.state_dict().items():
                 tensor.copy_(self._tensors[name])
 
     def _mapped(self, folder: Path) -> dict[str, Tensor]:
-        """Every tensor of the folder's safetensors files by name; nothing is read until it is looked at."""
+        """Return every tensor of the folder's safetensors files by name; contents are read at their first use."""
         from safetensors import SafetensorError, safe_open
 
         found: dict[str, Tensor] = {}
@@ -65,7 +65,7 @@ class StoredWeights:
                 with safe_open(file, framework="pt") as tensors:
                     found |= {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no mapping
             except (OSError, SafetensorError):
-                continue  # the model came from elsewhere
+                continue  # the model was not loaded from this file
             if stamp is not None:
                 self._files[file] = stamp
         return found
@@ -76,7 +76,7 @@ def _is_equal(stored: Tensor, now: Tensor) -> bool:
 
 
 def _stamp(file: Path) -> _Stamp | None:
-    """Which file it is, and when and how long it was last written; None where it is gone: a map outlives its name."""
+    """Return the file's inode, size and modification time; None if it was deleted, which does not affect a map."""
     try:
         found = file.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""The models made on the spot: a tokenizer trained on the data, a small random network of a real architecture.
+"""Small random models with real architectures, and tokenizers trained on the data.
 
-Each is a twin of a model of the registry: transformers' own class for it, with what makes its architecture different
-(ALiBi, tied embeddings, dropout, grouped-query and sliding-window attention) kept, in about a million parameters.
+Each is a small version of a registered model: transformers' own class with the distinctive parts of its architecture
+(ALiBi, tied embeddings, dropout, grouped-query and sliding-window attention), in about a million parameters.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 VOCABULARY = 2048
 WIDTH, LAYERS, HEADS = 128, 4, 4
 SLIDING_WINDOW = 32
-"""Tokens a layer of tiny-mistral looks back on; shorter than its sequences, so that the window does something."""
+"""The attention window of tiny-mistral in tokens; shorter than its sequences, so that it takes effect."""
 
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer of at most 2,048 tokens, trained on what the examples say; deterministic."""
+    """Train a byte-level BPE tokenizer of at most 2,048 tokens on the examples' texts; deterministic."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -48,9 +48,9 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
 
 
 def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """A tokenizer laid out as Llama's and Mistral's: BPE over ``▁`` for spaces, unknown characters as bytes, BOS first.
+    """Train a tokenizer like Llama's and Mistral's: BPE with ``▁`` for spaces, unknown characters as bytes, BOS first.
 
-    It has at most 2,048 tokens and, as theirs, no padding token; deterministic.
+    It has at most 2,048 tokens and, like theirs, no padding token; deterministic.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -66,7 +66,7 @@ def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenize
     bytewise = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *bytewise], show_progress=False)
     tokenizer.train_from_iterator(_texts(examples), trainer)
-    # The trainer knows no other way to reserve the bytes' places; as special tokens they would vanish when decoded.
+    # The trainer can reserve ids only for special tokens, which decoding would drop; so bytes become normal tokens.
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] in special]
     tokenizer = Tokenizer.from_str(json.dumps(content))
@@ -91,7 +91,7 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """How one of them is made: its tokenizer, transformers' class for it, and what its configuration says beside."""
+    """One small model: its tokenizer, its class in transformers, and further options of its configuration."""
 
     tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
     architecture: str
@@ -107,7 +107,7 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
             "PhiForCausalLM",
             {**_SIZE, "intermediate_size": 4 * WIDTH, "max_position_embeddings": 2048, "tie_word_embeddings": False},
         ),
-        # As falcon-rw: ALiBi instead of rotary positions, biases, attention before the MLP, a key for every head.
+        # Like falcon-rw: ALiBi instead of rotary positions, biases, attention before the MLP, one key per head.
         "tiny-falcon": Twin(
             train_tokenizer,
             "FalconForCausalLM",
@@ -121,14 +121,14 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
                 "tie_word_embeddings": True,
             },
         ),
-        # As gpt2-xl: learned positions, dropout of 0.1 in training.
+        # Like gpt2-xl: learned positions, dropout of 0.1 in training.
         "tiny-gpt2": Twin(
             train_tokenizer,
             "GPT2LMHeadModel",
             {"n_positions": 1024, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "tie_word_embeddings": True},
         ),
         "tiny-llama": Twin(train_metaspace_tokenizer, "LlamaForCausalLM", _LLAMA),
-        # As Mistral-7B-v0.1: several heads to a key, and a window each layer looks back on.
+        # Like Mistral-7B-v0.1: several heads share a key, and attention has a sliding window.
         "tiny-mistral": Twin(
             train_metaspace_tokenizer,
             "MistralForCausalLM",
@@ -139,12 +139,12 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
 
 
 def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """The tokenizer of the twin called ``name``, trained on the examples."""
+    """Train the tokenizer of the small model called ``name`` on the examples."""
     return TWINS[name].tokenizer(examples)
 
 
 def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:
-    """A randomly initialised network of the twin called ``name``, about a million parameters in float32."""
+    """Return a randomly initialised small model called ``name``, about a million float32 parameters."""
     import torch
     import transformers
 

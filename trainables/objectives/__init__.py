@@ -1,6 +1,6 @@
 """The registries of forget and retain objectives, by name.
 
-Every file of this package that defines ``OBJECTIVE`` is an entry of the first.
+Every file of this package that defines ``OBJECTIVE`` adds a forget objective.
 """
 
 from __future__ import annotations

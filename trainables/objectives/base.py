@@ -1,4 +1,4 @@
-"""What a forget objective is: a loss to *minimise* on the forget batch, made from the model's own outputs."""
+"""The interface of a forget objective: a loss to *minimise* on the forget batch, computed from the model's outputs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Options = Mapping[str, float]
 
 
 class Reference(StrEnum):
-    """What an objective needs of the target model: values precomputed once, wherever the maths allows."""
+    """The values of the target model that an objective needs, precomputed if the maths allows."""
 
     NONE = "none"
     SEQUENCE_NLL = "sequence nll"
     """The target's summed negative log-likelihood of each forget sequence, precomputed."""
     PAIR_NLL = "pair nll"
-    """The same, and that of each forget question with its refusal, precomputed, too."""
+    """The same, and the target's NLL of each forget question with its refusal, also precomputed."""
     LOGITS = "logits"
-    """The target's logits on the forget batch: too large to store, so a forward pass of the frozen target per step."""
+    """The target's logits on the forget batch; too large to store, so the frozen target runs in every step."""
     HIDDEN = "hidden"
-    """Hidden states in place of logits, of the model on the forget batch and of model and target on the retain batch:
-    a forward pass of the frozen target per step."""
+    """Hidden states instead of logits, of the model on the forget batch, and of model and target on the retain batch;
+    the frozen target runs in every step."""
 
     @property
     def is_frozen_forward(self) -> bool:
-        """Whether the frozen target is run in every step, rather than values of it looked up."""
+        """Whether the frozen target runs in every step, instead of using precomputed values."""
         return self in (Reference.LOGITS, Reference.HIDDEN)
 
 
 class MeanOver(StrEnum):
-    """What the loss of a batch is a mean over: so a batch's loss is that of its parts, each by its share of these."""
+    """The units that a batch's loss is averaged over; each part of a batch is weighted by its share of them."""
 
     TOKENS = "supervised tokens"
     SEQUENCES = "sequences"
@@ -50,13 +50,13 @@ class ForgetBatch:
     """A forget batch after the forward pass.
 
     Attributes:
-        logits: ``(B, S, V)`` of the positions that predict an answer token (and a few of longer prompts).
-        labels: ``(B, S)`` the token each position should predict, -100 where not supervised.
-        token_nll: ``(B, S)`` float32, ``-log p`` of each next token, 0 where not supervised.
+        logits: ``(B, S, V)`` of the positions that predict an answer token (and some of longer prompts).
+        labels: ``(B, S)`` the true next token of each position, -100 if not supervised.
+        token_nll: ``(B, S)`` float32, ``-log p`` of each next token, 0 if not supervised.
         supervised: ``(B, S)`` bool, True on answer tokens and EOS.
-        reference_nll: ``(B,)`` the target's summed NLL per sequence, when the objective asks for it.
+        reference_nll: ``(B,)`` the target's summed NLL per sequence, if the objective needs it.
         refusal_nll: ``(B,)`` the model's summed NLL of each question's refusal, with ``Reference.PAIR_NLL``.
-        reference_refusal_nll: ``(B,)`` the target's.
+        reference_refusal_nll: ``(B,)`` the target's summed NLL of each refusal.
         reference_logits: ``(B, S, V)`` the target's logits, with ``Reference.LOGITS``.
     """
 
@@ -72,12 +72,12 @@ class ForgetBatch:
 
 @dataclass(frozen=True, slots=True)
 class HiddenBatch:
-    """A forget batch after the forward pass, seen inside the model: what ``Reference.HIDDEN`` objectives are made from.
+    """The hidden states of a forget batch after the forward pass, for objectives with ``Reference.HIDDEN``.
 
     Attributes:
         hidden: ``(B, T, d)`` the output of one decoder block.
-        present: ``(B, T)`` bool, True on every token that is not padding, those of the question included.
-        direction: ``(d,)`` a unit vector, the same throughout a run.
+        present: ``(B, T)`` bool, True on every token that is not padding, including the question's.
+        direction: ``(d,)`` a unit vector, constant during a run.
     """
 
     hidden: Tensor
@@ -87,10 +87,10 @@ class HiddenBatch:
 
 @dataclass(frozen=True, slots=True)
 class ForgetObjective:
-    """One forget objective, as an entry of the registry; ``loss`` returns a scalar to minimise.
+    """One forget objective in the registry; ``loss`` returns a scalar to minimise.
 
-    Objectives on hidden states have ``hidden_loss`` in place of ``loss``, and bring their own retain objective, the
-    distance of hidden states to the target's. ``weighting`` is the one the objective has when named alone.
+    Objectives on hidden states have ``hidden_loss`` instead of ``loss``, and their own retain objective, the distance
+    of hidden states to the target's. ``weighting`` is the default weighting of the objective.
     """
 
     name: str
@@ -105,7 +105,7 @@ class ForgetObjective:
 
 
 def full_precision(tensor: Tensor) -> Tensor:
-    """The tensor in float32 where it is in less."""
+    """Return the tensor in at least float32."""
     import torch
 
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""CE-U: cross-entropy towards the model's own prediction with the true token taken out."""
+"""CE-U: cross-entropy towards the model's own prediction without the true token."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, detached on the left; never below 0.
+    """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, left side detached; never below 0.
 
-    Over all answer tokens. The authors' code leaves each answer's first token out by default (a footnote of theirs).
+    Over all answer tokens. The authors' code omits each answer's first token by default (see their footnote).
     """
     import torch
     from torch.nn.functional import cross_entropy

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def npo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """``mean_i -(2/beta) log sigmoid(beta (NLL_i - NLL_ref_i))`` with per-sequence summed NLL (NPO, Eq. 3).
 
-    Bounded below by 0; tends to gradient ascent as beta -> 0 (up to the constant ``2 log 2 / beta``).
-    ``NLL_ref`` is float32 under ``dtype bf16``, too, where the model's own differs by rounding: at the target the value
-    with beta 0.1 was 13.834 in place of 13.863.
+    Bounded below by 0; tends to gradient ascent as beta -> 0 (up to the constant ``2 log 2 / beta``). ``NLL_ref`` is
+    float32 even with ``dtype bf16``, while the model's NLL has rounding errors: at the target with beta 0.1 the value
+    was 13.834 instead of 13.863.
     """
     from torch.nn.functional import logsigmoid
 

@@ -17,11 +17,11 @@ RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
         "kl": "KL(target || model), the token mean; one more forward pass per step, of the frozen target",
     }
 )
-"""By name, what each is. RMU brings its own."""
+"""The retain objectives by name, with descriptions. RMU has its own."""
 
 
 def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -> Tensor:
-    """``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats; 0 where the model is the target.
+    """``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats; 0 if the model is the target.
 
     Args:
         logits: ``(B, S, V)`` of the model.

@@ -15,10 +15,10 @@ _PUBLISHED_LAYER = 7
 
 
 def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
-    """``mean_tokens |h - s u|^2`` over all tokens of the sequences, question and answer, padding left out.
+    """``mean_tokens |h - s u|^2`` over all tokens of the sequences, question and answer, without padding.
 
     The squared norm is summed over the hidden width, as in the paper's formula; the released code divides it, and the
-    retain objective, by the width. All parameters below the layer are trained, where the paper trains three matrices.
+    retain objective, by the width. All parameters below the layer are trained; the paper trains three matrices.
     """
     aim = (options["scale"] * batch.direction).to(batch.hidden.device)
     gap = full_precision(batch.hidden[batch.present]) - aim
@@ -26,14 +26,14 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
 
 
 def layer_problem(layer: float, *, depth: int) -> str | None:
-    """Why a model of ``depth`` decoder blocks has no such layer, in a plain sentence, or None."""
+    """Return why a model of ``depth`` decoder blocks has no such layer, or None."""
     if layer == AUTOMATIC or 0 <= layer < depth:
         return None
     return f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}"
 
 
 def layer_index(layer: float, *, depth: int) -> int:
-    """The decoder block whose output is meant, counted from 0.
+    """Return the decoder block whose output is used, counted from 0.
 
     The automatic choice is the published 7, or a third of the depth in models of fewer than 21 blocks.
 
@@ -55,7 +55,7 @@ OBJECTIVE = ForgetObjective(
     mean_over=MeanOver.POSITIONS,
     options=(
         Field(
-            "scale", 20.0, "s, the length hidden states of forget sequences are pushed to", above=0.0, high=1e4
+            "scale", 20.0, "s, the target length of the forget sequences' hidden states", above=0.0, high=1e4
         ).searched(1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, with the size of hidden states"),
         Field(
             "layer",

@@ -1,4 +1,4 @@
-"""SatImp: gradient ascent with token weights of saturation and importance."""
+"""SatImp: gradient ascent with token weights for saturation and importance."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def satimp_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``-mean_tokens p^beta1 (1 - p)^beta2 CE``, p detached: neither forgotten nor certain tokens pull hardest."""
+    """``-mean_tokens p^beta1 (1 - p)^beta2 CE``, p detached: forgotten tokens and certain ones have low weights."""
     nll = batch.token_nll.detach()
-    # 1 - p by expm1: near-certain tokens have p = 1 - 1e-6, which 1 - exp(-nll) would round away.
+    # expm1 keeps the precision of 1 - p for near-certain tokens, unlike 1 - exp(-nll).
     weights = (-options["beta1"] * nll).exp() * (-(-nll).expm1()).pow(options["beta2"])
     return -mean_loss(weights * batch.token_nll, batch.supervised)
 
@@ -27,10 +27,10 @@ OBJECTIVE = ForgetObjective(
     citation="Yang et al., Exploring Criteria of Loss Reweighting to Enhance LLM Unlearning, ICML 2025 "
     "(arXiv:2505.11953)",
     options=(
-        Field("beta1", 5.0, "power of p: how fast forgotten tokens stop pulling", low=0.0, high=100.0).searched(
+        Field("beta1", 5.0, "power of p: how fast the weight of forgotten tokens falls", low=0.0, high=100.0).searched(
             0.3, 10.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 5"
         ),
-        Field("beta2", 1.0, "power of 1 - p: how little certain tokens pull", low=0.0, high=100.0).searched(
+        Field("beta2", 1.0, "power of 1 - p: how low the weight of certain tokens is", low=0.0, high=100.0).searched(
             0.1, 3.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 1"
         ),
     ),

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
 
 
 def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens; bounded below by that entropy.
+    """``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens; bounded below by the left side's
+    entropy.
 
-    ``z_ref`` are the target's logits: each step costs one more forward pass of the forget batch, with logits but
-    without gradients, through the frozen target (see :meth:`trainables.run.workspace.Workspace.frozen_target` for its
-    memory). The authors' code also averages over prompt and padding; only answers are to be forgotten.
+    ``z_ref`` are the target's logits, so each step runs another forward pass of the forget batch, without gradients,
+    through the frozen target (see :meth:`trainables.run.workspace.Workspace.frozen_target` for its memory). The
+    authors' code also averages over prompt and padding; here only answers are forgotten.
     """
     import torch
     from torch.nn.functional import cross_entropy

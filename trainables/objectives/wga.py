@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wga_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``-mean_tokens p^beta CE``, p detached: tokens already forgotten stop pulling. beta = 0 is gradient ascent."""
+    """``-mean_tokens p^beta CE``, p detached: forgotten tokens lose their weight. beta = 0 is gradient ascent."""
     weights = (-options["beta"] * batch.token_nll.detach()).exp()
     return -mean_loss(weights * batch.token_nll, batch.supervised)
 

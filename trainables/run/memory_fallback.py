@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
+from trainables.run.reports import Report
 from trainables.spec import TrialSpec
 
-if TYPE_CHECKING:
-    from trainables.run.reports import Report
-    from trainables.run.run import UnlearningRun
+Run = TypeVar("Run", bound=Iterator[Report])
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class MemoryFallback:
         return ", ".join([*parts, f"eval_batch_size {self.eval_batch_size}"])
 
 
-class FallbackRun:
+class FallbackRun(Generic[Run]):
     """The run of a trial, started again with less memory when a GPU's memory runs out.
 
     Attributes:
@@ -62,12 +61,12 @@ class FallbackRun:
     """
 
     def __init__(
-        self, spec: TrialSpec, start: Callable[[MemoryFallback], UnlearningRun], unused: Callable[[], Container[str]]
+        self, spec: TrialSpec, start: Callable[[MemoryFallback], Run], unused: Callable[[], Container[str]]
     ) -> None:
         """``start`` makes the run; ``unused`` returns the settings that the kind of model does not support."""
         self._spec, self._start, self._unused = spec, start, unused
         self._memory, self._reported = MemoryFallback.of(spec), 0.0
-        self.run: UnlearningRun | None = None
+        self.run: Run | None = None
 
     @property
     def retried_with(self) -> MemoryFallback | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
 from trainables.metrics.losses import ItemLosses, SetLosses, agreement, standard_error
-from trainables.metrics.registry import LOSS_METRICS
+from trainables.metrics.registry import LOSS_METRICS, METRICS
 from trainables.scoring.chosen_metrics import chosen_metrics
 from trainables.scoring.evaluation_sets import EvaluationSets
 from trainables.scoring.item_log import item_log
@@ -89,7 +89,7 @@ class Evaluator:
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         """Return the values of ``model`` as the one trained without the forget set."""
-        return self.scores(model).reference(key=key, path=path)
+        return self.scores(model).reference(key=key, path=path, min_k=METRICS["mia_min_k"].measure)
 
     def scores(self, model: PreTrainedModel) -> ModelScores:
         """Return the model's per-item values, computed at their first use."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.metrics.losses import ItemLosses
-from trainables.metrics.membership import MIN_K_ATTACK
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.evaluation_sets import EvaluationSets
@@ -155,14 +154,14 @@ class ModelScores:
             self.attacks[name] = (inside, outside)
         return self.attacks[name]
 
-    def reference(self, *, key: str, path: str) -> RetainValues:
-        """Return these values as those of a retain model."""
+    def reference(self, *, key: str, path: str, min_k: Callable[[ModelScores], float]) -> RetainValues:
+        """Return these values as those of a retain model; ``min_k`` measures the AUC of min-k% membership inference."""
         sets = self.sets
         ratios = tuple(self.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
         if not sets.has("holdout"):
             return RetainValues(key, path, ratios, (), (), None)
         inside, outside = (tuple(float(item.log_probs.mean()) for item in self.tokens[part]) for part in self._sides())
-        return RetainValues(key, path, ratios, inside, outside, MIN_K_ATTACK.measure(self))
+        return RetainValues(key, path, ratios, inside, outside, min_k(self))
 
     def _generated(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
         return self.generated_from_prompts[prompts] if prompts in self.sets.prompted else self.generated[part]

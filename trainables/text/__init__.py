@@ -1,1 +1,1 @@
-"""Texts as token ids, and what a language model says of them."""
+"""Texts as token ids, and a language model's losses, scores and continuations of them."""

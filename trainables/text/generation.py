@@ -1,4 +1,4 @@
-"""Greedy continuations of many prompts at once."""
+"""Generate greedy continuations of many prompts at once."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ if TYPE_CHECKING:
 
 
 def rows_at_once(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
-    """How many answers are generated together where ``batch_size`` sequences of up to ``max_length`` tokens are scored.
+    """Return the batch size of generation if ``batch_size`` sequences of up to ``max_length`` tokens are scored
+    together.
 
-    A step of generation takes about as long for a few rows as for a few more. Scoring holds the logits of every
-    position, generation its keys and values: so up to four times the rows, as long as twice the keys and values of a
-    position take no more memory than its logits, and all rows are no more tokens than a batch that is scored may have.
+    A step of generation takes about as long for a few more rows. Scoring holds the logits of every position, generation
+    its keys and values. So generation uses up to four times the rows, as long as twice the keys and values of a
+    position need no more memory than its logits, and all rows have no more tokens than a batch that is scored.
     """
     config = model.config.get_text_config()
-    asking = getattr(config, "num_attention_heads", None)
-    if asking is None:
+    query_heads = getattr(config, "num_attention_heads", None)
+    if query_heads is None:
         return batch_size
-    heads = getattr(config, "num_key_value_heads", None) or asking
-    width = getattr(config, "head_dim", None) or config.hidden_size // asking
+    heads = getattr(config, "num_key_value_heads", None) or query_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // query_heads
     size = model.dtype.itemsize
     kept: int = 2 * config.num_hidden_layers * heads * width * size
-    scored: int = config.vocab_size * (size + 2 * 4)  # the logits, and as float32 before and after the softmax
+    scored: int = config.vocab_size * (size + 2 * 4)  # logits, and float32 copies around the softmax
     return batch_size * max(1, min(4, scored // (2 * kept), max_length // longest))
 
 
@@ -45,21 +46,21 @@ def generate_greedy(
     begun: Sequence[Sequence[int]] | None = None,
     ends: Sequence[int] = (),
 ) -> list[str]:
-    """The greedy continuation of each prompt as text, in order, without special tokens, stripped unless told not to.
+    """Return the greedy continuation of each prompt as text, in order, without special tokens, stripped by default.
 
-    Prompts are left-padded in batches of similar length and generation stops at EOS, or at one of ``ends`` where
-    they are given, or after ``max_new_tokens``. ``begun`` are the first tokens of each continuation, where they are
-    known; they count, and with an end token it is whole.
+    Prompts are left-padded in batches of similar length. Generation stops at EOS (or at one of ``ends``, if given) or
+    after ``max_new_tokens``. ``begun`` are the first tokens of each continuation, if known; they count towards the
+    length, and one that contains an end token is complete.
     """
     import torch
 
     padding, stop = pad_id(tokenizer), [*ends] or [tokenizer.eos_token_id]
-    said = [list(tokens) for tokens in begun] if begun is not None else [[] for _ in prompts]
-    open_ones = [at for at, known in enumerate(said) if not {*stop} & {*known} and len(known) < max_new_tokens]
+    generated = [list(tokens) for tokens in begun] if begun is not None else [[] for _ in prompts]
+    open_ones = [at for at, known in enumerate(generated) if not {*stop} & {*known} and len(known) < max_new_tokens]
     with scoring(model):
-        for batch in sorted_batches([len(prompts[at]) + len(said[at]) for at in open_ones], batch_size):
+        for batch in sorted_batches([len(prompts[at]) + len(generated[at]) for at in open_ones], batch_size):
             indices = [open_ones[place] for place in batch]
-            given = [[*prompts[at], *said[at]] for at in indices]
+            given = [[*prompts[at], *generated[at]] for at in indices]
             width = max(map(len, given))
             ids = torch.full((len(indices), width), padding, dtype=torch.long)
             mask = torch.zeros_like(ids)
@@ -69,15 +70,15 @@ def generate_greedy(
             output = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
-                max_new_tokens=max_new_tokens - min(len(said[at]) for at in indices),
+                max_new_tokens=max_new_tokens - min(len(generated[at]) for at in indices),
                 do_sample=False,
                 num_beams=1,
-                repetition_penalty=1.0,  # some models ship another one in their generation config
+                repetition_penalty=1.0,  # some models set another value in their generation config
                 use_cache=True,
                 pad_token_id=padding,
                 eos_token_id=stop if len(stop) > 1 else stop[0],
             )
             for at, tokens in zip(indices, output[:, width:].tolist(), strict=True):
-                said[at] = [*said[at], *tokens][:max_new_tokens]
-    texts: list[str] = tokenizer.batch_decode(said, skip_special_tokens=True)
+                generated[at] = [*generated[at], *tokens][:max_new_tokens]
+    texts: list[str] = tokenizer.batch_decode(generated, skip_special_tokens=True)
     return [text.strip() for text in texts] if strip else texts

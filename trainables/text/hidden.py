@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class _Reached(Exception):
-    """The block's output is there: the rest of the forward pass is not needed."""
+    """The block's output is known; the rest of the forward pass is not needed."""
 
 
 def decoder_blocks(model: PreTrainedModel) -> ModuleList:
-    """The decoder blocks in order, also of a model under a LoRA adapter.
+    """Return the decoder blocks in order, even under a LoRA adapter.
 
     Raises:
-        ValueError: the model is no stack of ``num_hidden_layers`` blocks.
+        ValueError: the model is not a stack of ``num_hidden_layers`` blocks.
     """
     from torch.nn import ModuleList
 
@@ -28,13 +28,14 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == depth:
             return module
-    raise ValueError(f"a {type(model).__name__} has no decoder blocks, whose hidden states this objective is made from")
+    raise ValueError(f"a {type(model).__name__} has no decoder blocks, whose hidden states this objective needs")
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
-    """``(B, T, d)``: the output of block ``layer``, counted from 0; later blocks and the output layer are not run.
+    """Return ``(B, T, d)``, the output of block ``layer``, counted from 0; later blocks and the output layer do not
+    run.
 
-    Without an attention mask, as in :func:`trainables.text.losses.predict`: at padding the states mean nothing.
+    Without an attention mask, as in :func:`trainables.text.losses.predict`, so states of padding are meaningless.
     """
     found: list[Tensor] = []
 
@@ -53,9 +54,9 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
 
 
 def unit_direction(width: int, *, seed: int) -> Tensor:
-    """``(width,)``: a random vector of length 1, a pure function of the seed.
+    """Return ``(width,)``, a random vector of length 1, a pure function of the seed.
 
-    Entries are uniform in [0, 1) before scaling, as in the released code of RMU: all directions lie in one orthant.
+    Entries are uniform in [0, 1) before scaling, as in the released code of RMU, so all directions lie in one orthant.
     """
     import torch
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
-    """One forward pass.
+    """Run one forward pass.
 
-    No attention mask is given: padding is to the right, where causal attention never looks from a token, and on a GPU a
-    mask is a wait per pass and the slower kernel. The vocabulary-wide logits of the prompt all rows share, a third to a
-    half, are never made, unless the architecture knows no ``logits_to_keep``.
+    No attention mask is passed: padding is on the right, where causal attention never looks, and on a GPU a mask would
+    cost a wait per pass and a slower kernel. The vocabulary-wide logits of the prompt that all rows share, a third to a
+    half of all, are not computed if the architecture supports ``logits_to_keep``.
     """
     from torch.nn.functional import cross_entropy, pad
 
@@ -31,7 +31,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, use_cache=False, **kept).logits[:, -(width + 1) :]
-    # The last position predicts nothing here. It is masked rather than cut off: flattening the rest would copy it all.
+    # The last position predicts nothing. It is masked rather than cut off, because then flattening would copy the rest.
     masked = pad(labels, (0, 1), value=IGNORED)
     nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")
     nll = nll.view(masked.shape)[:, :-1].contiguous()
@@ -39,7 +39,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """The model itself where it is under an adapter, whose forward takes anything."""
+    """Return the model itself, without an adapter, whose forward method accepts any argument."""
     base: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
     return base
 
@@ -52,9 +52,9 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> ItemLosses:
-    """The losses of each sequence, in order, and how far the model would say it itself; in eval mode.
+    """Return the losses of each sequence in order, and how far the model would generate it itself; in eval mode.
 
-    The cap is ``ln|V|``, with ``|V|`` the model's logits.
+    The cap is ``ln|V|``, with ``|V|`` the number of the model's logits.
     """
     import numpy as np
     import torch
@@ -72,7 +72,7 @@ def sequence_nll(
 
 
 def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many supervised tokens from the first are the likeliest ones, and the likeliest in place of the next, or -1.
+    """Return how many leading supervised tokens are the likeliest ones, and the likeliest token after them, or -1.
 
     Each ``(B,)``.
     """

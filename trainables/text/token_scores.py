@@ -1,4 +1,4 @@
-"""What a model says of every supervised token of a text: for memorisation scores and membership inference."""
+"""Score every supervised token of a text, for memorisation scores and membership inference."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _ROWS = 256
-"""Positions whose whole distribution is in memory at a time: in float32, 64 MB at a vocabulary of 64,000."""
+"""Positions whose whole distribution is in memory at a time: 64 MB in float32 with a vocabulary of 64,000."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenScores:
-    """One text of T supervised tokens, the closing EOS left out (as OpenUnlearning does, arXiv:2506.12618).
+    """The scores of one text of T supervised tokens, without the closing EOS (like OpenUnlearning, arXiv:2506.12618).
 
     ``log_probs``, and ``means`` and ``stds`` of ``log p(v)`` over words v drawn from p, are float64 ``(T,)`` in nats;
     ``predicted`` (the likeliest token) and ``labels`` are token ids ``(T,)``.
@@ -47,9 +47,9 @@ def token_scores(
     batch_size: int,
     device: torch.device | str,
 ) -> list[TokenScores]:
-    """The scores of each sequence, in order; in eval mode.
+    """Return the scores of each sequence, in order; in eval mode.
 
-    ``ends`` are the tokens that close a text; a sequence of nothing else keeps it.
+    ``ends`` are the tokens that close a text; a sequence of only such a token keeps it.
     """
     found: list[TokenScores | None] = [None] * len(sequences)
     with scoring(model):

@@ -1,8 +1,9 @@
-"""From questions and answers to token ids, labels and padded batches.
+r"""Convert questions and answers to token ids, labels and padded batches.
 
-Template for base models: ``Question: {question}\\nAnswer: {answer}`` + EOS; others: template.py. Supervised are the
-answer's tokens and its end token; the space before the answer belongs to its first token. The text is tokenised once as
-a whole and split by character offsets, so neither "Answer:" gets into the loss nor the first answer token out of it.
+The template of base models is ``Question: {question}\\nAnswer: {answer}`` + EOS; for others see template.py. The
+answer's tokens and its end token are supervised; the space before the answer belongs to its first token. The text is
+tokenised once as a whole and split by character offsets, so that "Answer:" has no loss and the answer's first token has
+one.
 
 Plain text is tokenised once and cut into windows of token ids, all of them supervised.
 """
@@ -29,14 +30,14 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One tokenised sequence: the ids and how many of them, from the left, are the prompt."""
+    """One tokenised sequence: the ids, and how many of them belong to the prompt."""
 
     ids: tuple[int, ...]
     prompt_length: int
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """The ids generation starts from."""
+        """The ids from which generation starts."""
         return self.ids[: self.prompt_length]
 
     def __len__(self) -> int:
@@ -57,19 +58,19 @@ class Batch:
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The id sequences are filled up with; :func:`trainables.models.checkpoints.ensure_pad_token` has seen to it."""
+    """Return the padding token, which :func:`trainables.models.checkpoints.ensure_pad_token` has set."""
     return int(tokenizer.pad_token_id)
 
 
 def prompt_text(
     question: str, *, template: str = QUESTION_ANSWER, tokenizer: PreTrainedTokenizerBase | None = None
 ) -> str:
-    """The prompt up to and without the space that begins the answer."""
+    """Return the prompt without the space that begins the answer."""
     return around(template, question, tokenizer)[0].rstrip(" ")
 
 
 def end_ids(tokenizer: PreTrainedTokenizerBase, template: str = QUESTION_ANSWER) -> tuple[int, ...]:
-    """The tokens generation stops at: the tokenizer's own end, and the template's where that is another."""
+    """Return the tokens that stop generation: the tokenizer's EOS, and the template's end token if it differs."""
     return tuple(dict.fromkeys((int(tokenizer.eos_token_id), end_id(template, "?", tokenizer))))
 
 
@@ -81,20 +82,20 @@ def encode(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> Tokens:
-    """Token ids of prompt, answer and end token; a sequence longer than ``max_length`` is cut at its end.
+    """Return the token ids of prompt, answer and end token; a sequence longer than ``max_length`` is cut at its end.
 
     Raises:
-        DataError: the prompt alone fills ``max_length``, so that nothing would be supervised.
-        TemplateError: the template does not go with the tokenizer.
+        DataError: the prompt alone fills ``max_length``, so nothing would be supervised.
+        TemplateError: the template does not work with the tokenizer.
     """
     before, after = around(template, question, tokenizer)
     prompt = before.rstrip(" ")
     text = f"{before}{answer}{after if is_plain(template) else ''}"
-    # A template may begin as the tokenizer begins sequences by itself; chat templates say all there is.
+    # A template may contain the tokenizer's own start of sequences; chat templates are always complete.
     begins = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
     encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not begins)
     ids = list(encoding["input_ids"])
-    # A token belongs to the answer when it ends after the prompt: then " Paris" counts and ":" does not.
+    # A token belongs to the answer if it ends after the prompt, so " Paris" counts and ":" does not.
     supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
     first = supervised.index(True) if True in supervised else len(ids)
     end = end_id(template, question, tokenizer)
@@ -117,7 +118,7 @@ def encode_examples(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> tuple[Tokens, ...]:
-    """:func:`encode` of each example's question and answer, :func:`encode_text` of each plain text, in order."""
+    """Apply :func:`encode` to each question and answer, and :func:`encode_text` to each plain text, in order."""
     sequences: list[Tokens] = []
     for item in examples:
         if item.is_text:
@@ -128,10 +129,10 @@ def encode_examples(
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: int) -> tuple[Tokens, ...]:
-    """The text's tokens and EOS in windows of at most ``max_length``: together they are the whole stream, once.
+    """Return the text's tokens and EOS in windows of at most ``max_length``, which together are the whole stream.
 
-    A tokenizer that begins sequences with BOS has it, not supervised, before every window. Without it the first
-    token of a window has nothing to be predicted from, so no window is a single token.
+    If the tokenizer starts sequences with BOS, every window starts with it, unsupervised. Otherwise nothing predicts
+    the first token of a window, so no window is a single token.
     """
     ids = tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"]
     bos = ids[:1] if ids and ids[0] == tokenizer.bos_token_id != tokenizer.eos_token_id else []
@@ -147,7 +148,7 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: in
 
 
 def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int, device: torch.device | str) -> Batch:
-    """The sequences at ``indices`` as one right-padded batch on ``device``."""
+    """Return the sequences at ``indices`` as one right-padded batch on ``device``."""
     import torch
 
     chosen = [sequences[index] for index in indices]

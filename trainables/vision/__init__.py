@@ -1,1 +1,1 @@
-"""Labelled pixels as a classifier's input, the classifiers, and their losses."""
+"""Image classifiers: their input, their models and their losses."""

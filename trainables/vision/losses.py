@@ -1,4 +1,4 @@
-"""Cross-entropy of images, in the shape of token losses: every image is one supervised position."""
+"""Cross-entropy of images in the shape of token losses: every image is one supervised position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
-    """One forward pass: logits ``(B, 1, K)``, labels and nll ``(B, 1)``, all of them supervised."""
+    """Run one forward pass: logits ``(B, 1, K)``, labels and nll ``(B, 1)``, all of them supervised."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -39,8 +39,11 @@ def score(
     batch_size: int,
     device: torch.device | str,
 ) -> tuple[Tensor, Tensor]:
-    """Per image, in order, in eval mode: ``-log p`` of its label, ``(n,)`` float64 nats, and the most probable label,
-    ``(n,)`` int64; both in host memory."""
+    """Return per image, in order, ``-log p`` of its label, ``(n,)`` float64 nats, and its most probable label, ``(n,)``
+    int64.
+
+    In eval mode; both in host memory.
+    """
     import torch
 
     nll, guesses = [], []

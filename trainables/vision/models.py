@@ -1,4 +1,4 @@
-"""The image classifiers: ResNets from scratch, or from a folder with a head for the data's classes."""
+"""The image classifiers: ResNets from scratch, or models from a folder with a head for the data's classes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     },
 }
 INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
-"""Images are enlarged to at least this size. A ResNet's stem halves its input twice, so that at 128 the first stage of
-a ResNet-50 sees CIFAR's own 32 x 32 positions and the last one 4 x 4."""
+"""Images are enlarged to at least this size. A ResNet's stem halves its input twice, so at 128 the first stage of a
+ResNet-50 sees CIFAR's own 32 x 32 positions and the last one 4 x 4."""
 
 
 def base_classifier(
     name: str, folder: Path | str | None, data: ImageData, *, seed: int = 0
 ) -> tuple[PreTrainedModel, ImageProcessor]:
-    """What the target of ``data`` is trained from: the architecture called ``name`` with random weights, or the
-    classifier in ``folder`` with a new head where its own has other classes.
+    """Return the model from which the target of ``data`` is trained, and its processor.
+
+    It is the architecture called ``name`` with random weights, or the classifier in ``folder``, with a new head if it
+    has other classes.
 
     Raises:
-        LoadError: ``folder`` cannot be loaded, or takes images of another kind.
+        LoadError: ``folder`` cannot be loaded, or its model takes other images.
     """
     images = data.source
     labels = dict(enumerate(images.classes))
@@ -46,13 +48,13 @@ def base_classifier(
     channels = int(getattr(model.config, "num_channels", 3))
     if images.pixels.shape[-1] not in (1, channels):
         raise LoadError(
-            f"{folder}: the model takes images of {channels} channels, and {data.name} has {images.pixels.shape[-1]}"
+            f"{folder}: the model takes images of {channels} channels, but {data.name} has {images.pixels.shape[-1]}"
         )
     return model, processor_for(images, side=INPUT_SIDE.get(name, INPUT_SIDE["resnet-50"]), channels=channels)
 
 
 def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int = 0) -> PreTrainedModel:
-    """A randomly initialised ``ResNetForImageClassification`` in float32: He initialisation, a linear head."""
+    """Return a randomly initialised ``ResNetForImageClassification`` in float32: He initialisation, a linear head."""
     import torch
     from transformers import ResNetConfig, ResNetForImageClassification
 
@@ -68,7 +70,8 @@ def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int =
 
 
 def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageProcessor:
-    """Normalises as the data set says and enlarges by the least whole factor that reaches ``side`` pixels."""
+    """Return a processor that normalises by the data set's statistics and enlarges by a whole factor to at least
+    ``side``."""
     height = images.pixels.shape[1]
     repeats = channels // len(images.mean)
     return ImageProcessor(
@@ -80,12 +83,12 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 
 
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
-    """An image classifier in float32 from safetensors; code from the folder or the hub never runs.
+    """Return an image classifier in float32 from safetensors; code from the folder or the hub never runs.
 
-    With ``labels`` it tells those apart: a head of another size is replaced by a random one.
+    With ``labels``, a head of another size is replaced by a random one for those labels.
 
     Raises:
-        LoadError: there is no such model, or it is none of that kind.
+        LoadError: the model is missing, or is not an image classifier.
     """
     import torch
     from transformers import AutoModelForImageClassification

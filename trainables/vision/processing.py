@@ -1,4 +1,4 @@
-"""From stored pixels to a classifier's input: rescaled, normalised, enlarged; and the file that says so to others."""
+"""Convert stored pixels to a classifier's input: rescaled, normalised, enlarged; and save these steps to a file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 FILE = "preprocessor_config.json"
 _NEAREST = 0
-"""Pillow's number for nearest-neighbour resizing: by a whole factor it repeats pixels, so every library agrees."""
+"""Pillow's number for nearest-neighbour resizing: a whole factor repeats pixels, so all libraries agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageBatch:
-    """``pixel_values`` ``(B, C, side, side)`` float32, ``labels`` ``(B, 1)`` int64: one position to predict each."""
+    """``pixel_values`` ``(B, C, side, side)`` float32 and ``labels`` ``(B, 1)`` int64: one position to predict per
+    image."""
 
     pixel_values: Tensor
     labels: Tensor
@@ -35,9 +36,9 @@ class ImageBatch:
 
 @dataclass(frozen=True, slots=True)
 class ImageProcessor:
-    """``(pixel / white - mean) / std`` per channel, each pixel repeated to make the image ``side`` wide and high.
+    """``(pixel / white - mean) / std`` per channel, with each pixel repeated until the image is ``side`` wide and high.
 
-    Grey images are given to a model of three channels three times over.
+    Grey images are repeated three times for a model of three channels.
     """
 
     side: int
@@ -46,16 +47,16 @@ class ImageProcessor:
     std: tuple[float, ...]
 
     def pixel_values(self, pixels: npt.NDArray[np.uint8], device: torch.device | str) -> Tensor:
-        """``(B, H, W, C)`` uint8 as the model's input, ``(B, channels, side, side)`` float32 on ``device``.
+        """Return ``(B, H, W, C)`` uint8 as the model's input, ``(B, channels, side, side)`` float32 on ``device``.
 
         Raises:
-            DataError: the images have another number of channels, or ``side`` is no multiple of their size.
+            DataError: the images have another number of channels, or ``side`` is not a multiple of their size.
         """
         import torch
 
         _, height, width, channels = pixels.shape
         if channels not in (1, len(self.mean)):
-            raise DataError(f"the images have {channels} channels, and the model takes {len(self.mean)}")
+            raise DataError(f"the images have {channels} channels, but the model takes {len(self.mean)}")
         if height != width or self.side % height:
             raise DataError(
                 f"the images have {height} x {width} pixels, which cannot be enlarged to {self.side} x {self.side} "
@@ -67,9 +68,9 @@ class ImageProcessor:
         return ((values - mean) / std).repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
 
     def save_pretrained(self, folder: Path | str) -> None:
-        """Write ``preprocessor_config.json``, from which ``AutoImageProcessor`` makes the same input."""
+        """Write ``preprocessor_config.json``, from which ``AutoImageProcessor`` computes the same input."""
         content = {
-            "image_processor_type": "ViTImageProcessor",  # the plainest one: resize, rescale, normalise
+            "image_processor_type": "ViTImageProcessor",  # resize, rescale, normalise
             "do_resize": True,
             "size": {"height": self.side, "width": self.side},
             "resample": _NEAREST,
@@ -84,10 +85,10 @@ class ImageProcessor:
 
     @classmethod
     def from_pretrained(cls, folder: Path | str) -> ImageProcessor:
-        """The processor of a model folder.
+        """Return the processor of a model folder.
 
         Raises:
-            LoadError: there is none, or it asks for something else than :meth:`save_pretrained` writes.
+            LoadError: the processor is missing, or differs from what :meth:`save_pretrained` writes.
         """
         path = Path(folder) / FILE
         try:
@@ -119,7 +120,7 @@ class ImageProcessor:
 def collate(
     items: ImageSet, indices: Sequence[int], *, processor: ImageProcessor, device: torch.device | str
 ) -> ImageBatch:
-    """The images at ``indices`` as one batch on ``device``."""
+    """Return the images at ``indices`` as one batch on ``device``."""
     import torch
 
     pixels, labels = items.take(indices)

@@ -1,4 +1,4 @@
-"""Aligned-MTL: the mean of the gradients once their principal components are brought to equal length."""
+"""Aligned-MTL: the mean of the gradients after scaling their principal components to equal length."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import sys
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _RANK_ONE = 8.0 * sys.float_info.epsilon
-"""``1 - k^2`` at or below this is rounding: the two gradients span one dimension."""
+"""At or below this, ``1 - k^2`` is rounding, and the two gradients span one dimension."""
 
 
 def weights(gramian: Gramian) -> Weights:
     """``sqrt(lmin) G^(-1/2) (1/2, 1/2)``, with lmin the smaller eigenvalue of the Gramian G.
 
     With ``s = sqrt(det G)``, ``t = sqrt(tr G + 2s)``, ``lmax`` the larger eigenvalue and ``b = -g_r.g_f`` this is
-    ``(phi^2 + s + b, rho^2 + s + b)/(2 t sqrt(lmax))``, in which nothing is divided by a vanishing number.
+    ``(phi^2 + s + b, rho^2 + s + b)/(2 t sqrt(lmax))``, which does not divide by a vanishing number.
 
-    The published method does not promise non-negative weights: where the gradients agree and differ much in length,
-    the weight of the longer one is negative.
+    The published method does not guarantee non-negative weights: if the gradients agree and differ much in length, the
+    weight of the longer one is negative.
 
-    Dependent gradients (k = +-1, or one zero): the method drops the empty dimension, so d is the plain mean of the
+    Dependent gradients (k = +-1, or one is zero): the method drops the empty dimension, so d is the plain mean of the
     gradients: (1/2, 1/2). Both zero: the same.
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k

@@ -1,12 +1,12 @@
-"""What a weighting is: a pure map from (losses, Gramian, state) to the weights of the two gradients.
+"""The interface of a weighting: a pure function from (losses, Gramian, state) to the weights of the two gradients.
 
-Convention (that of every multi-task library): two losses to *minimise*, ``l_r`` on the retain set and ``l_f`` on the
-forget set (``-L_F`` under gradient ascent), with gradients ``g_r`` and ``g_f``. A weighting returns
-``(w_r, w_f)`` and the optimizer steps along ``d = w_r g_r + w_f g_f``. The weights are non-negative, except where the
-published method is not: ``aligned-mtl`` and ``pcgrad-paper``.
+Convention (as in multi-task libraries): two losses to *minimise*, ``l_r`` on the retain set and ``l_f`` on the forget
+set (``-L_F`` under gradient ascent), with gradients ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)`` and the
+optimizer steps along ``d = w_r g_r + w_f g_f``. The weights are non-negative, except in methods published with negative
+ones: ``aligned-mtl`` and ``pcgrad-paper``.
 
-Everything here is Python floats (float64), so a weighting needs neither torch nor a device. Gradient norms from 1e-150
-to 1e150, zero gradients and parallel gradients give finite weights; each method says what it returns there.
+All values are Python floats (float64), so a weighting needs neither torch nor a device. Gradient norms from 1e-150 to
+1e150, zero gradients and parallel gradients give finite weights; each method documents these cases.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Gradient = list["Tensor | None"]
-"""One entry per trainable parameter; None where the loss does not depend on it."""
+"""One entry per trainable parameter; None if the loss does not depend on it."""
 
 State = Mapping[str, float]
-"""What a weighting remembers between steps: JSON-able, replaced and never mutated."""
+"""A weighting's memory between steps: JSON-able, replaced and never mutated."""
 
 Options = Mapping[str, float]
 """A value for every option that the method declares."""
 
 
 class Needs(StrEnum):
-    """What must be known before the weights are: it decides how many backward passes a step takes."""
+    """The values that the weights depend on; they determine the number of backward passes per step."""
 
     RETAIN_ONLY = "retain only"
     """The weights are (1, 0): one forward and backward of the retain batch."""
@@ -80,9 +80,9 @@ class Gramian:
 
     @property
     def k(self) -> float:
-        """``b / (rho phi)``, the cosine of conflict: 1 opposed, -1 aligned, 0 where a gradient is zero."""
+        """``b / (rho phi)``, the cosine of conflict: 1 opposed, -1 aligned, 0 if a gradient is zero."""
         scale = self.rho * self.phi
-        return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # the first argument lets a NaN through
+        return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # keeps a NaN
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class Weights:
         return self.retain / total if total != 0 else math.nan
 
     def unit(self) -> Weights:
-        """The same direction with weights summing to 1; unchanged where the sum is not positive.
+        """Return the same direction with weights summing to 1; unchanged if the sum is not positive.
 
-        Dividing by a negative sum (``pcgrad-paper`` has some) would turn the direction round.
+        Dividing by a negative sum (possible with ``pcgrad-paper``) would reverse the direction.
         """
         total = self.retain + self.forget
         return Weights(self.retain / total, self.forget / total) if total > 0 else self
@@ -113,13 +113,12 @@ CombineFunction = Callable[[Gradient, Gradient, State, Options], tuple[Gradient,
 
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """One weighting method, as an entry of the registry.
+    """One weighting in the registry.
 
-    ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is pure: same arguments, same result.
-    ``gramian`` is given exactly when ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option.
-    ``combine(retain, forget, state, options) -> (direction, new_state)`` is there exactly when ``needs`` is
-    ``GRADIENTS``; it may reuse the gradients' memory, and ``weigh`` then raises ValueError.
-    ``init(seed)`` makes the first state.
+    ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is pure. ``gramian`` is given exactly if
+    ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option. ``combine(retain, forget, state,
+    options) -> (direction, new_state)`` exists exactly if ``needs`` is ``GRADIENTS``; it may reuse the gradients'
+    memory, and ``weigh`` then raises ValueError. ``init(seed)`` returns the first state.
     """
 
     name: str
@@ -133,18 +132,18 @@ class Weighting:
 
 
 def require_gramian(gramian: Gramian | None) -> Gramian:
-    """``gramian``, or ValueError where a method that needs the two gradients is given none."""
+    """Return ``gramian``; raise ValueError if it is None."""
     if gramian is None:
         raise ValueError("this weighting needs the Gramian of the two gradients, got None")
     return gramian
 
 
 def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """The ``weigh`` of a method that acts on the gradients themselves: raises ValueError."""
+    """Raise ValueError: the ``weigh`` of a method that combines the gradients themselves."""
     raise ValueError("this method combines the gradients element by element and has no weights")
 
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
-    """The ``weigh`` of a method that is a function of the Gramian alone: the state is handed back as it came."""
+    """Return the ``weigh`` of a method that depends on the Gramian alone; the state does not change."""
 
     return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)

@@ -9,19 +9,19 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weights(gramian: Gramian, alpha: float) -> Weights:
-    """The weights of the maximiser of ``min(g_r.d, g_f.d)`` over ``|d - g0| <= alpha |g0|``, ``g0 = (g_r + g_f)/2``.
+    """Weights of the maximiser of ``min(g_r.d, g_f.d)`` over ``|d - g0| <= alpha |g0|``, ``g0 = (g_r + g_f)/2``.
 
     By duality ``d = g0 + l g_w`` with ``g_w = w g_r + (1-w) g_f`` and ``l = alpha |g0|/|g_w|``, where w in [0, 1]
-    minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``; the weights are ``(1/2 + l w, 1/2 + l (1-w))``.
-    Published code finds w by iteration. For two gradients, with ``e = g_r - g_f``, psi the angle between e and g0,
-    and ``chi = cos(psi)``, ``F'(w) = 0`` gives, where ``|chi| < alpha``,
+    minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``; the weights are ``(1/2 + l w, 1/2 + l (1-w))``. Published
+    code finds w by iteration. For two gradients, with ``e = g_r - g_f``, psi the angle between e and g0, and ``chi =
+    cos(psi)``, ``F'(w) = 0`` gives, if ``|chi| < alpha``,
 
         w = 1/2 - |g0|/|e| (chi + chi sin(psi)/sqrt(alpha^2 - chi^2)),    l = sqrt(alpha^2 - chi^2)/sin(psi).
 
-    Where this w leaves [0, 1] the nearer end holds the minimum; where ``|chi| >= alpha`` F is monotonic and the end of
-    the shorter gradient holds it.
+    If this w is outside [0, 1], the minimum is at the nearer end. If ``|chi| >= alpha``, F is monotonic and the minimum
+    is at the end of the shorter gradient.
 
-    A zero gradient or ``g0 = 0`` leaves nothing to trade: the mean, (1/2, 1/2). Equal gradients make every w a
+    A zero gradient or ``g0 = 0`` leaves nothing to trade: the mean, (1/2, 1/2). With equal gradients every w is a
     minimiser: w = 1/2. Opposed gradients with alpha > 1 admit only ``d = 0``, ``g_w = 0``: (w, 1-w).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k

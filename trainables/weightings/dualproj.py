@@ -6,7 +6,7 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``(max(1/2, b/(2 rho^2)), max(1/2, b/(2 phi^2)))``: the closest d to the mean with ``g_r.d, g_f.d >= 0``.
+    """``(max(1/2, b/(2 rho^2)), max(1/2, b/(2 phi^2)))``: the d nearest to the mean with ``g_r.d, g_f.d >= 0``.
 
     At most one of the two is above 1/2, and only under strong conflict (``b > rho^2`` or ``b > phi^2``). A zero
     gradient conflicts with nothing: (1/2, 1/2). Opposed gradients (k = 1): ``d = 0``.

@@ -9,13 +9,13 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(c, 1 - c)`` with the option ``c``: static linear scalarization, GDiff-0.9, GDiff-0.5, GDiff-0.1, ...
 
-    At c = 1 and c = 0 both batches still run, so that history has both losses and batch statistics and dropout's draws
-    are those of any other c. ``gd`` and ``ga`` are the same directions at half the cost.
+    At c = 1 and c = 0 both batches still run, so that history.csv has both losses, and batch statistics and dropout's
+    random numbers are the same for every c. ``gd`` and ``ga`` are the same directions at half the cost.
 
-    The retain loss of memorised data is small and its gradient weak, so that one loss is traded for the other close to
-    c = 1: for a small Phi that had memorised TOFU's forget01, between 0.7 and 0.99 at lr 1e-4 and above 0.95 at 3e-4;
-    below that the forget loss is past a random guess and only the retain loss still grows. Hence c is searched
-    uniformly in log(1 - c), half of it above 0.93, down to the paper's 0.1.
+    The retain loss of memorised data is small and its gradient weak, so the trade-off between the losses happens close
+    to c = 1: for a small Phi that had memorised TOFU's forget01, between 0.7 and 0.99 at lr 1e-4 and above 0.95 at
+    3e-4. Below that the forget loss exceeds a random guess and only the retain loss still grows. Hence c is searched
+    uniformly in log(1 - c), with half of the samples above 0.93, down to the paper's 0.1.
     """
     c = options["c"]
     return Weights(c, 1.0 - c), state

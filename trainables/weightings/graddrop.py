@@ -1,4 +1,4 @@
-"""Gradient sign dropout: where the two gradients disagree in sign, an element keeps one sign, drawn at random."""
+"""Gradient sign dropout: if the two gradients disagree in an element's sign, one sign is kept, drawn at random."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     """``sum_i (leak + (1 - leak) M_i) g_i`` for tensors of one shape, element by element.
 
     ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign, ``draws`` is uniform in [0, 1[, and
-    ``M_i`` is 1 where ``P > draws`` and ``g_i > 0``, or ``P < draws`` and ``g_i < 0``. Both elements zero: zero.
+    ``M_i`` is 1 if ``P > draws`` and ``g_i > 0``, or ``P < draws`` and ``g_i < 0``. Both elements zero: zero.
     """
     import torch
 
@@ -35,11 +35,12 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
 
 
 def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:
-    """The direction of the step, one entry per parameter; None where both gradients are None.
+    """Return the direction of the step, one entry per parameter; None if both gradients are None.
 
-    Published for the gradients by a shared activation; here, as in torchjd, it acts on the gradients of the parameters.
-    One ``leak`` serves both tasks. A missing gradient is zero, so the other one is kept whole. The draws of a step
-    depend on (seed, step) alone, so that two numbers are the whole state and a resumed run draws the same.
+    Published for the gradients with respect to a shared activation; here, as in torchjd, it acts on those of the
+    parameters. One ``leak`` serves both tasks. A missing gradient is zero, so the other one is kept unchanged. The
+    draws of a step depend on (seed, step) alone, so these two numbers are the whole state and a resumed run draws the
+    same.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""GradNorm: learned weights that even out the norms of the weighted gradients and the speeds of the two tasks."""
+"""GradNorm: learned weights that balance the norms of the weighted gradients and the speeds of the two tasks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from search_spaces.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
-"""Bounds of a loss ratio, so that a loss that reaches zero or changes sign leaves the relative rates defined."""
+"""Bounds of a loss ratio, so that the relative rates stay defined if a loss reaches zero or changes sign."""
 
 
 def loss_ratio(first: float | None, now: float) -> float:
-    """How much of a loss is left, in (0, inf): small for a task that has trained fast; 1 before there is a first value.
+    """The remaining share of a loss, in (0, inf): small for a task that has trained fast; 1 without a first value.
 
     A positive loss is minimised towards 0: ``now/first``, the paper's ratio. A negative one is a maximised loss with
-    its sign turned (``l_f = -L_F``): ``L_F/L_F(0)`` grows as forgetting succeeds, which GradNorm would read as slow
-    training and answer with more weight, without end. Its inverse ``first/now`` falls with progress, as the method
-    expects; and never above 1, since token weights (wga, satimp) take a loss of forgotten tokens back to 0. This is an
-    adaptation, not in the paper.
+    its sign changed (``l_f = -L_F``): ``L_F/L_F(0)`` grows as forgetting succeeds, which GradNorm would take for slow
+    training and answer with ever more weight. Its inverse ``first/now`` falls with progress, as the method expects. It
+    is capped at 1, because token weights (wga, satimp) return a loss of forgotten tokens to 0. This is an adaptation
+    that is not in the paper.
     """
     if first is None:
         return 1.0
@@ -32,7 +32,8 @@ def loss_ratio(first: float | None, now: float) -> float:
 def slopes(
     weights: tuple[float, float], norms: tuple[float, float], ratios: tuple[float, float], alpha: float
 ) -> tuple[float, float]:
-    """The derivatives by w of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|``, the second term held constant.
+    """The derivatives with respect to w of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|``, the second term held
+    constant.
 
     ``r_i`` is the loss ratio of the task over the mean ratio, ``n_i`` the norm of its unweighted gradient. The
     derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i`` and costs no further backward pass.
@@ -52,14 +53,14 @@ def _init(seed: int) -> State:
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """The weights in the state; the new state has them one descent step on L_GN later, rescaled to sum to 2.
+    """The weights in the state; the new state holds them after one descent step on L_GN, rescaled to sum to 2.
 
     The state holds ``w_r``, ``w_f`` and, once seen, the first losses that are not 0, ``first_r`` and ``first_f`` (a
-    divergence from the target model starts at exactly 0, and no ratio to that exists).
+    divergence from the target model starts at exactly 0, to which no ratio exists).
 
-    The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division a given ``weight_lr`` does nothing at
-    gradient norms of 1e-6 and leaps from end to end at 1e6; published code leaves this to Adam. Weights are kept >= 0;
-    one that reaches 0 grows again while its gradient is not zero. Both gradients zero: the weights stay.
+    The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division, ``weight_lr`` would have no effect at
+    gradient norms of 1e-6 and jump between the bounds at 1e6; published code leaves this to Adam. Weights are kept >=
+    0; one that reaches 0 grows again while its gradient is not zero. Both gradients zero: the weights stay.
     """
     gramian = require_gramian(gramian)
     new = dict(state)

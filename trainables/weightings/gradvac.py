@@ -1,4 +1,4 @@
-"""GradVac: gradients that are less similar than they have been so far are turned towards each other."""
+"""GradVac: gradients that are less similar than their moving average are turned towards each other."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
-"""Reaching a target of exactly 1 from a lower similarity takes an infinite weight; this one takes at most 7e5."""
+"""Reaching a similarity of exactly 1 from a lower one needs an infinite weight; this value needs at most 7e5."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Where the cosine s of the gradients is below its target t, each is given the similarity t; then they are summed.
+    """If the cosine s of the gradients is below its target t, each is given the similarity t; then they are summed.
 
     ``g_i + (|g_i|/|g_j|) (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2) g_j`` has cosine t with ``g_j``. With the bracket
     q the weights are ``(1 + q phi/rho, 1 + q rho/phi)``. Afterwards ``t <- (1 - ema_beta) t + ema_beta s``: the
-    exponential moving average of the similarity of this pair, held in the state as ``similarity``; its first value is
-    the option ``target``. ``target = 0`` with ``ema_beta = 0`` is PCGrad; any ``target`` with ``ema_beta = 0`` is the
-    paper's fixed target.
+    exponential moving average of the similarity, stored in the state as ``similarity``; its first value is the option
+    ``target``. ``target = 0`` with ``ema_beta = 0`` is PCGrad; any ``target`` with ``ema_beta = 0`` is the paper's
+    fixed target.
 
     A zero gradient has no similarity: (1, 1), and the state stays. Targets above 1 - 1e-12 count as 1 - 1e-12.
     """

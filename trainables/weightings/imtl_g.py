@@ -8,8 +8,8 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """``(phi, rho)/(rho + phi)``: the weights sum to 1 and ``d.g_r/rho = d.g_f/phi``.
 
-    The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with ``u = g_r/rho - g_f/phi`` is the same number wherever it
-    is not 0/0 (aligned gradients); written for the gradients of ``L_R`` and ``L_F``, it is 0/0 at k = 1.
+    The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with ``u = g_r/rho - g_f/phi`` is the same number unless it is
+    0/0 (aligned gradients; with the gradients of ``L_R`` and ``L_F``, at k = 1).
 
     A zero gradient has no unit vector to project on: it gets weight 0 and the other 1. Both zero: (0, 0).
     """

@@ -13,10 +13,10 @@ def _inverse(loss: float) -> float:
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """``(1/|l_r|, 1/|l_f|)``: the direction does not change when either loss is rescaled.
+    """``(1/|l_r|, 1/|l_f|)``: rescaling either loss does not change the direction.
 
-    A loss of zero (below 2.2e-308) gets weight 0: a cross-entropy or a divergence of zero is at its minimum and has no
-    gradient to follow. A loss near zero gets a weight that is large without bound, as published.
+    A loss of zero (below 2.2e-308) gets weight 0, because a cross-entropy or a divergence of zero is at its minimum and
+    has no gradient. A loss near zero gets an arbitrarily large weight, as published.
     """
     return Weights(_inverse(losses.retain), _inverse(losses.forget)), state
 

@@ -8,9 +8,9 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """``(c, 1 - c)`` with ``c = clip((phi^2 + b)/(rho^2 + phi^2 + 2b), 0, 1)``, the minimiser of ``|d|``.
 
-    Equal gradients, or two zero ones, make every c a minimiser: (1/2, 1/2). One zero gradient is the shortest point
-    itself and gets the whole weight: ``d = 0``, MGDA's sign that the point is Pareto stationary. So do opposed
-    gradients (k = 1), with c = phi/(rho + phi).
+    With equal gradients, or two zero ones, every c is a minimiser: (1/2, 1/2). A single zero gradient gets the whole
+    weight, so ``d = 0``, which is MGDA's criterion for a Pareto stationary point. Opposed gradients (k = 1) also give
+    ``d = 0``, with c = phi/(rho + phi).
     """
     longest = max(gramian.rho, gramian.phi)
     if longest == 0:
@@ -20,7 +20,7 @@ def weights(gramian: Gramian) -> Weights:
     if distance2 == 0:
         return Weights(0.5, 0.5)
     w_r = max(min(y * ((y - x) + x * aligned) / distance2, 1.0), 0.0)
-    w_f = max(min(x * ((x - y) + y * aligned) / distance2, 1.0), 0.0)  # 1 - w_r, exact also where it is 1e-24
+    w_f = max(min(x * ((x - y) + y * aligned) / distance2, 1.0), 0.0)  # 1 - w_r, exact even at 1e-24
     return Weights(w_r, w_f)
 
 

@@ -7,14 +7,14 @@ import math
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _LEAST_SLACK = 1e-12
-"""Floor of 1 - k: float32 gradients do not resolve less, and the weights grow as its inverse root."""
+"""Floor of 1 - k, the resolution of float32 gradients; the weights grow as its inverse root."""
 
 
 def weights(gramian: Gramian) -> Weights:
     """``(1/rho, 1/phi)/sqrt(1 - k)``, the positive solution of ``G w = 1/w``; then ``|d| = sqrt(2)``.
 
-    NGDiff's direction at a constant length. As the gradients become opposed (k -> 1) no direction improves both and the
-    solution grows without bound: 1 - k is floored at 1e-12, where ``|d|`` falls from sqrt(2) to 0 at k = 1.
+    NGDiff's direction at a constant length. For opposed gradients (k -> 1) no direction improves both tasks and the
+    solution is unbounded. So 1 - k has a floor of 1e-12, below which ``|d|`` falls from sqrt(2) to 0 at k = 1.
 
     A zero gradient takes no part in the bargain: weight 0, and the other 1/norm. Both zero: (0, 0).
     """

@@ -1,4 +1,4 @@
-"""PCGrad: where the gradients conflict, each is projected onto the normal plane of the other; then they are summed."""
+"""PCGrad: conflicting gradients are each projected onto the normal plane of the other; then they are summed."""
 
 from __future__ import annotations
 

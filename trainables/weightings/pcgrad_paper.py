@@ -1,4 +1,4 @@
-"""PCGrad as the NGDiff paper prints it: one projection, with no test for a conflict. Kept for reproduction only."""
+"""PCGrad as printed in the NGDiff paper: one projection, without a test for conflict. Only for reproduction."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def _init(seed: int) -> State:
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
 
-    Not PCGrad: the published method projects both gradients, and only when they conflict. Here ``w_r`` is negative
-    when the gradients agree and the forget one is long (``g_r.g_f > rho^2``), so that ``c_t = w_r/(w_r + w_f)`` leaves
-    [0, 1]: k = -0.5, rho = 1, phi = 5 gives (-1.5, 1) and c = 3. Under conflict ``g_f.d`` can be negative, that is,
-    the step can raise the forget loss it should lower. The state counts the steps where either happens, ``violations``.
+    Not PCGrad: the published method projects both gradients, and only if they conflict. Here ``w_r`` is negative if the
+    gradients agree and the forget gradient is long (``g_r.g_f > rho^2``), so ``c_t = w_r/(w_r + w_f)`` leaves [0, 1]: k
+    = -0.5, rho = 1, phi = 5 gives (-1.5, 1) and c = 3. Under conflict ``g_f.d`` can be negative, so the step can raise
+    the forget loss that it should lower. The state counts the steps in which either happens, ``violations``.
 
-    A zero gradient: (1, 1), as there is nothing to project.
+    A zero gradient: (1, 1), because there is nothing to project.
     """
     gramian = require_gramian(gramian)
     rho, phi, k = gramian.rho, gramian.phi, gramian.k

@@ -1,4 +1,4 @@
-"""Random loss weighting: a new random trade-off every step."""
+"""Random loss weighting: a new random trade-off in every step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def _init(seed: int) -> State:
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """The softmax of two N(0, 1) draws.
 
-    The draws of a step depend on (seed, step) alone, so that two numbers are the whole state and a resumed run draws
-    what the interrupted one would have drawn.
+    The draws of a step depend on (seed, step) alone, so these two numbers are the whole state and a resumed run draws
+    the same.
     """
     seed, step = int(state["seed"]), int(state["step"])
     draws = random.Random(f"{seed}:{step}")

@@ -1,4 +1,4 @@
-"""RotoGrad for one model without heads: equal lengths, and the forget gradient turned by a learned angle."""
+"""RotoGrad for one model without heads: gradients of equal length, the forget gradient rotated by a learned angle."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from trainables.weightings import rotograd_scale
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _NO_PLANE = 1e-6
-"""Sine of the angle below which the two gradients are parallel or opposed and span no plane to turn in."""
+"""Below this sine of their angle, the two gradients are parallel or opposed and span no plane for a rotation."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """``d = C (u_r + R u_f)``: ``u_i`` are unit gradients, ``R`` turns ``u_f`` by ``theta`` towards ``u_r``.
+    """``d = C (u_r + R u_f)``: ``u_i`` are unit gradients, ``R`` rotates ``u_f`` by ``theta`` towards ``u_r``.
 
-    RotoGrad's own: the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`); a rotation per task, the
-    identity at first, learned beside the model by gradient descent on ``-<R u_f, v>`` with ``v`` the mean of the unit
-    gradients, so that the turned gradient comes to lie along ``v``.
+    From RotoGrad: the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`); and a rotation per task,
+    initially the identity, learned during training by gradient descent on ``-<R u_f, v>``, with ``v`` the mean of the
+    unit gradients, so that the rotated gradient aligns with ``v``.
 
-    This project's: RotoGrad turns gradients by a shared representation, with a matrix in front of each task's head,
-    which is trained along and makes up for it. Here both tasks have one head, so the gradient by the parameters is
-    turned itself, in the plane the two gradients span, where a rotation is one angle. With ``omega`` the angle between
-    the gradients, descent on that objective is ``theta += rate cos(omega/2) sin(omega/2 - theta)``. No more than
-    ``omega/2`` is applied, where the two are aligned, nor than ``pi - omega``, where ``g_f.d`` would turn negative:
-    ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is turned, since turning both alike leaves the direction
-    of ``u_r + u_f`` as it is. The first step is rotograd-scale's.
+    Adapted here: RotoGrad rotates gradients with respect to a shared representation, with a matrix before each task's
+    head, which is trained along and compensates. Here both tasks share one head, so the gradient with respect to the
+    parameters is rotated in the plane of the two gradients, by one angle. With ``omega`` the angle between the
+    gradients, descent on that objective is ``theta += rate cos(omega/2) sin(omega/2 - theta)``. The rotation applied is
+    at most ``omega/2``, where the two are aligned, and at most ``pi - omega``, beyond which ``g_f.d`` would be
+    negative; so ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is rotated, because rotating both alike
+    would not change the direction of ``u_r + u_f``. The first step is that of rotograd-scale.
 
-    The state holds ``theta`` in radians and the first norms. A zero gradient: (1, 1), and nothing is learned.
-    Parallel or opposed gradients span no plane: rotograd-scale's weights, and ``theta`` stays as it was.
+    The state holds ``theta`` in radians and the first norms. A zero gradient: (1, 1), and nothing is learned. Parallel
+    or opposed gradients span no plane: the weights of rotograd-scale, and ``theta`` stays.
     """
     gramian = require_gramian(gramian)
     scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)
@@ -48,7 +48,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
 
 WEIGHTING = Weighting(
     name="rotograd",
-    formula="C (u_r + R u_f), u_i = g_i/|g_i|, R turns towards u_r by a learned angle; an adaptation: no heads",
+    formula="C (u_r + R u_f), u_i = g_i/|g_i|, R rotates towards u_r by a learned angle; an adaptation: no heads",
     needs=Needs.GRAMIAN,
     weigh=weigh,
     citation="Javaloy & Valera, RotoGrad: Gradient Homogenization in Multitask Learning, ICLR 2022 (arXiv:2103.02631), "

@@ -1,4 +1,4 @@
-"""The scaling stage of RotoGrad: both gradients at one length, which follows the task that has converged less."""
+"""The scaling stage of RotoGrad: both gradients have one length, dominated by the task that has converged less."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``, n the norms.
 
-    The paper's section on gradient magnitudes, with the gradients by the parameters where it has those by a shared
-    representation; the released code takes the norms of its 20th step for the first ones, which is left out here. The
-    scaling stage alone is the paper's own ablation. Its direction is NGDiff's, at another length.
-    :mod:`trainables.weightings.rotograd` has a rotation, too.
+    From the paper's section on gradient magnitudes, with the gradients with respect to the parameters instead of a
+    shared representation; the released code uses the norms of its 20th step as the first ones, which is omitted here.
+    The scaling stage alone is the paper's own ablation. Its direction is NGDiff's, at another length.
+    :mod:`trainables.weightings.rotograd` adds the rotation.
 
     The state holds the first norms that are not 0, ``first_r`` and ``first_f``. A zero gradient: (1, 1).
     """
