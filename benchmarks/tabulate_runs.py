@@ -1,4 +1,4 @@
-"""Real runs on a fine grid, every epoch of each, once: what `python -m sweeper simulate` and search_replay.py replay.
+"""Tabulate real runs on a fine grid, with every epoch, for benchmarks/search_replay.py.
 
     python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --write docs/data

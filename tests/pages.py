@@ -1,4 +1,4 @@
-"""The commands on the project's pages. A comment ``needs ...`` behind one names what the tests have not."""
+"""The commands on the project's pages. A comment ``needs ...`` after a command names what the tests lack."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ OF_THEIR_OWN = {
     "extend.md": "tests/test_extend.py",
     "cluster.md": "tests/e2e/test_cluster_page.py",
 }
-"""Pages whose commands a test of their own runs."""
+"""Pages whose commands are run by a test of their own."""
 BEGIN = ("pareto", "lr-study", "unlearn")
-"""What begins trials."""
+"""Commands that start trials."""
 _COMMAND = re.compile(r"^(?: {4})?python -m sweeper (.+?)(?:\s+#(.*))?$")
 _BENCHMARK = re.compile(r"python (benchmarks/\w+\.py[^`#|\n]*)")
 
 
 @dataclass(frozen=True)
 class PageCommand:
-    """A command in a block of a page, continued lines joined: its words behind ``python -m sweeper``."""
+    """A command in a block of a page, with continued lines joined. ``words`` follow ``python -m sweeper``."""
 
     page: str
     line: int
@@ -34,12 +34,12 @@ class PageCommand:
 
     @property
     def needs(self) -> bool:
-        """Whether the page says that it needs something."""
+        """Whether the command needs something that the tests lack."""
         return "needs " in self.comment
 
     @property
     def only_plans(self) -> bool:
-        """Whether it begins trials, and by itself: that is as far as a dry run goes without a sweep."""
+        """Whether the command starts trials and reads no previous sweep, so that a dry run can test it."""
         return self.words[0] in BEGIN and not {"--from", "--reuse", "--warm-start", "--config"} & set(self.words)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class PageCommand:
 
 
 def commands() -> Iterator[PageCommand]:
-    """All of them."""
+    """Yield the commands of all pages."""
     for page in PAGES:
         for number, line in enumerate(page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines(), start=1):
             if found := _COMMAND.match(line):
@@ -56,11 +56,11 @@ def commands() -> Iterator[PageCommand]:
 
 
 def run_by_all() -> Iterator[PageCommand]:
-    """Those that need nothing and are on no page with a test of its own."""
+    """Yield the commands that need nothing and are on no page with a test of its own."""
     return (command for command in commands() if not command.needs and command.page not in OF_THEIR_OWN)
 
 
 def benchmarks() -> list[tuple[str, ...]]:
-    """The benchmark commands on the pages: script and arguments, also those within a sentence or a table."""
+    """Return the benchmark commands on the pages (script and arguments), including those in sentences and tables."""
     pages = (page.read_text(encoding="utf-8") for page in PAGES)
     return sorted({tuple(shlex.split(words)) for text in pages for words in _BENCHMARK.findall(text)})

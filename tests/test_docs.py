@@ -1,4 +1,4 @@
-"""The pages: every command on them can be typed, and they become a site without a network."""
+"""The pages: every command on them is valid, and the site is built without a network."""
 
 from __future__ import annotations
 

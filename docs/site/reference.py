@@ -1,6 +1,6 @@
-"""The reference of the site: commands, settings, methods, metrics, ... from the one place where each is described.
+"""Generate the reference of the site from the commands, the settings, the registries and the columns.
 
-A hook of mkdocs: README.md becomes the site's first page, and the pages under reference/ are made anew at every build.
+A hook of mkdocs: README.md becomes the first page of the site, and each build generates the pages under reference/.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are in no folder."""
+    """Add the generated pages."""
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def pages() -> dict[str, str]:
-    """Every page that is made, by its path below docs/."""
+    """Return the generated pages by their path below docs/."""
     listed = {kind: f"reference/{kind}.md" for kind in ("methods", "metrics", "models", "datasets")}
     return {
         "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
@@ -44,7 +44,7 @@ def pages() -> dict[str, str]:
 
 
 def first_page(readme: str) -> str:
-    """README with its links as docs/ sees them; those to files that are no pages are their names."""
+    """Return README.md with links relative to docs/. Links to files outside the site become plain text."""
     inside = re.sub(r"\]\(docs/", "](", readme)
     return re.sub(r"\[([^]]+)\]\((LICENSE|CONTRIBUTING\.md|CHANGELOG\.md)\)", r"\1", inside)
 
@@ -56,9 +56,9 @@ def _commands() -> Iterator[str]:
 
 
 def _settings() -> Iterator[str]:
-    yield "Each is an option, a name in a space file, a column of `trials.csv`, and a parameter in MLflow."
+    yield "Each setting is an option, a name in a space file, a column of `trials.csv`, and a parameter in MLflow."
     yield ""
-    yield "| setting | option | default | | part of the hash |"
+    yield "| setting | option | default | meaning | part of the hash |"
     yield "|---|---|---|---|---|"
     for name, field in FIELDS.items():
         flag = field.flag or f"--{name.replace('_', '-')}"
@@ -77,7 +77,7 @@ def _columns() -> Iterator[str]:
     meaning: Mapping[str, Mapping[str, Any]] = column_dictionary(random_guess=math.log(2048), unit="token")
     tables = {"trials.csv": TRIAL_COLUMNS, "history.csv": HISTORY_COLUMNS, "candidates.csv": CANDIDATE_COLUMNS}
     for table, columns in tables.items():
-        yield from (f"## {table}", "", "| column | what it is | unit | better |", "|---|---|---|---|")
+        yield from (f"## {table}", "", "| column | meaning | unit | better |", "|---|---|---|---|")
         for name in columns:
             found = meaning.get(name, {})
             cells = (f"`{name}`", *(_cell(found.get(key)) for key in ("label", "unit", "direction")))
@@ -86,6 +86,6 @@ def _columns() -> Iterator[str]:
 
 
 def _cell(value: object) -> str:
-    """Text that Markdown takes as it is, in a table too."""
+    """Return the value as text, with the characters escaped that Markdown would interpret."""
     text = "" if value is None else str(value)
     return re.sub(r"([|*_<>\[\]])", r"\\\1", text).replace("\n", " ")

@@ -1,4 +1,4 @@
-"""What a page says about sweeps that have ended is typed, on small ones, and does not fail."""
+"""The commands of the pages on finished sweeps, run on small sweeps."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ELSEWHERE = {
     "target": "tests/e2e/test_scores.py",
     "evaluate": "tests/e2e/test_scores.py",
 }
-"""Commands that need no sweep, and where they are run."""
+"""Commands that need no sweep, and the tests that run them."""
 COMMANDS = [command for command in run_by_all() if not command.only_plans and command.words[0] not in ELSEWHERE]
 
 
 @pytest.fixture(scope="module")
 def place(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the pages' names are: sweeps of one kind, and a study of two seeds."""
+    """Return a folder with the sweeps and studies that the pages name."""
     folder = tmp_path_factory.mktemp("typed")
     sweep, studies = cli.new("typed"), [cli.new(f"typed-{seed}") for seed in (101, 102)]
     few = ("--epochs", "3", "--batch-size", "5", "--gpus-per-trial", "0", "--json")

@@ -1,4 +1,4 @@
-"""A command of a page that begins trials is planned as it is typed there: settings, data, model, placement and disk."""
+"""The commands of the pages that start trials have a valid plan: settings, data, model, placement and disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMANDS = [command for command in run_by_all() if command.only_plans]
 
 @pytest.fixture
 def place(tiny_phi: Path, data: Path) -> None:
-    """In the working folder what the pages have names for: DIR is a model beside TOFU's files and one's own rows."""
+    """Put the files that the pages name into the working folder: DIR holds a model, TOFU's files and jsonl files."""
     folder = Path("DIR")
     shutil.copytree(tiny_phi, folder)
     shutil.copytree(data, folder, dirs_exist_ok=True)
