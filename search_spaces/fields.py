@@ -14,12 +14,18 @@ from typing import Any, Literal
 from search_spaces.messages import expected_one_of
 
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
-"""What a setting is about; ``placement`` is where things lie on this machine."""
+"""What a setting of a trial is about; ``placement`` fields are paths on this machine."""
+Scope = Literal["trial", "search", "placement", "tracking", "study", "command"]
+"""What a setting belongs to: a trial, or a sweep's search, resources, MLflow, learning-rate study; or one command."""
 
 LINEAR, LOG, LOG_TO_ONE = "linear", "log", "log to one"
 """Scales: uniform in x, in log x, in log(1 - x)."""
 
 KIND_NAMES: Mapping[type, str] = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
+SWITCHES: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,14 @@ class Field:
         kind: the type of its values, ``many`` says that there are several; ``optional`` that None is one, too.
         low, high: the closed interval of a number, infinite ends apart; with ``above`` it is open below.
         choices: all values a text may have, or a function that knows them; empty where there is no such list.
-        words: words that stand for numbers on the command line.
+        words: words that stand for other values on the command line, such as ``none`` for 0.
         role: what it is about.
+        scope: what it belongs to.
+        commands: the commands that have it as an option.
+        repeats: whether the option may be given several times.
+        changeable: its help for ``resume``; empty if resume cannot change it.
+        is_path: whether its value is a path.
+        metavar: how ``--help`` shows its value; empty for the usual form.
         flag: its option on the command line; empty where it has none.
         decides: whether it may change the result, so that it is part of a trial's hash.
         when: other fields, each with the values under which this one has an effect.
@@ -64,8 +76,14 @@ class Field:
     high: float = math.inf
     above: float = -math.inf
     choices: Collection[str] | Callable[[], Collection[str]] = ()
-    words: Mapping[str, float] = field(default_factory=dict, hash=False)
+    words: Mapping[str, Any] = field(default_factory=dict, hash=False)
     role: Role = "method"
+    scope: Scope = "trial"
+    commands: tuple[str, ...] = ()
+    repeats: bool = False
+    changeable: str = ""
+    is_path: bool = False
+    metavar: str = ""
     otherwise: str = ""
     label: str = ""
     unit: str = ""
@@ -84,7 +102,9 @@ class Field:
 
     @property
     def title(self) -> str:
-        """Its name in a message, with its option where that is spelled otherwise."""
+        """Its name in a message: a trial's field with its option if that is spelled otherwise, else the option."""
+        if self.scope != "trial":
+            return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")
         return self.name if usual else f"{self.name} ({self.flag})"
 
@@ -108,6 +128,36 @@ class Field:
             return None
         return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
+    def read(self, value: object) -> Any:
+        """Return what a text of the command line or a file, or a keyword's value, stands for.
+
+        Raises:
+            ValueError: it is not a value of this kind; the message names the option.
+        """
+        text = str(value)
+        option = self.flag or self.name
+        if self.kind is bool:
+            if text.lower() not in SWITCHES:
+                raise ValueError(f"{option} must be true or false, got {text}")
+            return SWITCHES[text.lower()]
+        if self.many:
+            names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+            if not names:
+                raise ValueError(f"{option} needs at least one name; see 'python -m sweeper list {self.name}'")
+            return names
+        parts = text.replace(",", " ").split()
+        each = f"; a sweep takes several as {' '.join(f'{option} {part}' for part in parts)}"
+        hint = each if self.repeats and len(parts) > 1 else ""
+        if self.kind is str:
+            if hint and self.scope == "trial":
+                raise ValueError(f"{option} takes one name at a time, got '{text}'{hint}")
+            return text
+        try:
+            return self.words[text] if text in self.words else self.kind(text)
+        except ValueError:
+            kind = " or ".join((KIND_NAMES[self.kind], *self.words))
+            raise ValueError(f"{option} must be {kind}, got '{text}'{hint}") from None
+
     def fits(self, value: object) -> bool:
         """Whether a value is of its kind; True is no number, and a whole number may be written 5.0."""
         if value is None:
@@ -120,7 +170,7 @@ class Field:
 
     def problem(self, value: object) -> str | None:
         """A plain sentence saying what is wrong with ``value``, or None."""
-        if value is None and self.optional:
+        if (value is None and self.optional) or (isinstance(value, str) and value in self.words.values()):
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
             return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"

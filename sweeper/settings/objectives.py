@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from search_spaces.constraint import Constraint, ConstraintError, contradictions, parse_constraint
 from search_spaces.messages import expected_one_of
-from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
+from sweeper.settings.fields import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
 from trainables.modality import dataset_modality
+from trainables.spec import TrialSpec
 
 if TYPE_CHECKING:
     from analysis.tables.trade_off import Objective as Axis
-
-DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 
 
 class ObjectiveError(ValueError):
@@ -101,3 +102,37 @@ def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...])
         further = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
         return ("default", *further) if further else ()
     return tuple(dict.fromkeys((*metrics, *names)))
+
+
+def known_constraint(text: str) -> Constraint:
+    """Read a threshold such as ``utility>=0.7`` on a known metric.
+
+    Raises:
+        ConstraintError: it cannot be read, or there is no such metric.
+    """
+    constraint = parse_constraint(text)
+    if constraint.name not in METRICS:
+        known = expected_one_of(constraint.name, METRICS)
+        raise ConstraintError(f"constraint {text}: unknown metric '{constraint.name}': {known}")
+    return constraint
+
+
+def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
+    """Return the problems with thresholds: they cannot be read, or no trial of the sweep measures their metric."""
+    found, read = [], []
+    modality = dataset_modality(base.dataset)
+    chosen = base.metrics or ("default",)
+    measured = {*LOSS_METRICS, *(metric for name in chosen for metric in SETS.get(name, (name,)))}
+    for text in given:
+        try:
+            constraint = known_constraint(text)
+        except ConstraintError as error:
+            found.append(str(error))
+            continue
+        read.append(constraint)
+        if modality.name not in METRICS[constraint.name].modalities:
+            found.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
+        elif constraint.name not in measured:
+            wanted = ",".join((*chosen, constraint.name))
+            found.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {wanted}")
+    return found + contradictions(read)

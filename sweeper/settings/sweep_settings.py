@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, Objective, parse_objectives
 from sweeper.settings.resources import AUTO, Resources, gpus_here
+from sweeper.settings.sources import Raw, from_json, to_json
 from sweeper.settings.tracking_uri import shown_uri
 from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
@@ -48,6 +49,7 @@ class SweepSettings:
     ``ship``: whether the nodes of a cluster get this project from the driver.
     ``storage`` is a folder for Ray's states, or the address of a storage that everything travels through; there the
     sweep is in the folder ``stored_as``, named when it begins.
+    ``given`` has the values that the user gave, each with its source.
     ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
     any method option, and any other field of a trial's spec.
     """
@@ -88,6 +90,7 @@ class SweepSettings:
     reuse: tuple[str, ...] = ()
     epoch_budget: int | None = None
     until: str | None = None
+    given: Raw = field(default_factory=dict)
 
     @property
     def resources(self) -> Resources:
@@ -182,6 +185,7 @@ class SweepSettings:
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),
             "tracking_uri": shown_uri(self.tracking_uri),
+            "given": to_json(self.given),
         }
 
     @classmethod
@@ -194,4 +198,5 @@ class SweepSettings:
         given.setdefault("candidates", LAST)  # of a sweep that was begun when no other epoch was recorded
         for name in ("constraints", "enqueue", "warm_start", "reuse"):
             given[name] = tuple(given.get(name, ()))
+        given["given"] = from_json(given.get("given", {}))
         return cls(**given)

@@ -1,0 +1,282 @@
+"""Values that a user gave, each with its source: the command line, a YAML file, Python, or the record in sweep.json."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from search_spaces.fields import SWITCHES, Field
+from search_spaces.messages import did_you_mean
+from sweeper.settings.fields import fields_of, named
+from sweeper.settings.tracking_uri import shown_uri
+
+CLI, PYTHON, ENVIRONMENT, STORED = "cli", "python", "environment", "stored"
+NO_CHOICES: Mapping[str, Collection[str]] = MappingProxyType({})
+_PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as it was given, and its source: one of the constants above, or ``FILE:LINE``."""
+
+    value: str | float | bool
+    source: str
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it was given for this very command, not read from a file."""
+        return self.source in (CLI, PYTHON)
+
+
+Raw = Mapping[str, Sequence[Given]]
+"""All values of every option that was given, by the option's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: the field and the source of the value, if any, and a plain sentence."""
+
+    text: str
+    field: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        is_file = self.source not in ("", CLI, PYTHON, ENVIRONMENT, STORED)
+        return f"{self.source}: {self.text}" if is_file else self.text
+
+
+class Problems(Exception):
+    """Everything wrong with what the user gave, found before any work started."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem | str]) -> None:
+        first = {getattr(problem, "text", problem): str(problem) for problem in reversed(problems)}
+        self.problems = tuple(reversed(first.values()))  # several checks may find the same
+        super().__init__("; ".join(self.problems))
+
+
+def refuse(problems: Sequence[Problem | str]) -> None:
+    """Raise :class:`Problems` if there are any."""
+    if problems:
+        raise Problems(problems)
+
+
+def merge(*raws: Raw) -> dict[str, Sequence[Given]]:
+    """Return the values of all sources; for an option in several sources, those of the first."""
+    return {name: values for raw in reversed(raws) for name, values in raw.items()}
+
+
+def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
+    """Return keywords as values. None means not given; a list gives a value each; a mapping gives ``NAME=VALUE`` each.
+
+    Raises:
+        TypeError: the command has no such option.
+    """
+    fields = fields_of(command)
+    if unknown := [name for name in options if name not in fields]:
+        near = did_you_mean(unknown[0], fields)
+        raise TypeError(f"{command} has no option {', '.join(unknown)}{near and f': {near}'}")
+    found: dict[str, Sequence[Given]] = {}
+    for name, value in options.items():
+        parts = _each(value)
+        if isinstance(value, Mapping):
+            parts = [f"{key}={part}" for key, several in value.items() for part in _each(several)]
+        elif len(parts) > 1 and not fields[name].repeats:
+            parts = [",".join(map(str, parts))]
+        if parts:
+            found[name] = [Given(part if isinstance(part, float | int) else str(part), PYTHON) for part in parts]
+    return found
+
+
+def _each(value: object) -> list[Any]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, str | Path) or not isinstance(value, Sequence) else list(value)
+
+
+def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[Problem]]:
+    """Return the values in a ``--config`` file, one option a line, and the problems with the file."""
+    known = named(fields_of(command))
+    found: dict[str, Sequence[Given]] = {}
+    problems: list[Problem] = []
+    for key, line, parts in _entries(path, problems):
+        source = f"{path}:{line}" if line else ""
+        item = known.get(key.replace("-", "_"))
+        if item is None:
+            near = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in known})
+            expected = near or f"see 'python -m sweeper {command} --help'"
+            problems.append(Problem(f"unknown option '{key}': {expected}", source=source))
+        elif item.name in found:
+            problems.append(Problem(f"{key} is given twice", item.name, source))
+        elif len(parts) > 1 and not item.repeats and item.name not in ("metrics", "objectives"):
+            problems.append(Problem(f"{key} takes one value, got {', '.join(parts)}", item.name, source))
+        elif parts:
+            values = parts if item.repeats else [",".join(parts)]
+            found[item.name] = [Given(value, source) for value in values]
+    return found, problems
+
+
+def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:
+    """Yield the key, line and texts of each entry; what cannot be read becomes a problem."""
+    import yaml
+
+    from search_spaces.yaml_nodes import YamlError, compose, line_of
+
+    try:
+        root = compose(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        problems.append(Problem(f"--config {path}: {why}; expected a YAML file", "config"))
+        return
+    except YamlError as error:
+        problems.append(Problem(str(error), "config", f"{path}:{error.line}"))
+        return
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        problems.append(Problem(f"--config {path}: expected one option a line, such as 'trials: 32'", "config"))
+        return
+    for key, node in root.value:
+        if isinstance(node, yaml.ScalarNode):
+            empty = node.style is None and str(node.value) in ("", "~", "null")
+            yield str(key.value), line_of(key), [] if empty else [str(node.value)]
+            continue
+        pairs = [("", one) for one in node.value]
+        if isinstance(node, yaml.MappingNode):  # option: {beta: [0.1, 0.2]}
+            pairs = [
+                (f"{name.value}=", one)
+                for name, many in node.value
+                for one in (many.value if isinstance(many, yaml.SequenceNode) else [many])
+            ]
+        if all(isinstance(one, yaml.ScalarNode) for _, one in pairs):
+            yield str(key.value), line_of(key), [f"{name}{one.value}" for name, one in pairs]
+        else:
+            problems.append(Problem(f"{key.value} is nested too deeply", source=f"{path}:{line_of(node)}"))
+
+
+def to_config(command: str, raw: Raw) -> str:
+    """Return the YAML file with which ``--config`` gives these values."""
+    lines = [f"# python -m sweeper {command} --config THIS_FILE"]
+    for name, item in fields_of(command).items():
+        texts = [_scalar(one.value) for one in raw.get(name, ())]
+        if texts and name != "out":
+            key = f"{item.flag.removeprefix('--')}:"
+            lines += [key, *(f"  - {text}" for text in texts)] if item.repeats else [f"{key} {texts[0]}"]
+    return "\n".join(lines) + "\n"
+
+
+def _scalar(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def command_line(command: str, raw: Raw, *arguments: str) -> str:
+    """Return the line to type for these values, for the record and for messages; without passwords."""
+    words = [word for name, item in fields_of(command).items() for word in _words(item, raw.get(name, ()))]
+    return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
+
+
+def _words(item: Field, values: Sequence[Given]) -> list[str]:
+    if item.kind is not bool:
+        return [part for one in values for part in (item.flag, shown_uri(str(one.value)))]
+    flags = {True: item.flag, False: item.flag.replace("--", "--no-", 1)}
+    switches = [SWITCHES.get(str(one.value).lower(), item.default) for one in values]
+    return [flags[switch] for switch in switches if switch != item.default]
+
+
+def to_json(raw: Raw) -> dict[str, list[list[object]]]:
+    """Return the values for sweep.json, without passwords."""
+    return {
+        name: [[shown_uri(one.value) if isinstance(one.value, str) else one.value, one.source] for one in values]
+        for name, values in raw.items()
+    }
+
+
+def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
+    """Return the values that :func:`to_json` stored."""
+    return {name: [Given(*pair) for pair in pairs] for name, pairs in stored.items()}
+
+
+class Options:
+    """The options of one command as typed values, with the problems found so far."""
+
+    def __init__(self, command: str, raw: Raw, choices: Mapping[str, Collection[str]] = NO_CHOICES) -> None:
+        self.raw = raw
+        self.fields = fields_of(command)
+        self.problems: list[Problem] = []
+        self.values: dict[str, Any] = {name: self._read(name, choices) for name in self.fields}
+
+    def _read(self, name: str, choices: Mapping[str, Collection[str]]) -> Any:
+        found, item = [], self.fields[name]
+        item = replace(item, choices=choices.get(name, item.choices))
+        for one in self.raw.get(name, ()):
+            try:
+                value = item.read(one.value)
+            except ValueError as error:
+                self.problems.append(Problem(str(error), name, one.source))
+                continue
+            if name == "template" and is_template_file(value):
+                value = Path(value).stem  # the file has been loaded as a plug-in
+            if name == "lora_rank" and value == 0:  # trains all weights, whatever the model's default
+                value = None
+            if name != "c" and (problem := item.problem(value)):  # the methods describe c
+                self.problems.append(Problem(problem, name, one.source))
+            found.append(value)
+        if item.repeats:
+            return tuple(found)
+        return found[-1] if found else item.default
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values.get(name)
+
+    def asked(self, name: str) -> Any:
+        """Return the value that was given, None if there is none or it could not be read."""
+        return self.values.get(name) if self.raw.get(name) else None
+
+    def add(self, text: str, name: str = "") -> None:
+        """Note a problem with the value of an option."""
+        given = self.raw.get(name)
+        self.problems.append(Problem(text, name, given[0].source if given else ""))
+
+    def extend(self, texts: Sequence[str], name: str = "") -> None:
+        """Note several problems."""
+        for text in texts:
+            self.add(text, name)
+
+    def without_effect(self, role: str, why: str) -> None:
+        """Note the options of a role that were typed although they change nothing."""
+        for name, item in self.fields.items():
+            is_typed = any(one.is_typed for one in self.raw.get(name, ()))
+            if is_typed and item.scope == "trial" and item.role == role and name != "auto_lr":
+                self.add(f"{item.flag} has no effect: {why}", name)
+
+    def method_options(self) -> dict[str, list[float]]:
+        """Return the values of ``--option NAME=VALUE`` and ``--c`` by name, in order."""
+        found: dict[str, list[float]] = {}
+        for pair in self["option"]:
+            name, _, text = pair.partition("=")
+            try:
+                value = float(text)
+            except ValueError:
+                self.add(f"--option must be NAME=VALUE with a number, got '{pair}'", "option")
+                continue
+            if name.strip():
+                found.setdefault(name.strip(), []).append(value)
+            else:
+                self.add(f"--option must be NAME=VALUE, got '{pair}', which has no name", "option")
+        if self["c"]:
+            found.setdefault("c", []).extend(self["c"])
+        return found
+
+
+def is_template_file(text: str) -> bool:
+    """Return whether ``--template`` names a file rather than a template."""
+    path = Path(text)
+    return bool(path.suffix) or len(path.parts) > 1 or path.is_file()

@@ -1,0 +1,187 @@
+"""The search space of a sweep: a built-in space with given values, or a file, checked against what trials accept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from search_spaces.builtin import SPACES, Methods
+from search_spaces.builtin import Given as OptionValues
+from search_spaces.fields import Field
+from search_spaces.messages import did_you_mean
+from search_spaces.parameters import Choice, Parameter
+from search_spaces.space import Space
+from search_spaces.user_yaml import SpaceFile, load_space
+from search_spaces.values import Value, plain_name
+from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method
+from trainables.models.registry import find_model
+from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
+from trainables.spec import FIELDS, TrialSpec
+from trainables.spec_checks import method_problems, trial_problems
+
+_TOGETHER = (
+    tuple(item.name for item in FIELDS.values() if item.role == "method"),
+    ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
+)
+"""Fields that are right or wrong only together; all others are checked one by one."""
+
+
+def is_space_file(space: str | None) -> bool:
+    """Return whether ``--space`` names a file, not a built-in space."""
+    return space is not None and space not in SPACES
+
+
+def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return the problems of the spec under each method and each value of its options, each once.
+
+    An option must apply to at least one of the methods.
+    """
+    found: list[str] = []
+    known = []
+    for name in methods:
+        try:
+            known.append(parse_method(name))
+        except MethodError as error:
+            found.append(str(error))
+    for option, values in options.items():
+        # If there is no valid method, any method with an option of this name says which values are valid.
+        having = [method.options for method in known] or [{item.name: item} for item in OPTIONS.values()]
+        described = [own[option] for own in having if option in own]
+        if known and not described:
+            near = did_you_mean(option, {name for own in having for name in own})
+            found.append(f"option {option} does not apply to {', '.join(methods)}{near and f'; {near}'}")
+        found += [problem for item in described for value in values if (problem := item.problem(value))]
+    # The methods are checked above; gd has no options, always parses and accepts any retain objective.
+    found += trial_problems(replace(spec, method="gd", options=()))
+    return list(dict.fromkeys(found + [text for method in known for text in method_problems(spec, method)]))
+
+
+def methods_and_values(methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> tuple[Methods, OptionValues]:
+    """Return the methods with their options, and the given values of options under every key of that name."""
+    owned = options_by_method(methods)
+    keys = [key for applying in owned.values() for key in applying]
+    return owned, {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
+
+
+def named_space(
+    name: str,
+    methods: Sequence[str],
+    base: TrialSpec,
+    options: Mapping[str, Sequence[float]],
+    *,
+    rates: Sequence[float],
+    auto_lr: str,
+    fixed: Collection[str],
+) -> Space:
+    """Return a built-in space, in which given values replace the space's own. ``fixed`` fields are ``base``'s.
+
+    Raises:
+        SpaceError: the values do not fit the methods.
+    """
+    lr_free = base.optimizer in LR_FREE
+    owned, values = methods_and_values(methods, options)
+    # The paper's rates are for Adam; a learning-rate-free optimizer has a published rate of its own.
+    own_rate = (LR_FREE_LR,) if name == "paper" and lr_free else ()
+    space = SPACES[name](
+        methods=owned,
+        lr=rates or own_rate,
+        auto_lr=auto_lr,
+        options=values,
+        lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
+    )
+    return replace(space, constants={key: value for key, value in space.constants.items() if key not in fixed})
+
+
+def file_space(
+    path: Path, base: TrialSpec, *, given: Collection[str] = (), fixed: Collection[str] = ()
+) -> tuple[Space, list[str]]:
+    """Return the space in a file, as far as it can be read, and its problems.
+
+    The file excludes the options in ``given``, and those in ``fixed`` if it has a field of the same name.
+    """
+    file = load_space(path, space_fields())
+    problems = list(file.problems)
+    names = {plain_name(key) for key in file.lines}
+    for name in (*given, *(name for name in fixed if name in names)):
+        flag = name.replace("_", "-")
+        problems.append(f"--{flag} and --space {path} are mutually exclusive: put {name} into the file")
+    if "method" not in names and file.lines:
+        problems.append(f"{path}: it must list the methods to search: method: [gdiff, ngdiff]")
+    alone = [(name,) for name in FIELDS if not any(name in group for group in _TOGETHER)]
+    found = [problem for group in (*_TOGETHER, *alone) for problem in _group_problems(file, base, group)]
+    problems += [file.at(key, problem) for key, problem in (*_option_problems(file, base), *found)]
+    problems += [file.at("optimizer", problem) for problem in _rate_problems(file)]
+    return file.space, list(dict.fromkeys(problems))
+
+
+def space_fields() -> dict[str, Field]:
+    """Return what a space file may name: fields of a trial, options by key, and options by their plain name."""
+    plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
+    return {**plain, **OPTIONS, **FIELDS}
+
+
+def tries_auto_lr(space: Space, otherwise: str) -> bool:
+    """Return whether any trial may run under AutoLR; ``otherwise`` holds if the space does not say."""
+    return space.constants.get("auto_lr", otherwise) != "off" or any(
+        item.name == "auto_lr" for item in space.parameters
+    )
+
+
+def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
+    """Yield, by key, what the methods do not accept of the values and range ends of their options in the file."""
+    ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
+    ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
+    methods = [str(value) for value in ends.get("method", ())]
+    known = set(spec_problems(base, methods, {}))
+    for key, values in ends.items():
+        if key in OPTIONS or key in option_names():
+            found = spec_problems(base, methods, {plain_name(key): [float(str(value)) for value in values]})
+            yield from ((key, problem) for problem in found if problem not in known)
+
+
+def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the problems of any combination of these fields, by the last field in the file that causes them."""
+    if not set(group) & set(file.lines):
+        return
+    alone = set(trial_problems(base))
+    for config in _corners(file.space, group).grid():
+        change: dict[str, Any] = {name: config[name] for name in group if name in config}
+        for problem in trial_problems(replace(base, **change)):
+            if problem not in alone:
+                others = {name: {key: value for key, value in change.items() if key != name} for name in change}
+                causes = [name for name in others if problem not in trial_problems(replace(base, **others[name]))]
+                yield max(causes or change, key=file.lines.__getitem__), problem
+
+
+def _rate_problems(file: SpaceFile) -> list[str]:
+    """Return why optimizers with a learning rate of their own cannot use the file's."""
+    rates: dict[bool, set[object]] = {True: set(), False: set()}
+    for config in _corners(file.space, ("optimizer", "lr")).grid():
+        if (optimizer := config.get("optimizer")) in OPTIMIZERS:
+            rates[optimizer in LR_FREE].add(config.get("lr"))
+    if rates[True] & rates[False]:
+        return [
+            f"the same learning rate cannot be used for {' or '.join(LR_FREE)}, which multiply a step length of their "
+            "own (published: 1), and for an optimizer whose step it is: search them in two sweeps, or give each an lr "
+            "with when: {optimizer: [...]}"
+        ]
+    if rates[True] == {None}:
+        return [f"{' or '.join(LR_FREE)} need lr: 1 here, the published multiplier of their step"]
+    return []
+
+
+def _corners(space: Space, names: Collection[str]) -> Space:
+    """Return the parameters of these names and those their conditions refer to; of each range, the two ends."""
+    wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
+    for parameter in reversed(space.parameters):  # a condition refers to a parameter above it
+        if parameter.key in wanted:
+            wanted |= set(parameter.when)
+    return Space(tuple(_ends(item) for item in space.parameters if item.key in wanted), space.constants)
+
+
+def _ends(parameter: Parameter) -> Choice:
+    if isinstance(parameter, Choice):
+        return parameter
+    return Choice(parameter.name, (parameter.low, parameter.high), when=parameter.when, key=parameter.key)

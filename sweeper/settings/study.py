@@ -1,0 +1,130 @@
+"""The settings of a learning-rate study: a finite grid with AutoLR's arms beside the fixed learning rates."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from search_spaces.builtin import lr_study_space
+from search_spaces.space import SpaceError
+from sweeper.settings.fields import ARMS, PARETO
+from sweeper.settings.resolve import Catalog, Resolved, methods_of, resolve_sweep
+from sweeper.settings.sources import Options
+from sweeper.settings.spaces import methods_and_values
+from sweeper.settings.sweep_settings import LAST, LR_STUDY, SEEDS_VARY
+from trainables.data import DATASETS
+from trainables.methods import MethodError, options_by_method
+from trainables.models.registry import MODELS, local_model
+from trainables.spec import FIELDS, TrialSpec
+
+DEFAULT_C = (0.5, 0.9, 0.99)
+DEFAULT_RATES = 5
+
+
+def resolve_study(options: Options, catalog: Catalog) -> Resolved:
+    """Resolve the options of a learning-rate study: a grid with AutoLR's arms beside the fixed learning rates."""
+    methods = methods_of(options)
+    c = options["c"] or (DEFAULT_C if _any_has_c(methods) else ())
+    rates = options["lr"] or default_rates(options)
+    arms = {name: list(options[name]) or [FIELDS[name].default] for name in ARMS}
+    batches = options["auto_lr_probe_batches"]
+    if batches and "fresh" not in arms["auto_lr_probe"]:
+        probes = ", ".join(arms["auto_lr_probe"])
+        options.add(f"auto_lr_probe_batches applies to auto_lr_probe fresh only, got {probes}", "auto_lr_probe_batches")
+    starts = options["auto_lr_start_lr"]
+    # The paper's grid is finite for any methods, so that everything else is checked as for a sweep.
+    options.values |= {"space": "paper", "sampler": "grid", "auto_lr": "both", "method": methods, "c": c, "lr": rates}
+    resolved = resolve_sweep(options, catalog)
+    base = resolved.base
+    if not batches:
+        arms["auto_lr_probe_batches"] = [base.auto_lr_probe_batches]
+    options.extend(_seeds_problems(options["seeds_vary"], base), "seeds_vary")
+    if not options.problems:
+        options.extend(_primary_problems(options["primary"], methods, arms), "primary")
+    if options.problems or resolved.settings is None:
+        return resolved
+    owned, values = methods_and_values(methods, resolved.options)
+    try:
+        space = lr_study_space(
+            methods=owned,
+            lr=rates,
+            arms=[(FIELDS[name], given) for name, given in arms.items()],
+            start_lr=starts,
+            options=values,
+        )
+    except SpaceError as error:
+        options.extend(error.problems)
+        return resolved
+    resolved.settings = replace(
+        resolved.settings,
+        kind=LR_STUDY,
+        candidates=LAST,  # the fronts of arms with equal budgets are compared
+        name=resolved.settings.name.replace(PARETO, LR_STUDY, 1),
+        base=replace(resolved.settings.base, auto_lr="off"),
+        space=space,
+        trials=len(space.grid()) * resolved.settings.seeds,
+    )
+    return resolved
+
+
+def _seeds_problems(varied: str, base: TrialSpec) -> list[str]:
+    """Return why the seeds cannot vary what they should."""
+    if varied not in SEEDS_VARY:
+        return [f"--seeds-vary must be one of {', '.join(SEEDS_VARY)}, got '{varied}'"]
+    if SEEDS_VARY[varied] is None:
+        return []
+    if base.target_path is not None:
+        return [f"--seeds-vary {varied}: --target-path names one finished target, so only the order can vary"]
+    if varied == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
+        return [
+            f"--seeds-vary data: data set {base.dataset} is read from files and not generated, so its content cannot "
+            "vary; vary order or target, or use --dataset authors"
+        ]
+    return []
+
+
+def _primary_problems(primary: str | None, methods: Sequence[str], arms: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return why the study has no such question, or several."""
+    if primary is None:
+        return []
+    method, _, variant = primary.strip().partition("/")
+    if method not in methods:
+        return [f"--primary {primary}: expected one of the methods of this study, {', '.join(methods)}"]
+    variants = list(dict.fromkeys(arm_names(arms)))
+    questions = " or ".join(f"{method}/{name}" for name in variants)
+    if not variant and len(variants) > 1:
+        return [f"--primary {primary}: this names {len(variants)} questions, but only one can be primary: {questions}"]
+    if variant and variant not in variants:
+        return [f"--primary {primary}: this study has no such variant of AutoLR: expected {questions}"]
+    return []
+
+
+def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Return the names of AutoLR's variants as in tables and docs: ``search/freshx4``, ``paper/same``."""
+    return [
+        f"{rule}/{probe}" + (f"x{batches}" if probe == "fresh" and batches > 1 else "")
+        for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS))
+    ]
+
+
+def default_rates(options: Options, count: int = DEFAULT_RATES) -> tuple[float, ...]:
+    """Return ``count`` learning rates over the model's range and half a decade to either side, evenly in the logarithm.
+
+    A model's range covers two decades, so these cover three; each has two digits.
+    """
+    is_local = options.asked("model_path") or options.asked("target_path")
+    name = options.asked("model") or ("" if is_local else "tiny-phi")
+    low, high = (MODELS.get(name) or local_model(name)).lr_range
+    first, last = math.log10(low) - 0.5, math.log10(high) + 0.5
+    exponents = (first + (last - first) * index / (count - 1) for index in range(count))
+    return tuple(float(f"{10**exponent:.1e}") for exponent in exponents)
+
+
+def _any_has_c(methods: Sequence[str]) -> bool:
+    try:
+        return any(item.name == "c" for own in options_by_method(methods).values() for item in own.values())
+    except MethodError:
+        return False  # reported with the other problems
