@@ -1,18 +1,35 @@
-"""The commands as Python: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the options of the same names.
+"""The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the same options.
 
-Wrong options raise :class:`~sweeper.cli.errors.Problems` with all that is wrong; a name that is none, TypeError.
+Wrong values raise :class:`~sweeper.settings.sources.Problems` with everything that is wrong; an unknown option raises
+TypeError. The command line calls the same functions.
 """
 
 from __future__ import annotations
 
+import datetime
+import itertools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeper.cli.python_options import options_of
+from sweeper.checks.world import resolve_and_check
+from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
+from sweeper.settings.sources import (
+    PYTHON,
+    Given,
+    Options,
+    Problem,
+    Problems,
+    Raw,
+    command_line,
+    from_python,
+    from_yaml,
+    merge,
+    refuse,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The sweep in a folder, begun here or by the command line, finished, running or interrupted."""
+    """The sweep in a folder, started here or by the command line; finished, running or interrupted."""
 
     out: Path
 
@@ -33,32 +50,32 @@ class Sweep:
 
     @classmethod
     def begin(cls, *, out: Path | str | None = None, **options: Any) -> Sweep:
-        """A new sweep, with the options of ``pareto``; nothing runs yet. Without ``out`` it is in a folder of runs/.
+        """Create a sweep with the options of ``pareto``, without running it. By default its folder is in runs/.
 
         Raises:
             Problems: everything that is wrong with the options, the space, the model and the data.
         """
-        from sweeper.cli.pareto import output_folder, pareto
+        from sweeper.store.folder import begin
 
-        with options_of(pareto, {"out": out, **options}) as (given, command):  # with plug-ins, which come before
-            from sweeper.cli.from_options import sweep_settings
-            from sweeper.store.folder import begin
-
-            settings = sweep_settings(given, command=command)
-        folder = output_folder(given["out"], name=settings.name)
+        raw, problems = _raw(PARETO, {"out": out, **options})
+        settings = resolve_and_check(PARETO, raw, problems).settings
+        assert settings is not None
+        folder = output_folder(None if out is None else str(out), name=settings.name)
         begin(settings, folder)
         return cls(folder)
 
     def run(self) -> Summary:
-        """Run it, from wherever it stands, to its end and its report; after Ctrl-C, call it again.
+        """Run the sweep, from wherever it stands, to its end and its report; after Ctrl-C, call this again.
 
         Raises:
             SweepError, PlacementError, DataError, TargetError: with a plain sentence.
-            KeyboardInterrupt: it was interrupted; everything finished is kept.
+            KeyboardInterrupt: the sweep was interrupted; everything finished is kept.
         """
-        self._take_up()
+        from sweeper.followers.console import own_console
+        from sweeper.store.plugins import restore_plugins
 
-        from sweeper.cli.console import own_console
+        for line in restore_plugins(self.out):  # before anything reads a registry
+            own_console().print(line, highlight=False, markup=False, soft_wrap=True)
         from sweeper.execution.placement import PlacementError
         from sweeper.execution.shutdown import Interrupted
         from sweeper.store.folder import discard
@@ -113,13 +130,6 @@ class Sweep:
         """:func:`pick` of this sweep."""
         return pick(self.out, **options)
 
-    def _take_up(self) -> None:
-        from sweeper.cli.console import own_console
-        from sweeper.store.plugins import restore_plugins
-
-        for line in restore_plugins(self.out):
-            own_console().print(line, highlight=False, markup=False, soft_wrap=True)
-
     def _read(self) -> Sources:
         from analysis.tables.sources import read_source
 
@@ -130,41 +140,52 @@ class Sweep:
         return content
 
 
-def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, object]:
-    """One run without Ray, with the options of ``unlearn``; returns the row that a table of trials would have.
+def output_folder(out: str | None, *, name: str) -> Path:
+    """Return the given folder, or a new one under runs/ named after the sweep and the time."""
+    if out is not None:
+        return Path(out)
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    for suffix in itertools.chain([""], map("-{}".format, itertools.count(2))):
+        folder = Path("runs") / f"{name}-{stamp}{suffix}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue  # another sweep started in this second
+        return folder
+    raise AssertionError("unreachable")
 
-    With ``out`` the model is in ``out/checkpoint``, and the same call goes on with a run that was interrupted.
+
+def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, object]:
+    """Run one trial without Ray, with the options of ``unlearn``; return the row that trials.csv would have.
+
+    With ``out`` the model is in ``out/checkpoint``, and the same call continues a run that was interrupted.
 
     Raises:
         Problems: everything that is wrong with the options.
     """
-    from sweeper.cli.unlearn import unlearn as command
+    raw, problems = _raw(RUN, {"out": out, **options})
+    resolved = resolve_and_check(RUN, raw, problems, continues=True)
+    assert resolved.spec is not None
+    from sweeper.followers.console import own_console
+    from sweeper.single_run import run_once
 
-    with options_of(command, {"out": out, **options}) as (given, line):  # with plug-ins, which come before
-        import click
-
-        from sweeper.checks.specs import GOES_ON
-        from sweeper.cli.console import own_console
-        from sweeper.cli.from_options import single_spec
-        from sweeper.single_run import run_once
-
-        click.get_current_context().meta[GOES_ON] = True
-        spec, points = single_spec(given), given["landscape"] or 0
-    folder = Path(out) if out is not None else None
-    return run_once(spec, out=folder, console=own_console(), started=time.time(), landscape_points=points, command=line)
+    return run_once(
+        resolved.spec,
+        out=Path(out) if out is not None else None,
+        console=own_console(),
+        started=time.time(),
+        landscape_points=resolved.values["landscape"] or 0,
+        command=command_line(RUN, raw),
+    )
 
 
 def evaluate(**options: Any) -> dict[str, Any]:
-    """The metrics of a model folder (``model_path``) or of an evaluation log (``eval_log``), as ``evaluate`` has them.
+    """Return the metrics of a model folder (``model_path``) or of an evaluation log (``eval_log``).
 
     Raises:
         Problems: everything that is wrong with the options.
     """
-    from sweeper.cli.evaluate import evaluate as command
-    from sweeper.cli.evaluate import scores
-
-    with options_of(command, options) as (given, _):
-        return scores(given)
+    return evaluated(*_raw(EVALUATE, options))
 
 
 def pick(
@@ -183,19 +204,107 @@ def pick(
     tracking_uri: str | None = None,
     **limits: float,
 ) -> dict[str, Any]:
-    """Which checkpoint of a sweep to take, whether it is good, and why: what ``pick --json`` prints.
+    """Return which checkpoint of a sweep to take, whether it is good, and why: the output of ``pick --json``.
 
     Raises:
         Problems: everything that is wrong with the options.
-        AnalysisError: nothing is within the limits; the message says what comes nearest.
+        AnalysisError: nothing is within the limits; the message names what comes nearest.
     """
-    Sweep(out)._take_up()
+    from sweeper.store.plugins import restore_plugins
 
-    from sweeper.cli.pick import chosen
-    from sweeper.cli.pick import pick as command
+    restore_plugins(Path(out))
+    from sweeper.export.pick import choose
 
-    wanted = {"where": where, "maximize": maximize, "minimize": minimize, "constraint": constraint}
-    handed_over = {"copy_to": copy_to, "export": export, "merge": merge}
-    handed_over |= {"register": register, "alias": alias, "tracking_uri": tracking_uri}
-    with options_of(command, {"folder": out, "rule": rule, **wanted, **handed_over, **limits}) as (given, line):
-        return chosen(given.pop("folder"), given, command=line).content
+    given: dict[str, object] = {
+        "where": where,
+        "maximize": maximize,
+        "minimize": minimize,
+        "constraint": constraint,
+        "rule": rule,
+    }
+    given |= {"copy_to": copy_to, "export": export, "merge": merge, "register": register, "alias": alias}
+    raw, problems = _raw(PICK, {**given, "tracking_uri": tracking_uri, **limits})
+    return dict(choose(Path(out), raw, problems).content)
+
+
+def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
+    """Return the values of keywords, and those of the file in ``config``, if any."""
+    given = dict(options)
+    config = given.pop("config", None) if command in (PARETO, RUN) else None
+    typed = from_python(command, given)
+    filed, problems = from_yaml(command, Path(str(config))) if config is not None else ({}, [])
+    return merge(typed, filed), problems
+
+
+def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
+    """Return the metrics of the model or the log that the options of ``evaluate`` name.
+
+    Raises:
+        Problems: everything that is wrong with the options.
+    """
+    options = Options(EVALUATE, raw)
+    log, folder = options["eval_log"], options["model_path"]
+    if (log is None) == (folder is None):
+        raise Problems(["evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"])
+    if folder is None:
+        of_a_model = [item for item in fields_of(EVALUATE).values() if item.scope == "trial" or item.name == "out"]
+        if idle := [item.flag for item in of_a_model if raw.get(item.name)]:
+            raise Problems([f"{', '.join(idle)}: for a model; an --eval-log has its own items and metrics"])
+        return _scores_of_log(log, options["retain_eval_log"])
+    return _scores_of_model(Path(folder), options, raw, problems)
+
+
+def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequence[Problem]) -> dict[str, Any]:
+    from sweeper.checks.world import load_plugins, model_folder_problems
+
+    load_plugins(raw)
+    from trainables.modality import dataset_modality
+    from trainables.models.registry import MODELS
+    from trainables.target.checkpoint_scores import checkpoint_problems, score_checkpoint
+
+    found = list(problems)
+    if options["retain_eval_log"] is not None:
+        found.append(Problem("--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR"))
+    model = options.asked("model")
+    of_model = MODELS[model].dataset if model in MODELS else None
+    modality = dataset_modality(options.asked("dataset") or of_model)
+    wrong = checkpoint_problems(
+        folder, lambda path: model_folder_problems(path, flag="--model-path", modality=modality)
+    )
+    found += map(Problem, wrong)
+    # Without a name or a data set a folder would count as a model that a sweep fine-tunes on TOFU.
+    named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
+    del named["model_path"]
+    resolved = resolve_and_check(EVALUATE, named, found, target_path=str(folder.resolve()))
+    from search_spaces.durable import write_json
+    from sweeper.execution.target_task import print_left_out_metrics, progress_shown
+    from sweeper.followers.console import own_console
+    from trainables.scoring.item_log import write_item_log
+    from trainables.target.target_spec import target_spec_of
+
+    console = own_console()
+    print_left_out_metrics(target_spec_of(resolved.base).left_out, console)
+    with progress_shown(resolved.base, console, first="scoring the model") as (show, _):
+        scored = score_checkpoint(resolved.base, on_progress=show)
+    if options["out"]:
+        out = Path(options["out"])
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / "metrics.json", {**scored.metrics, "generation_seconds": scored.generation_seconds})
+        write_item_log(out / "items.json", scored.items)
+    return dict(scored.metrics)
+
+
+def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]:
+    from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
+
+    logs, problems = [], []
+    for name in [eval_log, *([] if retain_eval_log is None else [retain_eval_log])]:
+        try:
+            logs.append(read_eval_log(Path(name)))
+        except EvalLogError as error:
+            problems.append(str(error))
+    refuse(problems)
+    try:
+        return dict(evaluate_log(*logs))
+    except EvalLogError as error:
+        raise Problems([str(error)]) from None

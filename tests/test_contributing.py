@@ -213,8 +213,10 @@ ADDITIONS = {
             )
         },
         "from sweeper.search.schedulers import SCHEDULERS;"
-        "from sweeper.cli.scheduler_options import scheduler_settings as checked;"
-        "assert not checked({'scheduler': 'toy'}, epochs=8)[1];"
+        "from sweeper.checks.world import catalog; from sweeper.settings.resolve import resolve;"
+        "from sweeper.settings.sources import from_python;"
+        "raw = from_python('pareto', {'scheduler': 'toy'});"
+        "assert resolve('pareto', raw, catalog()).settings.scheduler == 'toy';"
         "print(SCHEDULERS['toy']([(1, 0)], epochs=8, grace=1, reduction=2, mode='stop').rungs)",
         "(4,)",
     ),

@@ -10,9 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from analysis.words import duration
 from search_spaces.durable import free_bytes
-from search_spaces.messages import counted, size
+from search_spaces.messages import counted
 from sweeper.checks.disk import FLOAT, Disk, disk_of, parameters_of
 from sweeper.checks.downloads import Download, downloads
 from sweeper.checks.trial_time import TrialPace, earlier_pace, measured_pace
@@ -240,38 +239,3 @@ def _told(spec: TrialSpec) -> dict[str, object]:
     row = spec.row()
     other = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
     return {name: row[name] for name in dict.fromkeys((*first, *other)) if name in row and name != "target_key"}
-
-
-def words(plan: Plan) -> list[str]:
-    """Return the plan as lines of text."""
-    cpus, gpus = plan.resources.cpus, plan.resources.gpus
-    of = f" of {plan.asked}" if plan.trials != plan.asked else ""
-    unknown = {
-        name: f"unknown: {why}; add --measure to estimate it with one short trial" for name, why in plan.unknown.items()
-    }
-    lines = {
-        "trials": f"{plan.trials}{of}",
-        "placement": f"{plan.at_once} at once {plan.place}; a trial takes {counted(cpus, 'CPU')}"
-        + (" and a share of a GPU, auto: first trial of each class measures" if plan.shares_gpus else "")
-        + (f" and {counted(gpus, 'GPU')}" if gpus and not plan.shares_gpus else ""),
-        "downloads": "; ".join(item.words() for item in plan.downloads) or "none",
-        "target": plan.target,
-        "time": _time(plan) or unknown["seconds"],
-        "memory": unknown.get("memory") or f"about {size(plan.memory or 0)} a trial ({plan.memory_source})",
-        "disk": unknown.get("disk")
-        or (plan.disk.words(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"),
-    }
-    settings = {name.replace("_", " "): value for name, value in plan.settings.items()}
-    shown = {"out": plan.out or "none, so the model is not kept", **settings, **lines}
-    width = max(map(len, shown))
-    done = "the target was prepared and cached, and one epoch was timed" if plan.measured else "nothing was trained"
-    return [f"dry run of {plan.what}: not started; {done}", *(f"  {n:<{width}}  {v}" for n, v in shown.items())]
-
-
-def _time(plan: Plan) -> str:
-    if plan.pace is None or plan.seconds is None or plan.at_most is None:
-        return ""
-    about = f"about {duration(plan.seconds)}"
-    if plan.pace.share is not None and plan.seconds < plan.at_most:
-        about += f", {duration(plan.at_most)} if no trial ends early"
-    return f"{about}; by {plan.pace.source}"

@@ -1,4 +1,4 @@
-"""``list``: what there is to choose from."""
+"""``list``: the methods, optimizers, models, datasets, metrics and templates that can be chosen."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import textwrap
 
 import click
 
-from sweeper.cli.errors import plain_errors
-from sweeper.cli.plugin_option import PLUGIN
+from sweeper.cli.options import command, json_option
+from sweeper.settings.sources import Problem, Raw
 
 KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
 _WIDTH = 100
 
 
-@click.command(name="list")
-@click.argument("kind", type=click.Choice(KINDS))
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON on stdout.")
-@PLUGIN
-@plain_errors
-def listing(kind: str, as_json: bool, plugin: tuple[str, ...]) -> None:
-    """Say which methods, optimizers, models, datasets, metrics or templates there are, also those of plug-ins."""
+@command("list", click.argument("kind", type=click.Choice(KINDS)), json_option())
+def listing(raw: Raw, problems: list[Problem], *, kind: str, as_json: bool) -> None:
+    """List the methods, optimizers, models, datasets, metrics or templates, including those of plug-ins."""
+    from sweeper.checks.world import load_plugins
+
+    load_plugins(raw)
     rows = dict(zip(KINDS, (_methods, _optimizers, _models, _datasets, _metrics, _templates), strict=True))[kind]()
     if as_json:
         click.echo(json.dumps(rows))
@@ -138,7 +137,7 @@ def _datasets() -> list[dict[str, object]]:
             "forget splits": ", ".join(item.forget_splits),
             "forget class": item.forget_class and f"{item.forget_class}, or another",
             "hub": item.hub_id,
-            "data-dir": f"{'needed' if item.hub_id is None else 'in place of the hub'}, with {item.files}"
+            "data-dir": f"{'needed' if item.hub_id is None else 'instead of the hub'}, with {item.files}"
             if item.files
             else None,
             "citation": item.citation,
@@ -163,7 +162,7 @@ def _templates() -> list[dict[str, object]]:
 
 
 def _yours(kind: str, name: str) -> str | None:
-    """Where a plug-in's part comes from."""
+    """Return the file or package of a plug-in's part."""
     from trainables.plugins import owner
 
     return plugin.place if (plugin := owner(kind, name)) is not None else None

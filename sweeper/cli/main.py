@@ -1,27 +1,18 @@
-"""The command line. Only click is imported here and at the top of the command modules, so ``--help`` is instant."""
+"""The command line. At import time the command modules import only click and the options, so ``--help`` is fast."""
 
 from __future__ import annotations
 
 import click
 
 from search_spaces.phases import seconds_by_phase
-from sweeper.cli.cache import cache
-from sweeper.cli.compare import compare
-from sweeper.cli.config import config
-from sweeper.cli.doctor import doctor
-from sweeper.cli.evaluate import evaluate
 from sweeper.cli.examples import epilog
+from sweeper.cli.folder import config, status, stop
 from sweeper.cli.listing import listing
-from sweeper.cli.lr_study import lr_study
-from sweeper.cli.pareto import pareto
+from sweeper.cli.machine import cache, doctor, ui
+from sweeper.cli.models import evaluate, target, unlearn
 from sweeper.cli.pick import pick
-from sweeper.cli.report import report
-from sweeper.cli.resume import resume
-from sweeper.cli.status import status
-from sweeper.cli.stop import stop
-from sweeper.cli.target import target
-from sweeper.cli.ui import ui
-from sweeper.cli.unlearn import unlearn
+from sweeper.cli.report import compare, report
+from sweeper.cli.sweeps import lr_study, pareto, resume
 from sweeper.store.version import __version__
 
 
@@ -37,16 +28,20 @@ def main() -> None:
 
 
 def _print_phases(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    def told() -> None:
+    def print_seconds() -> None:
         for name, seconds in seconds_by_phase().items():
             click.echo(f"{seconds:8.2f} s  {name}", err=True)
 
     if wanted:
-        context.call_on_close(told)
+        context.call_on_close(print_seconds)
 
 
 PROFILE = click.Option(
-    ["--profile"], is_flag=True, expose_value=False, callback=_print_phases, help="Say at the end where the time went."
+    ["--profile"],
+    is_flag=True,
+    expose_value=False,
+    callback=_print_phases,
+    help="At the end, print the seconds of each phase.",
 )
 
 for command in (

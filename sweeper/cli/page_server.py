@@ -1,4 +1,4 @@
-"""A report that is made anew as its tables change, on a page of this machine that reloads itself."""
+"""Serve a report on a page of this machine that reloads itself, and rebuild it as its tables change."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ from search_spaces.durable import Throttle
 from sweeper.store.folder import UsageError
 from sweeper.store.tables import TABLES
 
-LOOKS_EVERY = 1.0
-"""Seconds between two looks at the tables."""
+CHECK_SECONDS = 1.0
+"""Seconds between two checks whether a table has changed."""
 _SHARE = 0.1
-"""Of the time at most goes into making the page: the trials need the rest."""
+"""The largest share of the time that goes into making the page, because trials need the rest."""
 _WATCHED = ("sweep.json", *TABLES)
-_HERE = ("127.0.0.1", "localhost")
-_SCRIPT = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
-_DIGEST = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+_LOCAL = ("127.0.0.1", "localhost")
 
 
-def stamp_of(sources: Sequence[Path]) -> tuple[object, ...]:
-    """What changes when a table of one of the sources does."""
+def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
+    """Return a value that changes when a table of one of the sources changes."""
     files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
     found: list[object] = []
     for path in files:
@@ -39,23 +37,25 @@ def stamp_of(sources: Sequence[Path]) -> tuple[object, ...]:
     return tuple(found)
 
 
-def served(page: str) -> str:
-    """The page with the script that reloads it, and a policy that lets this one run and ask this server."""
-    allowed = f"connect-src 'self'; script-src 'sha256-{_DIGEST}' "
+def live_page(page: str) -> str:
+    """Return the page with the script that reloads it, and a policy that allows this script and this server."""
+    script = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    allowed = f"connect-src 'self'; script-src 'sha256-{digest}' "
     page = re.sub(r"script-src (?='|&#39;)", allowed, page, count=1)
-    return page.replace("</body>", f"<script>{_SCRIPT}</script>\n</body>", 1)
+    return page.replace("</body>", f"<script>{script}</script>\n</body>", 1)
 
 
 class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """The page, or when it was made; nothing else of the folder is served."""
+        """Send the page, or the time it was made; nothing else in the folder is served."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
-        if host not in _HERE:  # a foreign page's name that leads here
+        if host not in _LOCAL:  # another site's name that resolves to this machine
             self.send_error(403)
         elif self.path in ("/", "/report.html"):
-            self._send(served(self.page.read_text(encoding="utf-8")), "text/html")
+            self._send(live_page(self.page.read_text(encoding="utf-8")), "text/html")
         elif self.path == "/made":
             self._send(str(self.page.stat().st_mtime_ns), "text/plain")
         else:
@@ -72,39 +72,41 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing: whoever looks at the page knows."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
 def serving(page: Path, *, port: int) -> Iterator[str]:
-    """Serve the page on the loopback address while the block runs; yields where. Port 0 is a free one.
+    """Serve the page on the loopback address while the block runs; yield its address. Port 0 means any free port.
 
     Raises:
-        UsageError: the port is taken, or not for everybody.
+        UsageError: the port is in use or not permitted.
     """
     handler = type("Handler", (_Handler,), {"page": page})
     try:
-        server = ThreadingHTTPServer((_HERE[0], port), handler)
+        server = ThreadingHTTPServer((_LOCAL[0], port), handler)
     except OSError as error:
-        raise UsageError(f"--port {port}: {error.strerror or error}; name another, or none for a free one") from None
+        raise UsageError(
+            f"--port {port}: {error.strerror or error}; name another port, or none for a free one"
+        ) from None
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:
-        yield f"http://{_HERE[0]}:{server.server_port}/"
+        yield f"http://{_LOCAL[0]}:{server.server_port}/"
     finally:
         server.shutdown()
         server.server_close()
 
 
-def keep_up(
+def follow(
     sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
-    """Call ``make`` whenever a table has changed since ``made``; what fails is said, and tried at the next change."""
+    """Call ``make`` whenever a table has changed since ``made``; print errors, and try again at the next change."""
     throttle = Throttle(share=_SHARE)
     while True:
-        time.sleep(LOOKS_EVERY)
-        now = stamp_of(sources)
+        time.sleep(CHECK_SECONDS)
+        now = table_stamps(sources)
         if now == made or not throttle.is_due():
             continue
         made = now
@@ -114,4 +116,4 @@ def keep_up(
             except Exception as error:
                 if getattr(error, "exit_code", None) is None and not isinstance(error, OSError):
                     raise
-                say(f"the page is as it was: {error}")
+                say(f"the page was not updated: {error}")

@@ -1,47 +1,64 @@
-"""``report``: draw the figures and write the report anew, of one sweep or of several sources together."""
+"""``report`` and ``compare``: the report of sweeps, on a live page if wanted, and the paper's tables."""
 
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from search_spaces.messages import no_sweep
-from sweeper.cli import options
-from sweeper.cli.errors import plain_errors, refuse
+from search_spaces.messages import expected_one_of, no_sweep
+from sweeper.cli.errors import plain_errors
+from sweeper.cli.options import command, json_option
+from sweeper.settings.sources import Options, Problem, Raw, refuse
+
+FORMATS = ("md", "tex", "csv", "html")
 
 
-@click.command()
-@click.argument("sources", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|CSV...")
-@click.option("--out", type=click.Path(), help="Where the report goes.  [default: a single source's own folder]")
-@click.option("--watch", is_flag=True, help="Show it on a local page that follows the tables; Ctrl-C ends it.")
-@click.option("--port", type=options.WHOLE, help="Of that page.  [default: a free one]")
-@click.option("--json", "as_json", is_flag=True, help="Print the frontier, or a run's figures, as JSON on stdout.")
-@plain_errors
-def report(sources: tuple[str, ...], out: str | None, watch: bool, port: int | None, as_json: bool) -> None:
-    """Write a report from the tables in the given folders, also while a sweep runs.
+@command(
+    "report",
+    click.argument("sources", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|CSV..."),
+    click.option("--out", type=click.Path(), help="Folder for the report.  [default: a single source's own folder]"),
+    click.option(
+        "--watch", is_flag=True, help="Show the report on a local page that follows the tables, until Ctrl-C."
+    ),
+    json_option("Print the frontier, or the figures of a run, as JSON on stdout."),
+)
+def report(
+    raw: Raw, problems: list[Problem], *, sources: tuple[str, ...], out: str | None, watch: bool, as_json: bool
+) -> None:
+    """Write a report from the tables in the given folders, even while a sweep runs.
 
     A source is a sweep's folder, the folder of a single run, or a CSV with the columns method and the two objectives
-    (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several are one
-    report, in --out. A run's folder alone gets the figures of the run. The folder of another sweep is never written to.
+    (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several sources
+    are one report, in --out. A run's folder alone gets the figures of the run. Other sweeps' folders are never changed.
     """
+    options = Options("report", raw)
+    options.problems[:0] = problems
     paths = [Path(source) for source in sources]
-    refuse(_watch_problems(paths, watch=watch, port=port, as_json=as_json))
-    _check(paths, out)
+    is_one_run = len(paths) == 1 and _is_run(paths[0])
+    if raw.get("port") and not watch:
+        options.add("--port is the port of the page that --watch shows: give both")
+    if watch and as_json:
+        options.add("--watch shows a page and --json prints once: give one of them")
+    if watch and is_one_run:
+        options.add(f"--watch: {paths[0]} is a single run, which has figures and no page")
+    refuse(options.problems)
+    _check_sources(paths, out)
     from analysis.report.report import write_report, write_run_figures
     from analysis.tables.columns import Columns
     from sweeper.store.columns import column_dictionary
 
-    if _is_run(paths[0]) and len(paths) == 1:
+    if is_one_run:
         columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
         figures = [str(path) for path in write_run_figures(paths[0], columns, Path(out) if out else None)]
         click.echo(json.dumps({"figures": figures}) if as_json else "\n".join(f"figure: {path}" for path in figures))
         return
     folder = Path(out) if out else paths[0]
     if watch:
-        _watched(folder, paths, port=port or 0)
+        _watch(folder, paths, port=options["port"] or 0)
     write_report(folder, paths)
     if as_json:
         click.echo(json.dumps(json.loads((folder / "pareto.json").read_text(encoding="utf-8"))))
@@ -49,49 +66,11 @@ def report(sources: tuple[str, ...], out: str | None, watch: bool, port: int | N
         click.echo(f"report: {folder / 'report.html'}")
 
 
-def _watched(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
-    """Serve the report, made anew as its tables change, until a signal ends it."""
-    import signal
+def _check_sources(paths: list[Path], out: str | None) -> None:
+    from sweeper.checks.world import place_problems
 
-    from analysis.report.report import write_report
-    from sweeper.cli.page_server import keep_up, serving, stamp_of
-
-    def make() -> None:
-        write_report(folder, paths)
-
-    def end(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
-    made = stamp_of(paths)
-    make()
-    with serving(folder / "report.html", port=port) as address:
-        click.echo(f"report: {address} (on this machine only; it follows the tables, Ctrl-C ends it)")
-        keep_up(paths, make, made=made, say=lambda text: click.echo(text, err=True))
-
-
-def _watch_problems(paths: list[Path], *, watch: bool, port: int | None, as_json: bool) -> list[str]:
-    problems = options.given_problems()
-    if port is not None and not watch:
-        problems.append("--port is of the page that --watch shows: give both")
-    if port is not None and not 0 <= port < 1 << 16:
-        problems.append(f"--port must be from 1 to 65535, got {port}")
-    if watch and as_json:
-        problems.append("--watch shows a page and --json prints once: give one of them")
-    if watch and len(paths) == 1 and _is_run(paths[0]):
-        problems.append(f"--watch: {paths[0]} is a single run, which has figures and no page")
-    return problems
-
-
-def _check(paths: list[Path], out: str | None) -> None:
-    from sweeper.checks.specs import place_problems
-
-    problems = []
-    for path in paths:
-        told = path.is_file() or (path / "sweep.json").is_file() or _is_run(path)
-        if not told:
-            problems.append(no_sweep(path))
+    sweeps = [path for path in paths if (path / "sweep.json").is_file()]
+    problems = [no_sweep(path) for path in paths if not (path.is_file() or path in sweeps or _is_run(path))]
     if out is not None:
         problems += place_problems(out)
         if (Path(out) / "sweep.json").is_file() and [path.resolve() for path in paths] != [Path(out).resolve()]:
@@ -100,12 +79,66 @@ def _check(paths: list[Path], out: str | None) -> None:
         problems.append("a report of several sources needs --out FOLDER, the folder to write it to")
     if len({path.resolve() for path in paths}) < len(paths):
         problems.append("a source is given twice")
-    sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     if not sweeps and not problems and not (len(paths) == 1 and _is_run(paths[0])):
-        problems.append("no sweep among the sources: one sweep's folder must say what the objectives are")
+        problems.append("there is no sweep among the sources: a sweep's folder must say what the objectives are")
     refuse(problems)
 
 
 def _is_run(path: Path) -> bool:
-    """A folder that ``unlearn --out`` wrote."""
+    """Return whether ``unlearn --out`` wrote the folder."""
     return (path / "metrics.json").is_file() and not (path / "sweep.json").is_file()
+
+
+@click.command()
+@click.argument("sources", nargs=-1, type=click.Path())
+@click.option("--out", type=click.Path(), help="Folder for comparison.md, .tex, .csv and .html.")
+@click.option("--format", "chosen", default="md", show_default=True, help="Format to print: md, tex, csv or html.")
+@json_option("Print the tables as JSON on stdout.")
+@plain_errors
+def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: bool) -> None:
+    """Compare the methods of one or several sweep folders and CSV files, without and with AutoLR."""
+    problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
+    if chosen not in FORMATS:
+        problems.append(f"unknown format '{chosen}': {expected_one_of(chosen, FORMATS)}")
+    problems += [
+        no_sweep(source)
+        for source in sources
+        if not Path(source).is_file() and not (Path(source) / "sweep.json").is_file()
+    ]
+    if out is not None and Path(out).is_file():
+        problems.append(f"--out {out}: this is a file, expected a folder")
+    refuse(problems)
+    from analysis.comparison.comparison import comparison_data, comparison_parts
+    from analysis.report.comparison import FORMATS as WRITERS
+    from analysis.report.comparison import comparison_content
+    from analysis.tables.columns import Columns
+    from search_spaces.durable import write_whole
+    from sweeper.store.columns import column_dictionary
+
+    columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
+    tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)], columns))
+    if out is not None:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        for suffix, write in WRITERS.items():
+            write_whole(Path(out) / f"comparison.{suffix}", write(tables))
+    if as_json:
+        click.echo(json.dumps(comparison_content(tables)))
+    else:
+        click.echo(WRITERS[chosen](tables), nl=False)
+
+
+def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
+    """Serve the report, rebuilt as its tables change, until a signal arrives."""
+    from analysis.report.report import write_report
+    from sweeper.cli.page_server import follow, serving, table_stamps
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    made = table_stamps(paths)
+    write_report(folder, paths)
+    with serving(folder / "report.html", port=port) as address:
+        click.echo(f"report: {address} (on this machine only; it follows the tables; Ctrl-C stops it)")
+        follow(paths, lambda: write_report(folder, paths), made=made, say=lambda text: click.echo(text, err=True))

@@ -21,6 +21,7 @@ SWEEPS = (PARETO, STUDY)
 RUNS = (*SWEEPS, RUN)
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
+NO_SCHEDULER = "none"
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
 """AutoLR's settings of which each value is a separate arm of a learning-rate study."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")

@@ -16,7 +16,7 @@ from search_spaces.messages import counted, expected_one_of
 from search_spaces.parameters import Choice
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space, SpaceError
-from sweeper.settings.fields import DEFAULT_OBJECTIVES, PARETO, RUN, STUDY
+from sweeper.settings.fields import DEFAULT_OBJECTIVES, NO_SCHEDULER, PARETO, RUN, STUDY
 from sweeper.settings.objectives import (
     Objective,
     ObjectiveError,
@@ -52,7 +52,6 @@ DEFAULT_TRIALS = {True: 16, False: 32}
 """By whether all trials run to their end; a scheduler stops most trials after an epoch or two."""
 DEFAULT_C = (0.5, 0.9, 0.99)
 DEFAULT_RATES = 5
-NO_SCHEDULER = "none"
 _SCHEDULING = {"scheduler": "moasha", "grace": 1, "reduction": 2, "stopping": "stop"}
 """The defaults that won in docs/search.md, for sweeps whose trials can be compared after every epoch."""
 _GRID = 1000
@@ -64,12 +63,14 @@ class Catalog:
     """What can be chosen once plug-ins are loaded, how the search reads two options, and what this machine has.
 
     ``rungs`` returns the epochs after which a scheduler compares trials; ``parse_until`` raises ValueError.
+    ``tracking_uri`` is the default address of MLflow.
     """
 
     choices: Mapping[str, Collection[str]]
     learning: Collection[str]
     rungs: Callable[..., Sequence[int]]
     parse_until: Callable[[str], object]
+    tracking_uri: str
     cpus: int
     gpus: int
 
@@ -178,6 +179,7 @@ def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
     if auto_lr in ("on", "both"):
         options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
     options.extend(spec_problems(base, () if is_space_file(options["space"]) else methods, values))
+    options.values["tracking_uri"] = options["tracking_uri"] or catalog.tracking_uri
     gpus = _gpus(options, catalog)
     space = _space(options, methods, base, values)
     if space and not tries_auto_lr(space, auto_lr):

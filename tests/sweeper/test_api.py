@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 import sweeper
 from sweeper import Sweep, evaluate, pick, unlearn
-from sweeper.cli.errors import Problems
-from sweeper.cli.pareto import pareto
-from sweeper.cli.python_options import options_of
+from sweeper.settings.sources import Options, Problems, command_line, from_python
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 
@@ -29,23 +28,24 @@ def begun(**options: object) -> SweepSettings:
 def test_keywords_are_what_one_would_type() -> None:
     given = {"method": ["gdiff", "npo+ngdiff"], "lr": 1e-5, "option": {"beta": [0.1, 0.5]}, "metrics": ("a", "b")}
     flags = {"auto_lr_log_forget": False, "gradient_checkpointing": True, "seeds": None}
-    with options_of(pareto, {**given, **flags, "out": Path("a b")}) as (read, line):
-        assert read["method"] == ("gdiff", "npo+ngdiff")
-        assert read["lr"] == (1e-05,)
-        assert read["option"] == ("beta=0.1", "beta=0.5")
-        assert read["metrics"] == ("a", "b")
-        assert (read["auto_lr_log_forget"], read["gradient_checkpointing"], read["seeds"]) == (False, True, 1)
-    assert line == (
-        "python -m sweeper pareto --method gdiff --method npo+ngdiff --lr 1e-05 --option beta=0.1 --option beta=0.5 "
-        "--metrics a,b --no-auto-lr-log-forget --gradient-checkpointing --out 'a b'"
+    raw = from_python("pareto", {**given, **flags, "out": Path("a b")})
+    options = Options("pareto", raw)
+    assert (options["method"], options["lr"], options["option"]) == (
+        *(("gdiff", "npo+ngdiff"), (1e-05,), ("beta=0.1", "beta=0.5")),
     )
+    assert (options["metrics"], options["auto_lr_log_forget"], options["seeds"]) == (("a", "b"), False, 1)
+    assert shlex.split(command_line("pareto", raw))[3:] == [
+        *("pareto", "--method", "gdiff", "--method", "npo+ngdiff", "--lr", "1e-05", "--gradient-checkpointing"),
+        *("--no-auto-lr-log-forget", "--metrics", "a,b", "--option", "beta=0.1", "--option", "beta=0.5"),
+        *("--out", "a b"),
+    ]
 
 
 def test_a_sweep_is_begun_as_by_the_command_line() -> None:
     settings = begun(method="ngdiff", trials=5, epochs=2, auto_lr="both", constraint="utility>=0.7")
     assert (settings.trials, settings.base.epochs, settings.constraints) == (5, 2, ("utility>=0.7",))
     assert settings.params["auto_lr"] == "off, on"
-    assert settings.command.startswith("python -m sweeper pareto --out out --method ngdiff --trials 5")
+    assert settings.command.startswith("python -m sweeper pareto --method ngdiff --auto-lr both --trials 5")
     assert Sweep.begin(method="ngdiff").out.parent == Path("runs")
 
 

@@ -14,7 +14,10 @@ import optuna
 import pytest
 from click.testing import CliRunner, Result
 
+from sweeper.checks.world import resolve_and_check
 from sweeper.cli.main import main
+from sweeper.cli.options import given_values
+from sweeper.settings.resolve import Resolved
 from sweeper.store.folder import read_settings
 from trainables.spec import TrialSpec
 
@@ -83,6 +86,13 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
+def resolved(command: str, *words: object) -> Resolved:
+    """Return what a command line comes to, without running anything."""
+    with main.commands[command].make_context(command, [str(word) for word in words]) as context:
+        raw, problems = given_values(command, context.params.get("config"))
+    return resolve_and_check(command, raw, problems)
+
+
 def json_of(*arguments: object) -> Any:
     """What a command that ends well prints for machines."""
     result = invoke(*arguments, "--json")
@@ -143,7 +153,7 @@ def unlearn(data: Path, out: Path) -> Command:
 @pytest.fixture
 def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweeps begin and nothing is run."""
-    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_options_of_a_sweep_are_in_its_settings(accepted: Accepted, out: Path) -
 def test_auto_is_a_whole_gpu_at_first_where_there_may_be_one(
     accepted: Accepted, out: Path, monkeypatch: pytest.MonkeyPatch, address: str | None, gpus: int, shared: bool
 ) -> None:
-    for module in ("execution.placement", "settings.sweep_settings", "cli.from_options"):
+    for module in ("execution.placement", "settings.sweep_settings", "checks.world"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: gpus)
     accepted("--trials", "2", "--gpus-per-trial", "auto", *(("--address", address) if address else ()))
     assert json.loads((out / "sweep.json").read_text())["settings"]["gpus_per_trial"] == "auto"
@@ -189,7 +189,7 @@ def test_places_are_absolute_and_mlflows_own_variable_counts(
 
 def test_without_out_every_sweep_has_a_new_folder_under_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = []
-    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: folders.append(out))
+    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: folders.append(out))
     for _ in range(2):  # within the same second, perhaps
         tofu = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
         result = invoke("pareto", *tofu, "--method", "npo+ngdiff", "--tracking-uri", "sqlite:///m.db")

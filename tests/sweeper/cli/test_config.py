@@ -8,24 +8,17 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-import click
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from sweeper.cli.config import config_text
-from sweeper.cli.config_file import typed
 from sweeper.cli.examples import EXAMPLES
-from sweeper.cli.from_options import single_spec, sweep_settings
-from sweeper.cli.lr_study import lr_study
-from sweeper.cli.lr_study_settings import lr_study_settings
 from sweeper.cli.main import main
-from sweeper.cli.pareto import command_line, pareto
-from sweeper.cli.python_options import options_of
-from sweeper.cli.unlearn import unlearn
+from sweeper.settings.recorded import config_text
+from sweeper.settings.sources import from_yaml
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
-from tests.sweeper.cli.conftest import invoke, names, refused
+from tests.sweeper.cli.conftest import invoke, names, refused, resolved
 
 SWEEP = """
 # as one would write it
@@ -46,17 +39,15 @@ time-budget:
 """
 
 
-def settings_of(*words: str, command: click.Command = pareto) -> SweepSettings:
-    """What the words come to, without running anything."""
-    assert command.name is not None
-    with command.make_context(command.name, [*words]) as context:
-        line = shlex.join(["python", "-m", "sweeper", command.name, *typed(words)])
-        return (lr_study_settings if command is lr_study else sweep_settings)(context.params, command=line)
+def settings_of(*words: str, command: str = "pareto") -> SweepSettings:
+    found = resolved(command, *words).settings
+    assert found is not None
+    return found
 
 
 def same(one: SweepSettings, other: SweepSettings) -> bool:
-    """Whether they differ in no more than the command that is on record."""
-    return replace(one, command="") == replace(other, command="")
+    """Whether two sweeps differ at most in the record of what was given."""
+    return replace(one, command="", given={}) == replace(other, command="", given={})
 
 
 @pytest.fixture
@@ -66,58 +57,38 @@ def file() -> Path:
     return path
 
 
-def test_a_file_sets_options_as_typing_them_does(file: Path) -> None:
-    words = [
-        *("--method", "gdiff", "--method", "npo+ngdiff", "--lr", "1e-3", "--lr", "3e-4", "--auto-lr", "both"),
-        *("--option", "beta=0.1", "--option", "beta=0.2", "--trials", "5", "--epochs", "2", "--limit", "40"),
-        *("--metrics", "verbmem,utility", "--gradient-checkpointing", "--objectives", "verbmem:min,utility:max"),
-        *("--constraint", "utility>=70%", "--scheduler", "none"),
-    ]
-    assert same(settings_of("--config", str(file)), settings_of(*words))
-    Path("empty.yaml").write_text("# nothing yet\n")
-    assert same(settings_of("--config", "empty.yaml"), settings_of())
-
-
 def test_typed_options_win_over_the_file(file: Path) -> None:
     settings = settings_of("--trials", "7", "--config", str(file), "--lr", "1e-2", "--auto-lr", "off")
     assert (settings.trials, settings.base.lr, settings.base.epochs) == (7, 1e-2, 2)
     assert settings.base.auto_lr == "off"
+    Path("empty.yaml").write_text("# nothing yet\n")
+    assert same(settings_of("--config", "empty.yaml"), settings_of())
 
 
-def test_the_recorded_command_needs_no_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recorded_command_needs_no_file(file: Path) -> None:
     settings = settings_of("--config", str(file), "--trials", "7")
     assert "--config" not in settings.command
     assert same(settings_of(*shlex.split(settings.command)[4:]), settings)
     assert settings_of(f"--config={file}", "--trials", "7").command == settings.command
 
-    monkeypatch.setattr("sys.argv", ["sweeper", "pareto", "--config", str(file), "--trials", "7"])
-    with pareto.make_context("pareto", ["--config", str(file), "--trials", "7"]):
-        words = shlex.split(command_line())
-    assert words[:6] == ["python", "-m", "sweeper", "pareto", "--trials", "7"]
-    assert (words.count("--trials"), words.count("--config")) == (1, 0)
-
-    with options_of(pareto, {"config": file, "trials": 7}) as (given, line):
-        assert (given["trials"], given["epochs"], given["limit"]) == (7, 2, 40)
-        assert "--config" not in line
-
 
 def test_all_problems_of_a_file_are_listed_with_their_lines() -> None:
     Path("bad.yaml").write_text(
         "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\nlr: 0.1\nlr: 0.2\n"
-        "option: {beta: {deep: 1}}\nmethod: ngdif\n"
+        "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\n"
     )
     problems = refused("pareto", "--config", "bad.yaml")
     for line, named in (
-        *((1, "'trails' 'trials'"), (3, "seed"), (4, "gradient-checkpointing maybe"), (5, "zzz"), (7, "lr")),
-        *((8, "option"), (None, "--epochs 'two'"), (None, "'ngdif' 'ngdiff'")),
+        *((1, "'trails' 'trials'"), (2, "--epochs 'two'"), (3, "seed"), (4, "gradient-checkpointing maybe")),
+        *((5, "zzz"), (7, "lr"), (8, "option"), (10, "batch_size 0"), (None, "'ngdif' 'ngdiff'")),
     ):
-        words = [*named.split(), *([f"line {line}"] if line else [])]
+        words = [*named.split(), *([f"bad.yaml:{line}:"] if line else [])]
         assert any(all(word in problem for word in words) for problem in problems), words
-    assert len(problems) == 8
+    assert len(problems) == 9
 
 
 @pytest.mark.parametrize(
-    ("text", "named"), [(None, ""), ("trials: [1\n", "line 2"), ("- trials\n", ""), ("json: true\n", "json")]
+    ("text", "named"), [(None, ""), ("trials: [1\n", "bad.yaml:2"), ("- trials\n", ""), ("json: true\n", "json")]
 )
 @pytest.mark.parametrize("command", ["pareto", "lr-study", "unlearn"])
 def test_a_file_that_cannot_be_read_is_named_with_the_other_problems(
@@ -131,37 +102,49 @@ def test_a_file_that_cannot_be_read_is_named_with_the_other_problems(
 
 def test_a_single_run_takes_its_options_from_a_file() -> None:
     Path("run.yaml").write_text("method: npo+ngdiff\nlr: 2e-4\noption:\n  beta: 0.2\nepochs: 3\n")
-    with unlearn.make_context("unlearn", ["--config", "run.yaml", "--epochs", "4"]) as context:
-        spec = single_spec(context.params)
+    spec = resolved("unlearn", "--config", "run.yaml", "--epochs", "4").spec
+    assert spec is not None
     assert (spec.method, spec.lr, spec.option_values["beta"], spec.epochs) == ("npo+ngdiff", 2e-4, 0.2, 4)
 
 
 def test_the_file_in_the_docs_has_no_unknown_key() -> None:
     page = (Path(__file__).parents[3] / "docs" / "config.md").read_text(encoding="utf-8")
     Path("page.yaml").write_text(re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)[0])
-    with pareto.make_context("pareto", ["--config", "page.yaml"]) as context:
-        assert context.meta["sweeper.problems"] == []
-        assert (context.params["trials"], context.params["metrics"]) == (64, ("default", "worst_answer"))
+    raw, problems = from_yaml("pareto", Path("page.yaml"))
+    assert problems == []
+    assert (raw["trials"][0].value, raw["metrics"][0].value) == ("64", "default,worst_answer")
 
 
 # The file of a sweep ---------------------------------------------------------------------------------------------
 
+TYPED = {
+    "sweep": ("pareto", "--config sweep.yaml --tracking-uri sqlite:///other.db --time-budget 60"),
+    "grid": ("pareto", "--method ngdiff --lr 1e-4 --lr 1e-3"),
+    "study": ("lr-study", "--method ngdiff --seeds 3 --auto-lr-probe same --extend"),
+}
 
-@pytest.mark.parametrize(
-    ("command", "typed"),
-    [
-        (pareto, "--config sweep.yaml --tracking-uri sqlite:///other.db --time-budget 60"),
-        (pareto, "--method ngdiff --lr 1e-4 --lr 1e-3"),
-        (lr_study, "--method ngdiff --seeds 3 --auto-lr-probe same --extend"),
-    ],
-    ids=["sweep", "grid", "study"],
-)
+
+@pytest.mark.parametrize(("command", "typed"), TYPED.values(), ids=TYPED)
 @pytest.mark.usefixtures("file")
-def test_a_sweep_is_reproduced_by_the_file_that_config_writes(command: click.Command, typed: str) -> None:
+def test_a_sweep_is_reproduced_by_the_file_that_config_writes(command: str, typed: str) -> None:
     settings = settings_of(*typed.split(), command=command)
     begin(settings, Path("begun"))
-    Path("again.yaml").write_text(config_text(Path("begun"), read_settings(Path("begun"))))
+    Path("again.yaml").write_text(config_text(read_settings(Path("begun")), plugins={}))
     assert same(settings_of("--config", "again.yaml", command=command), settings)
+
+
+@pytest.mark.parametrize(("command", "typed"), TYPED.values(), ids=TYPED)
+@pytest.mark.usefixtures("file")
+def test_a_sweep_without_a_record_of_what_was_given_is_reproduced_from_its_settings(command: str, typed: str) -> None:
+    settings = settings_of(*typed.split(), command=command)
+    begin(settings, Path("begun"))
+    content = json.loads(Path("begun/sweep.json").read_text())
+    del content["settings"]["given"]
+    Path("begun/sweep.json").write_text(json.dumps(content))
+    Path("again.yaml").write_text(config_text(read_settings(Path("begun")), plugins={}))
+    again = settings_of("--config", "again.yaml", command=command)
+    assert again.params == settings.params
+    assert (again.trials, again.seeds, again.constraints) == (settings.trials, settings.seeds, settings.constraints)
 
 
 def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:
@@ -170,14 +153,20 @@ def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:
     typed = ("--space", "mine.yaml", "--storage", "states", "--tracking-uri", "sqlite:///here.db", "--trials", "4")
     begin(replace(settings_of(*typed), trials=9, until="plateau:5:0.01"), Path("begun"))
     settings = read_settings(Path("begun"))
-    found = yaml.safe_load(config_text(Path("begun"), settings))
+    found = yaml.safe_load(config_text(settings, plugins={}))
     expected = {"trials": 9, "until": "plateau:5:0.01", "space": f"{here}/mine.yaml", "storage": f"{here}/states"}
     assert {name: found[name] for name in expected} == expected
     assert found["tracking-uri"].endswith(f"{here}/here.db")
     assert not {"address", "ship", "no-ship"} & set(found)
     moved = replace(settings, address="10.0.0.1:6379", ship=False, storage=None)
-    found = yaml.safe_load(config_text(Path("begun"), moved))
+    found = yaml.safe_load(config_text(moved, plugins={"toy.py": "/x/toy.py"}))
     assert (found["address"], found["no-ship"], "storage" in found) == ("10.0.0.1:6379", True, False)
+    assert found["plugin"] == ["/x/toy.py"]
+
+
+def test_no_password_is_stored() -> None:
+    begin(settings_of("--tracking-uri", "http://me:hidden@host/"), Path("begun"))
+    assert "hidden" not in Path("begun/sweep.json").read_text()
 
 
 def test_the_command_prints_the_file_or_writes_a_new_one() -> None:
@@ -196,14 +185,12 @@ def test_the_command_prints_the_file_or_writes_a_new_one() -> None:
 
 def test_every_command_has_an_example_in_its_help_that_is_accepted() -> None:
     assert set(EXAMPLES) == set(main.commands)
-    Path("sweep.yaml").write_text("method: gdiff\n")
     for name, lines in EXAMPLES.items():
         shown = invoke(name, "--help").output
         for line in lines:
             assert f"  python -m sweeper {line}\n" in shown
             command, *words = shlex.split(line)
-            with main.commands[command].make_context(command, words) as context:
-                assert context.meta.get("sweeper.problems", []) == []
+            main.commands[command].make_context(command, words)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

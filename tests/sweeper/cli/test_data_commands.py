@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sweeper.checks.specs import base_spec
+from sweeper.settings.resolve import base_spec
+from sweeper.settings.sources import Options, from_python
 from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of
 
 SHORT = ("--model", "tiny-phi", "--target-epochs", "1", "--max-length", "32", "--epochs", "1", "--limit", "4")
@@ -68,10 +69,12 @@ def test_a_run_on_ones_own_texts(tmp_path: Path) -> None:
 
 
 def test_muse_trains_on_windows_of_2048_tokens_unless_given() -> None:
-    given = {"model": "tiny-phi", "dataset": "muse-books"}
-    assert base_spec(given, []).max_length == 2048
-    assert base_spec({**given, "max_length": 256}, []).max_length == 256
-    assert base_spec({"model": "tiny-phi"}, []).max_length == 512
+    def length(**given: object) -> int:
+        return base_spec(Options("target", from_python("target", {"model": "tiny-phi", **given}))).max_length
+
+    assert length(dataset="muse-books") == 2048
+    assert length(dataset="muse-books", max_length=256) == 256
+    assert length() == 512
 
 
 def test_every_bad_row_and_every_bad_option_is_one_problem(tmp_path: Path) -> None:

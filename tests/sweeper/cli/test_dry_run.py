@@ -60,7 +60,7 @@ def plan(result: Result) -> dict[str, Any]:
 def test_where_shares_of_gpus_are_measured_the_plan_says_so(pareto: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ("--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
     assert "GPU" not in pareto(*given).stdout, "on a machine without one"
-    for module in ("execution.placement", "settings.sweep_settings", "cli.from_options"):
+    for module in ("execution.placement", "settings.sweep_settings", "checks.world"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
     assert "1 at once" in (shown := pareto(*given).stdout)
     assert names(shown, ["1 CPU", "GPU", "auto"])
@@ -89,7 +89,7 @@ def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, d
 def test_with_an_empty_cache_a_dry_run_of_resume_trains_and_writes_nothing(
     pareto: Command, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
     assert pareto("--trials", "5").exit_code == 0
     before = files(tmp_path)
     content = plan(invoke("resume", out, "--dry-run", "--json"))
@@ -128,7 +128,7 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
     pareto: Command, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = ("--trials", "5", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none")
-    monkeypatch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
     assert pareto(*given).exit_code == 0
     ResultTables(out).trials.append([DONE | SECONDS])
     before = files(tmp_path)
@@ -161,7 +161,7 @@ def test_a_study_and_a_single_run_are_planned(
     assert (run["what"], run["trials"], run["seconds"], run["out"]) == ("unlearn", 1, 7.0, str(out))
     assert "in this process" in (shown := unlearn("--dry-run").stdout)
     assert "GPU" not in shown, "on a machine without one"
-    for module in ("checks.plan", "cli.from_options"):
+    for module in ("checks.plan", "checks.world"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
     assert "1 GPU" in unlearn("--dry-run").stdout
     assert files(tmp_path) == before

@@ -30,7 +30,7 @@ def new(tmp_path: Path) -> Path:
 def changes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
     """What ``resume`` changes in the settings; nothing is run."""
     found: list[dict[str, object]] = []
-    run = "sweeper.cli.resume.run_to_the_end"
+    run = "sweeper.cli.sweeps.run_to_the_end"
     monkeypatch.setattr(run, lambda out, as_json, change, **more: found.append(change))
     return found
 
@@ -98,7 +98,7 @@ def test_a_resume_on_a_cluster_that_is_gone_names_the_options_that_help(
     def gone(*given: object, **more: object) -> None:
         raise PlacementError("--address 10.0.0.1:6379: no Ray cluster answers there")
 
-    monkeypatch.setattr("sweeper.cli.resume.run_to_the_end", gone)
+    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", gone)
     (problem,) = refused("resume", earlier)
     assert names(problem, ["--address 10.0.0.1:6379", "--address ADDRESS", "--address none"])
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sweeper.conclude import Summary
 
+from sweeper.execution.finalize import Summary
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
 from sweeper.store.folder import SweepError, UsageError

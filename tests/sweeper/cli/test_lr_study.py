@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sweeper.conclude import Summary
 
+from sweeper.execution.finalize import Summary
 from sweeper.search.study import SweepStudy
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import LR_STUDY, SweepSettings
@@ -24,7 +24,7 @@ from tests.sweeper.cli.conftest import invoke, json_of, names, refused
 def planned(out: Path, *arguments: str) -> SweepSettings:
     """The settings ``lr-study`` begins a sweep with; nothing is run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sweeper.cli.pareto.run_to_the_end", lambda out, as_json, change=None: None)
+        patch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
         result = invoke("lr-study", "--out", out, *arguments)
     assert result.exit_code == 0, result.output
     return read_settings(out)

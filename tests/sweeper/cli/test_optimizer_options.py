@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
 
-from sweeper.cli.from_options import single_spec
-from sweeper.cli.main import main
-from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of, specs_of
+from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of, resolved, specs_of
 from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
@@ -44,22 +40,14 @@ def test_the_papers_grid_has_the_multiplier_instead_of_rates(arguments: list[str
 
 
 @pytest.mark.parametrize("optimizer", ["prodigy", "adamw"])
-def test_without_a_rate_it_is_the_multiplier_1_or_the_models_rate(
-    optimizer: str, out: Path, space: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_rate_it_is_the_multiplier_1_or_the_models_rate(optimizer: str, out: Path, space: Path) -> None:
     lr = 1.0 if optimizer == "prodigy" else find_model("tiny-phi").lr
     space.write_text("method: [gdiff, ngdiff]\n")
     assert {spec.lr for spec in specs(out, "--optimizer", optimizer, "--space", space)} == {lr}
 
-    seen: list[TrialSpec] = []
-
-    def record(given: dict[str, object]) -> TrialSpec:
-        seen.append(single_spec(given))
-        raise click.Abort
-
-    monkeypatch.setattr("sweeper.cli.from_options.single_spec", record)
-    CliRunner().invoke(main, ["unlearn", "--method", "ngdiff", "--optimizer", optimizer])
-    assert seen[0].lr == lr
+    spec = resolved("unlearn", "--method", "ngdiff", "--optimizer", optimizer).spec
+    assert spec is not None
+    assert spec.lr == lr
 
 
 def test_auto_lr_is_excluded_by_every_one_of_them(out: Path) -> None:

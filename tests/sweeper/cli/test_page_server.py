@@ -15,7 +15,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from sweeper.cli import page_server
-from sweeper.cli.page_server import keep_up, serving, stamp_of
+from sweeper.cli.page_server import follow, serving, table_stamps
 from sweeper.store.folder import UsageError
 from tests.sweeper.cli.conftest import names, refused
 from tests.sweeper.cli.test_report_command import small_sweep
@@ -72,7 +72,7 @@ def test_nothing_else_is_served_and_to_nobody_who_was_led_here(page: Path) -> No
 def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_server, "LOOKS_EVERY", 0.01)
+    monkeypatch.setattr(page_server, "CHECK_SECONDS", 0.01)
     (tmp_path / "trials.csv").write_text("one")
     made, said = 0, []
 
@@ -89,15 +89,15 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
 
     table = tmp_path / "theirs.csv"  # a table that is watched by itself
     table.write_text("a")
-    before = stamp_of([table])
+    before = table_stamps([table])
     table.write_text("ab")
-    assert stamp_of([table]) != before
+    assert table_stamps([table]) != before
 
-    start = stamp_of([tmp_path])
+    start = table_stamps([tmp_path])
     timer = threading.Timer(0.2, lambda: (tmp_path / "history.csv").write_text("two"))
     timer.start()
     with pytest.raises(Enough):
-        keep_up([tmp_path], make, made=start, say=said.append)
+        follow([tmp_path], make, made=start, say=said.append)
     assert len(said) == 1
     assert "half a row" in said[0]
     assert made == 2

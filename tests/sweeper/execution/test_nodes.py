@@ -49,7 +49,7 @@ def test_every_fault_of_every_node_is_named(alike: Facts) -> None:
 
 def test_doctor_lists_the_nodes_and_fails_if_one_does(alike: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = {"good": alike, "bad": None}
-    monkeypatch.setattr("sweeper.cli.doctor.look_at_nodes", lambda address, folders, storages: nodes)
+    monkeypatch.setattr("sweeper.checks.cluster_health.look_at_nodes", lambda address, folders, storages: nodes)
     done = invoke("doctor", "--address", "10.0.0.1:6379")
     assert done.exit_code == 1
     assert names(done.stdout, ["good", "8 CPUs", "2 x H100", "812 GB"])

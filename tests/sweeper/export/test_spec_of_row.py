@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from analysis.tables.trial_table import TrialTable
-from sweeper.cli.from_options import single_spec
-from sweeper.cli.unlearn import unlearn
 from sweeper.export.spec_of_row import spec_of_row, unlearn_command
 from sweeper.store.columns import TRIAL_COLUMNS
+from tests.sweeper.cli.conftest import resolved
 from trainables import plugins
 from trainables.spec import TrialSpec
 
@@ -45,8 +44,8 @@ def rows(golden: Path) -> list[dict[str, object]]:
 def test_a_row_gives_its_spec_back_and_the_command_the_same_run(rows: list[dict[str, object]], number: int) -> None:
     spec = spec_of_row(rows[number])
     assert spec.spec_hash == SPECS[number].spec_hash
-    with unlearn.make_context("unlearn", shlex.split(unlearn_command(spec, out="new"))[4:]) as context:
-        again = single_spec(context.params)
+    again = resolved(*shlex.split(unlearn_command(spec, out="new"))[3:]).spec
+    assert again is not None
     assert replace(again, target_key=spec.target_key).spec_hash == spec.spec_hash
     ours = (spec.target_epochs, spec.auto_lr_log_forget, spec.metrics)
     assert (again.target_epochs, again.auto_lr_log_forget, again.metrics) == ours  # not in the hash, some of them

@@ -13,7 +13,7 @@ import pytest
 from search_spaces.fields import Field
 from search_spaces.user_yaml import parse_space
 from sweeper.cli.main import main
-from sweeper.cli.spaces import file_space, space_fields
+from sweeper.settings.spaces import file_space, space_fields
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import TRIAL_COLUMNS
 from tests.sweeper.cli.conftest import refused
@@ -115,10 +115,9 @@ def test_what_all_trials_share_cannot_vary() -> None:
 def test_whatever_a_space_file_says_is_run_or_refused_with_its_line(key: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     method = "" if key == "method" else "method: [gdiff, npo]\n"
-    given = {"method": (), "c": (), "option": (), "auto_lr": "off"}
     for kind, value in YAML.items():
         path.write_text(f"{method}{key}: {value}\n")
-        space, problems = file_space(path, given, TrialSpec(), ())
+        space, problems = file_space(path, TrialSpec())
         for problem in problems:
             assert problem.startswith((f"{path}:1: ", f"{path}:2: ")), (kind, problem)
         if not problems:

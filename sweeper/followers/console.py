@@ -1,4 +1,4 @@
-"""Where the command line says how things go, beside its results: nothing that happens there ends a sweep."""
+"""The console for messages beside a command's results: stderr. A write error there never ends a sweep."""
 
 from __future__ import annotations
 
@@ -10,27 +10,24 @@ from rich.console import Console
 
 
 def own_console() -> Console:
-    """stderr, and in a notebook below the cell."""
+    """Return a console on stderr; in a notebook, one below the cell."""
     console = Console(file=_Unfailing())  # type: ignore[arg-type]
     return Console() if console.is_jupyter else console
 
 
 class _Unfailing:
-    """stderr whose reader may leave, as ``2>&1 | head`` does, or whose disk may be full.
-
-    What is said from then on goes nowhere.
-    """
+    """stderr whose reader may leave, as in ``2>&1 | head``, or whose disk may be full; later text is then discarded."""
 
     def __init__(self) -> None:
-        self._stream = sys.stderr  # a live display puts itself in its place
+        self._stream = sys.stderr  # a live display replaces sys.stderr
 
     def __getattr__(self, name: str) -> Any:
-        if name == "rich_proxied_file":  # by which rich would go round this one
+        if name == "rich_proxied_file":  # with it rich would bypass this object
             raise AttributeError(name)
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """How much of the text was taken: all of it."""
+        """Write the text; return its length."""
         try:
             self._stream.write(text)
         except OSError:
@@ -38,7 +35,7 @@ class _Unfailing:
         return len(text)
 
     def flush(self) -> None:
-        """Have it written, if that can be."""
+        """Flush the stream, if possible."""
         try:
             self._stream.flush()
         except OSError:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = (
-    "from sweeper.cli.console import own_console\n"
+    "from sweeper.followers.console import own_console\n"
     "console = own_console()\n"
     "for number in range(1000): console.print('a line', number)\n"
     "print('done', flush=True)\n"

@@ -1,0 +1,312 @@
+"""Check resolved settings against files, the hub, the cluster, the object storage and the tracking address."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from search_spaces.messages import resume_command
+from sweeper.settings.fields import DEFAULT_OBJECTIVES, DEFAULT_TRACKING
+from sweeper.settings.resources import gpus_here
+from sweeper.settings.sources import Problem, Raw, refuse
+from trainables import plugins
+from trainables.storage import address_problem as storage_address_problem
+from trainables.storage import is_address, storage_problem
+
+if TYPE_CHECKING:
+    from sweeper.settings.resolve import Catalog, Resolved
+    from trainables.modality import Modality
+    from trainables.spec import TrialSpec
+
+NO_OBJECT_STORAGE = (
+    "object storage cannot be written to; expected a folder, on a cluster one that all nodes see (NFS); to send what "
+    "workers write through a bucket, use --storage"
+)
+DATA = "data"
+"""The field of problems with rows and repositories, which are listed last because there may be many."""
+_MODEL_FOLDERS = ("model_path", "target_path", "retain_path")
+
+
+def resolve_and_check(
+    command: str, raw: Raw, problems: Sequence[Problem] = (), *, continues: bool = False, **change: Any
+) -> Resolved:
+    """Load the plug-ins, resolve the values and check the result.
+
+    Args:
+        command: whose options they are.
+        raw: the values.
+        problems: those found earlier, reported with the others.
+        continues: whether the command continues an unfinished run in ``--out``.
+        change: fields of the trial to replace before the checks.
+
+    Raises:
+        Problems: everything that is wrong with the options and with what they name.
+    """
+    load_plugins(raw)
+    from sweeper.settings.resolve import resolve
+
+    resolved = resolve(command, raw, catalog(), problems)
+    if change:
+        resolved.base = replace(resolved.base, **change)
+        resolved.spec = resolved.spec and resolved.base
+    found = check_world(resolved, continues=continues)
+    everything = [*found, *resolved.problems]
+    everything.sort(key=lambda problem: problem.field == DATA)
+    refuse(everything)
+    return resolved
+
+
+def catalog() -> Catalog:
+    """Return what can be chosen, with the parts of the plug-ins loaded so far."""
+    from sweeper.search.halving import MODES, rungs
+    from sweeper.search.samplers import LEARNING, SAMPLERS
+    from sweeper.search.schedulers import NONE, SCHEDULERS
+    from sweeper.search.stopping import parse_until
+    from sweeper.settings.resolve import Catalog
+
+    return Catalog(
+        choices={"sampler": tuple(SAMPLERS), "scheduler": (NONE, *SCHEDULERS), "stopping": MODES},
+        learning=LEARNING,
+        rungs=rungs,
+        parse_until=parse_until,
+        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING,
+        cpus=os.cpu_count() or 1,
+        gpus=gpus_here(),
+    )
+
+
+def load_plugins(raw: Raw) -> None:
+    """Load the plug-ins and template files that the values name, before anything reads a registry.
+
+    Raises:
+        Problems: a plug-in is broken, or clashes with the project's own parts.
+    """
+    from sweeper.settings.sources import is_template_file
+
+    paths = [str(one.value) for one in raw.get("plugin", ())]
+    paths += [str(one.value) for one in raw.get("template", ()) if is_template_file(str(one.value))]
+    problems: list[str] = []
+    for path in paths:
+        place = Path(path).absolute()
+        try:
+            plugins.use([plugins.read(place, place=str(place))])
+        except plugins.PluginError as error:
+            problems += error.problems
+    refuse(problems)
+    if plugins.active():
+        from sweeper.store.columns import plugin_problems
+        from trainables.plugin_clashes import clashes
+
+        refuse(clashes() or plugin_problems())
+
+
+def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
+    """Return the problems of resolved options with the world around them.
+
+    The network and the speed of bfloat16 are checked only if nothing else is wrong, because they take seconds.
+    """
+    values, base = resolved.values, resolved.base
+    found = [Problem(text, "out") for text in output_problems(values.get("out"), continues=continues)]
+    found += [Problem(text) for text in _model_problems(resolved)]
+    if "tracking_uri" in values:
+        found += [Problem(text) for text in _service_problems(values)]
+    for name in ("warm_start", "reuse"):
+        if not any(problem.field == name for problem in resolved.problems):
+            found += [Problem(text, name) for text in _folder_problems(values, name)]
+    found += [Problem(text, DATA) for text in source_problems(base, ask_hub=not (found or resolved.problems))]
+    if found or resolved.problems:
+        return found
+    settings = resolved.settings
+    gpus = float(gpus_here()) if settings is None or settings.shares_gpus else settings.resources.gpus
+    is_elsewhere = settings is not None and settings.address is not None  # a cluster's CPUs may differ
+    if base.dtype == "bf16" and not gpus and not is_elsewhere and values.get("dtype"):
+        from trainables.precision import bf16_problem
+
+        found += [Problem(text, "dtype") for text in filter(None, [bf16_problem()])]
+    if not found and is_address(values.get("storage")):  # the slowest to answer
+        found += [Problem(text, "storage") for text in filter(None, [storage_problem(values["storage"])])]
+    return found
+
+
+def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
+    """Return the problems with an output folder. Existing files are never overwritten.
+
+    With ``continues`` the folder of an unfinished run is accepted.
+    """
+    if out is None:
+        return []
+    folder = Path(out)
+    if found := place_problems(out):
+        return found
+    if (folder / "sweep.json").exists():
+        command = resume_command(folder)
+        return [f"--out {folder}: it holds another sweep; continue it with '{command}', or name another folder"]
+    if folder.is_dir() and any(folder.iterdir()):
+        from sweeper.store.unfinished_run import RunFile
+
+        if not continues or RunFile.read(folder) is None:
+            return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
+    return []
+
+
+def place_problems(out: str) -> list[str]:
+    """Return why ``--out`` cannot be a folder that is written to."""
+    if not out:
+        return ["--out must be the name of a folder, got nothing"]
+    if "://" in out:
+        return [f"--out {out}: {NO_OBJECT_STORAGE}"]
+    folder = Path(out)
+    parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not parent.is_dir():
+        return [f"--out {folder}: {'this' if parent == folder else parent} is a file, expected a folder"]
+    if not os.access(parent, os.W_OK):
+        return [f"--out {folder}: {parent} is not writable"]
+    return []
+
+
+def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[str]:
+    """Return why a folder is not a safetensors model of this modality, with its processor if ``processor`` says so."""
+    if not folder.is_dir():
+        return [
+            f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
+        ]
+    return [f"{flag} {folder}: {problem}" for problem in modality.folder_problems(folder, processor=processor)]
+
+
+def _model_problems(resolved: Resolved) -> Iterator[str]:
+    """Yield the problems with model folders, a layer beyond the model's depth, and a missing chat template."""
+    from trainables.modality import dataset_modality
+    from trainables.models.registry import MODELS, is_hub_id
+    from trainables.objectives.rmu import layer_problem
+    from trainables.spec import FIELDS
+
+    values, base = resolved.values, resolved.base
+    model = values.get("model")
+    has_path = values.get("model_path") or values.get("target_path")
+    if model and model not in MODELS and is_hub_id(model) and not has_path and Path(model).is_dir():
+        yield f"--model {model}: this is a folder; give it with --model-path {model}"
+    for name in _MODEL_FOLDERS:
+        if values.get(name):
+            yield from model_folder_problems(
+                Path(values[name]),
+                flag=FIELDS[name].flag,
+                modality=dataset_modality(base.dataset),
+                processor=name != "model_path",
+            )
+    layers = resolved.options.get("layer", ())
+    if layers and not any("layer" in problem.text for problem in resolved.problems):
+        depth = _depth(base)
+        yield from filter(None, [layer_problem(value, depth=depth) for value in layers if depth is not None])
+    yield from _chat_problems(base)
+
+
+def _depth(spec: TrialSpec) -> int | None:
+    """Return the number of decoder blocks of the model; None if neither a folder nor the hub's cache says."""
+    from trainables.models.hub_cache import cached_snapshot
+    from trainables.models.registry import MODELS
+    from trainables.models.tiny import LAYERS, TWINS
+
+    folder: str | Path | None = spec.target_path or spec.model_path
+    if folder is None and spec.model in TWINS:
+        return LAYERS
+    if folder is None and spec.model in MODELS and (hub_id := MODELS[spec.model].hub_id) is not None:
+        folder = cached_snapshot(hub_id)
+    try:
+        content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")) if folder else {}
+        depth = content.get("num_hidden_layers", content.get("n_layer"))
+    except (OSError, ValueError, AttributeError):
+        return None
+    return depth if isinstance(depth, int) else None
+
+
+def _chat_problems(spec: TrialSpec) -> list[str]:
+    """Return why the tokenizer has no chat template, as far as that can be seen before it is loaded."""
+    from trainables.models.registry import MODELS
+    from trainables.target.target_spec import CHAT_FILE
+    from trainables.template import CHAT, WITHOUT_CHAT
+
+    if spec.template != CHAT:
+        return []
+    folder = spec.target_path or spec.model_path
+    if folder is None:
+        is_made_here = spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None
+        whose = f"model {spec.model} is made here, and its tokenizer" if is_made_here else ""
+    else:
+        try:
+            content = json.loads((Path(folder) / "tokenizer_config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            content = {}
+        has = (Path(folder) / CHAT_FILE).is_file() or "chat_template" in content
+        whose = "" if has else f"the tokenizer in {folder}"
+    return [f"template chat: {whose} has no chat template; {WITHOUT_CHAT}"] if whose else []
+
+
+def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
+    """Return the problems with the files and the hub repositories that the trial needs."""
+    from trainables.data import DATASETS, DataError
+    from trainables.models.registry import find_model
+    from trainables.target.target_spec import target_spec_of
+
+    dataset = DATASETS.get(spec.dataset)
+    if dataset is None:
+        return []
+    found = list(dataset.folder_problems(spec.data_dir))
+    hub: list[tuple[str, str]] = []
+    if dataset.hub_id is not None and spec.data_dir is None:
+        hub.append(("dataset", dataset.hub_id))
+    elif (
+        not found
+        and not dataset.choice_problems(spec.forget_split, spec.forget_class)
+        and not dataset.seed_problems(spec.data_seed)
+        and (spec.limit is None or spec.limit > 0)
+    ):
+        try:
+            target_spec_of(spec).measured()
+        except DataError as error:
+            found += error.problems
+    hub_id = find_model(spec.model).hub_id
+    if spec.model_path is None and spec.target_path is None and hub_id is not None:
+        hub.append(("model", hub_id))
+    if hub and ask_hub and not found:
+        from sweeper.checks.hub import hub_problems
+
+        found += hub_problems(hub)
+    return found
+
+
+def _service_problems(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the problems with MLflow's address, the cluster's address, and the storage's name."""
+    from sweeper.execution.placement import address_problem
+    from sweeper.settings.tracking_uri import tracking_problem
+
+    storage = values.get("storage")
+    yield from filter(None, [tracking_problem(values["tracking_uri"]), address_problem(values.get("address"))])
+    if storage and is_address(storage):
+        yield from filter(None, [storage_address_problem(storage)])
+    elif storage and Path(storage).exists() and not Path(storage).is_dir():
+        yield f"--storage {storage}: this is a file, expected a folder"
+
+
+def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Yield why previous sweeps cannot be learned from or reused."""
+    from sweeper.settings.objectives import objective_set
+    from sweeper.store.folder import SweepError, check_record, read_settings
+
+    flag = f"--{name.replace('_', '-')}"
+    objectives = values.get("objectives") or DEFAULT_OBJECTIVES
+    for folder in values.get(name) or ():
+        try:
+            previous = read_settings(Path(folder))
+            check_record(Path(folder))
+        except SweepError as error:
+            yield f"{flag} {folder}: {error}"
+            continue
+        if name == "warm_start" and objective_set(previous.objectives) != objective_set(objectives):
+            yield (
+                f"{flag} {folder}: that sweep searched {previous.objectives}, this one {objectives}: they must be the "
+                "same, with the same directions"
+            )

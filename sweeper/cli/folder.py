@@ -1,0 +1,157 @@
+"""The commands on the folder of a sweep: ``status``, ``stop`` and ``config``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sweeper.cli.errors import FAILED, exit_with, plain_errors
+from sweeper.cli.options import json_option
+from sweeper.settings.sources import refuse
+
+if TYPE_CHECKING:
+    from sweeper.followers.status_file import Published
+
+_CHECK_SECONDS = 0.2
+
+
+@click.command()
+@click.argument("folder", type=click.Path())
+@json_option("Print the status as JSON on stdout.")
+@plain_errors
+def status(folder: str, as_json: bool) -> None:
+    """Print the status of the sweep in FOLDER, while it runs or after it ended; only reads files."""
+    from sweeper.followers.status import read_status, words
+
+    standing = read_status(Path(folder))
+    click.echo(json.dumps(standing.to_dict()) if as_json else "\n".join(words(standing)))
+
+
+@click.command()
+@click.argument("folder", type=click.Path())
+@click.argument("trial", required=False)
+@json_option()
+@plain_errors
+def stop(folder: str, trial: str | None, as_json: bool) -> None:
+    """Stop one TRIAL of the running sweep in FOLDER after its current epoch, or the whole sweep as Ctrl-C does.
+
+    The command waits until that has happened; Ctrl-C ends the waiting, not the request. A stopped trial has status
+    'stopped' and the values of its last epoch; 'resume' continues a stopped sweep.
+    """
+    from sweeper.followers.stop_requests import Request, ask
+
+    out = Path(folder)
+    running = _running(out, trial)
+    ask(out, Request(run=running.run, trial_id=trial))
+    what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
+    click.echo(f"requested: {what}; Ctrl-C ends only the waiting", err=True)
+    found = _end_of_trial(out, running.run, trial) if trial else _end_of_sweep(out, running.run)
+    if found is None:
+        exit_with([f"the sweep in {out} ended before trial {trial}: the trial continues with the sweep"], FAILED)
+    click.echo(json.dumps({"out": str(out), **found}) if as_json else _words(out, found))
+
+
+def _running(out: Path, trial: str | None) -> Published:
+    """Return the status file of the process that runs the sweep.
+
+    Raises:
+        UsageError, Problems: the sweep or the trial does not run.
+    """
+    from search_spaces.durable import is_held
+    from search_spaces.messages import did_you_mean, no_sweep
+    from sweeper.followers.status_file import RUNNING, Published
+    from sweeper.store.folder import UsageError
+
+    if not (out / "sweep.json").is_file():
+        raise UsageError(no_sweep(out))
+    row = _row(out, trial) if trial else None
+    if row is not None:
+        refuse([f"trial {trial} has ended already: {row['status']}"])
+    published = Published.read(out)
+    if not is_held(out):
+        raise UsageError(f"the sweep in {out} is not running: there is nothing to stop")
+    if published is None or published.state != RUNNING:
+        raise UsageError(f"the sweep in {out} is starting or ending: try again in a moment")
+    ids = [*(str(item["trial_id"]) for item in published.running), *published.waiting]
+    if trial is not None and trial not in ids:
+        near = did_you_mean(trial, ids)
+        running = f"the running trials are {', '.join(ids)}" if ids else "no trial runs at the moment"
+        refuse([f"trial {trial} is not running: {'; '.join(filter(None, (running, near)))}"])
+    return published
+
+
+def _row(out: Path, trial: str | None) -> dict[str, str] | None:
+    from sweeper.store.tables import ResultTables
+
+    return next((row for row in ResultTables(out).trials.read() if row["trial_id"] == trial), None)
+
+
+def _still_runs(out: Path, run: str) -> bool:
+    from search_spaces.durable import is_held
+    from sweeper.followers.status_file import Published
+
+    published = Published.read(out)
+    return is_held(out) and (published is None or published.run == run)
+
+
+def _end_of_trial(out: Path, run: str, trial: str) -> dict[str, Any] | None:
+    """Return how the trial ended; None if the process ended before it."""
+    while True:
+        is_running = _still_runs(out, run)
+        if row := _row(out, trial):
+            return {"trial_id": trial, "status": row["status"], "epoch": float(row["epochs_done"] or 0)}
+        if not is_running:
+            return None
+        time.sleep(_CHECK_SECONDS)
+
+
+def _end_of_sweep(out: Path, run: str) -> dict[str, Any]:
+    from sweeper.followers.status_file import INTERRUPTED, RUNNING, Published
+
+    while _still_runs(out, run):
+        time.sleep(_CHECK_SECONDS)
+    published = Published.read(out)
+    killed = published is None or (published.run == run and published.state == RUNNING)
+    return {"state": INTERRUPTED if published is None or killed else published.state}
+
+
+def _words(out: Path, found: dict[str, Any]) -> str:
+    from search_spaces.messages import resume_command
+
+    if "trial_id" in found:
+        return f"trial {found['trial_id']}: {found['status']} after epoch {found['epoch']:g}"
+    again = f"; continue with:\n  {resume_command(out)}" if found["state"] == "interrupted" else ""
+    return f"the sweep in {out}: {found['state']}{again}"
+
+
+@click.command()
+@click.argument("folder", type=click.Path())
+@click.option("--out", type=click.Path(), help="Write to this new file instead of printing.")
+@plain_errors
+def config(folder: str, out: str | None) -> None:
+    """Print the file with which --config reproduces the sweep in FOLDER.
+
+    It has the options that were given, with absolute paths, the plug-ins as stored with the sweep, and what resume has
+    changed. Options that were not given have their defaults, so use the same version of this project.
+    """
+    if out is not None and Path(out).exists():
+        refuse([f"--out {out}: this exists already; name a new file"])
+    from sweeper.store.plugins import FOLDER, restore_plugins
+
+    restore_plugins(Path(folder))
+    from search_spaces.durable import write_whole
+    from sweeper.settings.recorded import config_text
+    from sweeper.store.folder import read_settings
+    from trainables.plugins import active
+
+    files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active() if not item.installed}
+    text = config_text(read_settings(Path(folder)), plugins=files)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_whole(Path(out), text)
+        click.echo(out)

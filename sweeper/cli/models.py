@@ -1,0 +1,126 @@
+"""The commands on one model, without Ray: ``unlearn``, ``target`` and ``evaluate``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sweeper.cli.errors import FAILED, continues_with, exit_with
+from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
+from sweeper.cli.plan import print_plan_of_run
+from sweeper.settings.fields import EVALUATE, RUN, TARGET
+from sweeper.settings.sources import Problem, Raw, command_line, refuse
+
+
+@command(RUN, CONFIG, DRY_RUN, MEASURE, json_option("Print metrics.json on stdout."))
+def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+    """Unlearn one model with one method and learning rate, and evaluate it.
+
+    With --out the same command continues a run that was interrupted or killed, from its last saved state.
+    """
+    from sweeper.checks.world import resolve_and_check
+
+    resolved = resolve_and_check(RUN, raw, problems, continues=True)
+    spec, points = resolved.spec, resolved.values["landscape"] or 0
+    out = Path(resolved.values["out"]) if resolved.values["out"] else None
+    assert spec is not None
+
+    from sweeper.followers.console import own_console
+    from sweeper.single_run import run_once
+    from sweeper.store.columns import METRIC_COLUMNS
+    from sweeper.store.unfinished_run import other_run_problem
+
+    if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
+        refuse([problem])
+    if dry_run:
+        print_plan_of_run(spec, out, measure=measure, as_json=as_json)
+        return
+    line = command_line(RUN, raw)
+    if out is None:
+        click.echo("no --out: the unlearned model is evaluated and then discarded; --out DIR keeps it", err=True)
+    with continues_with(line, "" if out is not None else "; without --out only its target is kept"):
+        console = own_console()
+        row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=line)
+    if as_json:
+        click.echo(json.dumps(row))
+    else:
+        shown = [name for name in ("status", "steps", *METRIC_COLUMNS) if row.get(name) is not None]
+        width = max(map(len, (*shown, "written to")))
+        for name in shown:
+            click.echo(f"{name:<{width}} {row[name]}")
+        if out is not None:
+            click.echo(f"{'written to':<{width}} {out}")
+    if row["status"] != "finished":
+        exit_with([str(row["error"])], FAILED)
+
+
+@command(TARGET, json_option("Print the target's folder and metrics as JSON on stdout."))
+def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
+    """Fine-tune the target, the model that trials start from, or find it in the cache; print its folder.
+
+    With --retain-only this is the model that never saw the forget set, which forget quality and privleak compare with.
+    A killed training continues from its last saved state. The folder loads with transformers' from_pretrained.
+    """
+    from sweeper.checks.world import resolve_and_check
+
+    retain_only = bool(raw.get("retain_only"))
+    if retain_only and raw.get("target_path"):
+        text = "--retain-only trains a base model: give it with --model or --model-path, not --target-path"
+        problems.append(Problem(text))
+    resolved = resolve_and_check(TARGET, raw, problems)
+
+    from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress
+    from sweeper.followers.console import own_console
+
+    console, out = own_console(), resolved.values["out"]
+    with continues_with(command_line(TARGET, raw)):
+        made = None if retain_only else prepare_with_progress(resolved.base, console=console)
+        folder = str(retain_model_with_progress(resolved.base, console=console)) if made is None else made.path
+    if out:
+        shutil.copytree(folder, out, dirs_exist_ok=True)
+        folder = str(Path(out))
+    if as_json:
+        scored = {"key": made.key, "baseline": made.baseline} if made is not None else {}
+        click.echo(json.dumps({"path": folder, **scored}))
+        return
+    click.echo(folder)
+    if made is not None:
+        click.echo(", ".join(f"{name} {value:.4g}" for name, value in made.baseline.items()))
+
+
+@command(EVALUATE, json_option())
+def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
+    """Evaluate a model folder on a data set, or aggregate a published evaluation log.
+
+    For a log: model utility, forget quality (against the log of a retain model), and probability, ROUGE-L recall,
+    truth ratio and repetition per set. --model names the registered model whose prompt template the folder was trained
+    with.
+    """
+    from sweeper.api import evaluated
+
+    found = evaluated(raw, problems)
+    if as_json:
+        click.echo(json.dumps(found))
+    elif raw.get("eval_log"):
+        click.echo("\n".join(_log_lines(found)))
+    else:
+        for name, value in found.items():
+            click.echo(f"{name:<20} {value:.10g}")
+
+
+def _log_lines(scores: dict[str, Any]) -> list[str]:
+    lines = [f"model utility   {scores['model_utility']:.6f}"]
+    if scores["forget_quality"] is not None:
+        lines.append(f"forget quality  {scores['forget_quality']:.6g}")
+    sets = {name: values for name, values in scores.items() if isinstance(values, dict)}
+    columns = [name for name in next(iter(sets.values())) if any(values[name] is not None for values in sets.values())]
+    lines.append(f"{'':<14}" + "".join(f"{column:>16}" for column in columns))
+    for name, values in sets.items():
+        cells = ["" if values[column] is None else f"{values[column]:.6f}" for column in columns]
+        lines.append(f"{name:<14}" + "".join(f"{cell:>16}" for cell in cells))
+    return lines

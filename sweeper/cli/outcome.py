@@ -1,0 +1,231 @@
+"""Run a sweep to its end and print how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from search_spaces.messages import counted, resume_command
+from sweeper.cli.errors import FAILED, INTERRUPTED, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from analysis.study.lr_study import LrStudy
+    from analysis.tables.trade_off import Objective
+    from analysis.words import DataTable
+    from sweeper.execution.finalize import Summary
+
+_ENDED_AS = {"stopped": "stopped early"}
+
+
+def run_to_the_end(
+    out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None, retry_failed: bool = False
+) -> None:
+    """Run the sweep in ``out`` and print how it ended; exit with 130 and the resume command if it was interrupted.
+
+    ``change`` has settings to continue with; with ``retry_failed`` failed trials run again.
+    """
+    from sweeper.store.plugins import restore_plugins
+
+    for line in restore_plugins(out):  # before anything reads a registry
+        say(line)
+
+    from sweeper.followers.console import own_console
+    from sweeper.settings.sweep_settings import LR_STUDY
+    from sweeper.settings.tracking_uri import known_uri, shown_uri
+    from sweeper.store.folder import read_settings
+    from sweeper.sweep import run
+
+    settings = read_settings(out)
+    is_study = settings.kind == LR_STUDY
+    tracking = {"tracking_uri": (change or {}).get("tracking_uri", known_uri(settings.tracking_uri))}
+    if "@" in settings.tracking_uri and tracking["tracking_uri"] == settings.tracking_uri:
+        say(
+            f"passwords are not stored: if MLflow at {shown_uri(settings.tracking_uri)} needs one, put the address "
+            "with its password into MLFLOW_TRACKING_URI"
+        )
+
+    def run_all() -> Summary:
+        first = {**(change or {}), **tracking}
+        summary = run(out, console=own_console(), change=first, retry_failed=retry_failed, end_process=end_process)
+        while is_study and (extension := _extension(out)):
+            summary = run(out, console=own_console(), change={**extension, **tracking}, end_process=end_process)
+        return summary
+
+    stdout = sys.stdout  # while Ray runs, its output is redirected
+
+    def end_process(conclusion: Callable[[], Summary]) -> None:
+        code = FAILED
+        try:
+            with contextlib.redirect_stdout(stdout):
+                code = _print_outcome(conclusion, out, is_study=is_study, as_json=as_json)
+        except Exception as error:
+            say(f"error: {error}")
+        finally:
+            stdout.flush()
+            os._exit(code)  # any other exit would wait for Ray's lost head
+
+    if code := _print_outcome(run_all, out, is_study=is_study, as_json=as_json):
+        sys.exit(code)
+
+
+def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
+    """Wait for the result, print it, and return the exit code."""
+    from analysis.report.study import study_content
+    from sweeper.execution.shutdown import Interrupted
+
+    try:
+        summary = result()
+    except Interrupted:
+        say(f"interrupted; everything finished is kept. Continue with:\n  {resume_command(out)}")
+        if as_json:
+            click.echo(json.dumps({"out": str(out), "interrupted": True}))
+        return INTERRUPTED
+    study = judge([out]) if is_study else None
+    if as_json:
+        click.echo(json.dumps(asdict(summary) | ({"lr_study": study_content(study)} if study else {})))
+    else:
+        click.echo("\n".join(summary_lines(summary)))
+        if study is not None:
+            print_study(study)
+    is_broken = summary.run_again or (summary.unmeasured and summary.ended_because)
+    return FAILED if summary.status.get("failed", 0) == summary.trials or is_broken else 0
+
+
+def summary_lines(summary: Summary) -> list[str]:
+    """Return the summary as lines of text."""
+    status = ", ".join(f"{count} {_ENDED_AS.get(name, name)}" for name, count in summary.status.items())
+    trials, asked, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
+    lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
+    if summary.repeated:
+        lines.append(f"{summary.repeated} of them at points that had already run here, not run again")
+    if summary.reused:
+        lines.append(f"{summary.reused} of them reused from previous sweeps, not run again")
+    lines += filter(None, _answer_lines(summary.answer or {}, Path(out)))
+    if summary.hypervolume is None:
+        lines.append("no frontier")
+    else:
+        members = counted(summary.front, "trial")
+        if summary.front_trials not in (None, summary.front):
+            members = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials or 0, 'trial')}"
+        lines.append(f"frontier: {members}, hypervolume {summary.hypervolume:.4f}")
+    lines.append(f"report: {out}/report.html")
+    if summary.tracking:
+        lines.append(f"MLflow: {summary.tracking}")
+    if summary.run_again:
+        failed = counted(summary.run_again, "trial")
+        lines.append(f"no result because a disk, memory or a node failed: {failed}, which resume runs again")
+    if summary.unmeasured:
+        why = f" ({summary.ended_because})" if summary.ended_because else ""
+        missing = counted(summary.unmeasured, "epoch")
+        lines.append(f"{missing} on the frontier could not be measured{why}; resume tries again")
+    command = f"  {resume_command(out)} {summary.further}".rstrip()
+    if summary.trials < summary.asked and summary.ended_because:
+        missing = f"{summary.asked - summary.trials} of {asked}"
+        lines += [f"not run because of {summary.ended_because}: {missing}; continue with:", command]
+    elif summary.run_again or summary.unmeasured:
+        lines += ["after fixing the cause, continue with:", command]
+    elif not summary.status.get("finished"):
+        lower = "; a lower learning rate (--lr) may not diverge" if summary.status.get("diverged") else ""
+        lines.append(f"no trial finished: see the column 'error' of trials.csv{lower}")
+    return lines
+
+
+def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
+    """Yield which model to take and its folder; if none is good, the closest one and how to improve."""
+    yield answer.get("headline", "")
+    if trial_id := answer.get("trial_id"):
+        place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
+        epoch = "" if answer.get("epoch") is None else f" after epoch {answer['epoch']:g}"
+        yield f"checkpoint: {place}" if answer.get("recommended") else f"closest: trial {trial_id}{epoch}, {place}"
+    yield from (answer.get("advice", ""), *answer.get("judged", ()))
+
+
+def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
+    """Judge finished studies together and write lr_study.json to ``target``, by default in the first folder.
+
+    ``objectives`` replace those of the sweeps.
+    """
+    from analysis.report.study import write_study
+    from analysis.study.lr_study import read_study
+    from analysis.tables.sweep_file import SweepFile
+    from sweeper.settings.objectives import axes, parse_objectives
+    from trainables.modality import dataset_modality
+
+    chosen: tuple[Objective, ...] = ()
+    if objectives:
+        sweep = SweepFile.read(folders[0])
+        base = sweep.settings.get("base") or {}
+        unit = dataset_modality(str(base.get("dataset"))).unit
+        chosen = axes(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
+    study = read_study(folders, chosen)
+    write_study(target or folders[0] / "lr_study.json", study)
+    return study
+
+
+def _extension(out: Path) -> dict[str, Any]:
+    """Return the settings under which a study with ``--extend`` continues beyond its grid, and print the reason.
+
+    The result is empty if nothing is added.
+    """
+    from sweeper.search.lr_extension import extended, extensions, format_extensions
+    from sweeper.store.folder import read_settings
+    from sweeper.store.tables import ResultTables
+
+    settings = read_settings(out)
+    if not settings.extend or len(ResultTables(out).trials.read()) < settings.trials:
+        return {}
+    found = extensions(judge([out]), settings)
+    for line in format_extensions(found):
+        click.echo(line, err=True)
+    return extended(settings, found) if any(item.rates for item in found) else {}
+
+
+def print_study(study: LrStudy) -> None:
+    """Print sensitivity and fronts as tables, and the verdicts."""
+    from rich.console import Console
+
+    from analysis.report.render import note_text
+    from analysis.report.study import (
+        arms_table,
+        rates_table,
+        sensitivity_line,
+        study_cautions,
+        study_headline,
+        verdict_lines,
+    )
+
+    # In a file or a pipe: no colour codes and no line breaks.
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    console.print("\n".join([study_headline(study), *study_cautions(study)]), end="\n\n")
+    for item in study.sensitivity:
+        _print_table(console, rates_table(item, study.grid.columns))
+        console.print(sensitivity_line(item), end="\n\n")
+    for fronts in study.fronts:
+        _print_table(console, arms_table(fronts))
+        console.print()
+    for verdict in study.verdicts:
+        for line in verdict_lines(verdict):
+            console.print(f"- {line}")
+    for note in study.notes:
+        console.print(f"note: {note_text(note)}")
+
+
+def _print_table(console: Console, data: DataTable) -> None:
+    from rich.table import Table
+
+    table = Table(title=data.caption, title_justify="left")
+    for index, name in enumerate(data.columns):
+        table.add_column(name, justify="right" if index else "left", no_wrap=not index)
+    for row in data.rows:
+        table.add_row(*row)
+    console.print(table)

@@ -1,0 +1,232 @@
+"""The commands that run sweeps: ``pareto``, ``lr-study`` and ``resume``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
+from sweeper.cli.outcome import judge, print_study, run_to_the_end
+from sweeper.cli.plan import print_plan_of_sweep
+from sweeper.settings.fields import DEFAULT_TRACKING, PARETO, RESUME, STUDY
+from sweeper.settings.sources import Options, Problem, Raw, refuse
+
+if TYPE_CHECKING:
+    from sweeper.settings.sweep_settings import SweepSettings
+
+_JSON = json_option("Print the summary as JSON on stdout.")
+_OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
+"""The options that ``lr-study --from`` reads, or refuses with a reason of its own."""
+
+
+@command(PARETO, CONFIG, DRY_RUN, MEASURE, _JSON)
+def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+    """Search the trade-off between forgetting and retaining for one or several methods; ends in a report.
+
+    Every trial unlearns one model with one method, c and learning rate. The folder OUT then holds trials.csv,
+    pareto.json, pareto.png, report.html and the checkpoints.
+    """
+    _run_new(PARETO, raw, problems, dry_run=dry_run, measure=measure, as_json=as_json)
+
+
+@command(STUDY, CONFIG, DRY_RUN, MEASURE, _JSON)
+def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+    """Run all methods, learning rates and seeds, with and without AutoLR, and compare them.
+
+    OUT holds the files of a sweep, and lr_study.json: each method's spread over learning rates, the range of rates
+    within 5% of the best, and AutoLR against the best hand-tuned rate, seed by seed.
+    """
+    if not raw.get("folders"):
+        _run_new(STUDY, raw, problems, dry_run=dry_run, measure=measure, as_json=as_json)
+        return
+    options = Options(STUDY, raw)
+    _check_finished(options, dry_run=dry_run)
+    refuse(options.problems)
+    from analysis.report.study import study_content
+
+    folders, out = [*map(Path, options["folders"])], options["out"]
+    study = judge(folders, target=Path(out) if out else None, objectives=options["objectives"])
+    if as_json:
+        click.echo(json.dumps(study_content(study)))
+    else:
+        print_study(study)
+
+
+@command(RESUME, click.argument("folder", type=click.Path()), DRY_RUN, MEASURE, _JSON)
+def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, measure: bool, as_json: bool) -> None:
+    """Continue the sweep in FOLDER: finished trials are kept, running trials continue from their last saved state.
+
+    FOLDER may be the address of a sweep in its storage, s3://BUCKET/PREFIX/NAME, whose tables are downloaded first.
+    """
+    from sweeper.store.plugins import restore_plugins
+    from trainables.storage import is_address
+
+    options = Options(RESUME, raw)
+    options.problems[:0] = problems
+    names = ("trials", "epoch_budget", "until", "address")
+    change = {name: options[name] for name in names if options[name] is not None}
+    change |= {"extend": True} if options["extend"] else {}
+    change |= {"ship": False} if options["no_ship"] else {}
+    if change.get("address") == "none":
+        change["address"] = None
+    if is_address(folder):
+        folder, moved = _fetched(folder, options)
+        change |= moved
+    elif options["out"] is not None:
+        options.add(f"--out {options['out']}: the sweep continues in {folder}; --out is for a sweep from its storage")
+    out = Path(folder)
+    restore_plugins(out)  # its messages are printed by run_to_the_end
+    if change:
+        _check_change(options, out, change)
+    refuse(options.problems)
+    _check_storage(out, change)
+    if dry_run:
+        _print_plan(out, change, measure=measure, as_json=as_json)
+        return
+    from sweeper.execution.placement import PlacementError
+
+    try:
+        run_to_the_end(out, as_json=as_json, change=change, retry_failed=options["retry"] is not None)
+    except PlacementError as error:
+        raise PlacementError(
+            f"{error}; resume continues on another cluster with --address ADDRESS, or on this machine alone with "
+            "--address none"
+        ) from None
+
+
+def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+    """Start a sweep and run it; if its trials cannot be placed at all, remove its folder again."""
+    from sweeper.checks.world import resolve_and_check
+
+    resolved = resolve_and_check(command, raw, problems)
+    settings, given = resolved.settings, resolved.values["out"]
+    assert settings is not None
+    if dry_run:
+        print_plan_of_sweep(settings, given, measure=measure, as_json=as_json)
+        return
+    from sweeper.api import output_folder
+    from sweeper.execution.placement import PlacementError
+    from sweeper.store.folder import begin, discard
+
+    out = output_folder(given, name=settings.name)
+    begin(settings, out)
+    try:
+        run_to_the_end(out, as_json=as_json, change={"tracking_uri": settings.tracking_uri})  # with its password
+    except PlacementError:
+        discard(out)
+        raise
+
+
+def _check_finished(options: Options, *, dry_run: bool) -> None:
+    """Note the options that finished studies cannot have."""
+    if options["out"] is None and len(options["folders"]) > 1:
+        options.add("--from with several folders needs --out FILE.json for the result")
+    if (primary := options["primary"]) is not None:
+        options.add(
+            f"--primary {primary}: a primary question is named before there are results, and these studies have "
+            "theirs; a question that a study named when it started counts without being named again"
+        )
+    if dry_run:
+        options.add("--dry-run prints what would run, and --from runs nothing")
+    if options["extend"]:
+        options.add("--extend runs trials, and --from runs none: extend the study itself with resume --extend")
+    if options["objectives"]:
+        from sweeper.settings.objectives import ObjectiveError, parse_objectives
+
+        try:
+            parse_objectives(options["objectives"])
+        except ObjectiveError as error:
+            options.add(str(error))
+    for name, given in options.raw.items():
+        if name not in _OF_FINISHED and any(one.is_typed for one in given):
+            options.add(f"{options.fields[name].flag} is about trials, and --from runs none")
+
+
+def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
+    """Download the tables of the sweep at an address; return their folder, and the settings that differ here."""
+    from sweeper.checks.world import output_problems
+    from sweeper.followers.syncer import fetch_sweep
+    from sweeper.settings.tracking_uri import absolute_uri, sqlite_path
+    from sweeper.store.folder import read_settings
+    from sweeper.store.lease import other_driver
+    from trainables.storage import Storage, address_problem
+
+    options.extend([*filter(None, [address_problem(uri)])])
+    refuse(options.problems)
+    storage = Storage(uri)
+    folder = options["out"] or str(Path("runs") / storage.name)
+    refuse(output_problems(folder))
+    other = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
+    refuse([other] if other else [])  # before anything is in the folder
+    if not fetch_sweep(storage, Path(folder)):
+        refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
+    change: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
+    database = sqlite_path(read_settings(Path(folder)).tracking_uri)
+    if database is not None and not database.parent.is_dir():
+        change["tracking_uri"] = absolute_uri(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING)
+        click.echo(f"{database.parent} does not exist here: MLflow's database is {change['tracking_uri']}", err=True)
+    click.echo(f"downloaded the tables of {uri} to {folder}", err=True)
+    return folder, change
+
+
+def _check_storage(out: Path, change: Mapping[str, Any]) -> None:
+    """Raise Problems if the storage of the sweep cannot be used now."""
+    from sweeper.store.folder import read_settings
+    from trainables.storage import is_address, storage_problem
+
+    storage = change.get("storage", read_settings(out).storage)
+    if is_address(storage):
+        refuse([*filter(None, [storage_problem(storage)])])
+
+
+def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool) -> None:
+    from sweeper.search.stopping import Stopping
+    from sweeper.store.folder import check_record, read_settings
+    from sweeper.store.tables import ResultTables
+    from trainables.run.failures import is_no_result
+
+    settings = replace(read_settings(out), **change)
+    check_record(out)
+    tables = ResultTables(out)
+    ended = sum(not is_no_result(row["status"], row["error"]) for row in tables.trials.read())
+    spent = Stopping()
+    spent.restore(tables.trained_here())
+    print_plan_of_sweep(settings, str(out), measure=measure, as_json=as_json, ended=ended, epochs_spent=spent.epochs)
+
+
+def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
+    """Note why the sweep cannot continue with these settings."""
+    from sweeper.execution.placement import address_problem
+    from sweeper.search.stopping import UntilError, parse_until
+    from sweeper.settings.sweep_settings import LR_STUDY
+    from sweeper.store.folder import check_record, read_settings
+    from sweeper.store.tables import ResultTables
+
+    settings = read_settings(out)
+    check_record(out)
+    options.extend([*filter(None, [address_problem(change.get("address"))])], "address")
+    if "extend" in change and settings.kind != LR_STUDY:
+        options.add(f"--extend: the sweep in {out} is not a learning-rate study, so its grid has no edge", "extend")
+    trials, done = change.get("trials"), len(ResultTables(out).trials.read())
+    if trials is not None and 0 < trials < done:
+        options.add(f"--trials {trials}: {done} trials have ended already; --trials is the new total", "trials")
+    elif trials is not None and settings.sampler == "grid" and trials > (size := _grid_size(settings)):
+        options.add(
+            f"--trials {trials}: the grid of this sweep has only {size}; start a new sweep with more values or seeds "
+            f"and --reuse {out}, which runs only the missing trials",
+            "trials",
+        )
+    try:
+        parse_until(change.get("until"))
+    except UntilError as error:
+        options.add(str(error), "until")
+
+
+def _grid_size(settings: SweepSettings) -> int:
+    return (len(settings.space.grid()) + len(settings.extension)) * settings.seeds

@@ -1,0 +1,250 @@
+"""Choose a checkpoint of a sweep by a rule and limits, and copy, export or register it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.frontier.pareto_json import plain, whole
+from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Best, numeric_columns
+from analysis.report.choice import ChoiceJudged, Taken, neighbour_entries
+from analysis.report.choice import choose as choose_model
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
+from analysis.words import model_name, number
+from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+from search_spaces.durable import staged
+from search_spaces.messages import did_you_mean, expected_one_of, no_sweep
+from sweeper.export.card import Card
+from sweeper.export.export import export
+from sweeper.settings.fields import LIMITED, PICK
+from sweeper.settings.objectives import known_constraint
+from sweeper.settings.sources import Options, Problem, Problems, Raw, command_line, refuse
+from sweeper.settings.tracking_uri import known_uri
+from sweeper.store.folder import read_origin, read_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A choice that was asked for; ``rule`` is None for the report's answer, ``name`` its name in a word or two."""
+
+    rule: str | None
+    limits: tuple[Constraint, ...]
+    best: Best | None
+
+    @property
+    def name(self) -> str:
+        """``answer``, ``knee``, ``maximize utility``."""
+        return self.best.words if self.best is not None else self.rule or "answer"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """The chosen model: its ``name``, its ``checkpoint`` (None if none was saved), and what judges it.
+
+    ``content`` is the JSON of ``pick --json``, ``notes`` has messages of the export.
+    """
+
+    name: str
+    checkpoint: Path | None
+    out: Path
+    found: Taken
+    judgement: ChoiceJudged
+    table: TrialTable
+    sweep: SweepFile
+    near: tuple[Mapping[str, object], ...]
+    content: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether the checkpoint exists."""
+        return self.checkpoint is not None and self.checkpoint.is_dir()
+
+    @property
+    def missing(self) -> str:
+        """The message for a checkpoint that does not exist."""
+        return f"the checkpoint of {self.name} does not exist: {self.checkpoint or 'none was saved'}"
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The measured values of the model and its cost, without times."""
+        row: pd.Series = self.found.row
+        return {
+            column: float(row[column])
+            for column in map(str, row.index)
+            if self.table.columns[column].role in ("progress", "loss", "metric", "cost")
+            and not column.endswith("_seconds")
+            and column not in ("epoch", "step")
+            and not isinstance(row[column], str)
+            and row[column] == row[column]
+        }
+
+
+def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
+    """Choose a model of the sweep in ``out`` as the options of ``pick`` say, and hand its checkpoint over.
+
+    Raises:
+        Problems: everything that is wrong with the options.
+        AnalysisError, LoadError, RegistryError: with a plain sentence.
+    """
+    options = Options(PICK, raw)
+    options.problems[:0] = problems
+    request = _request(options, out)
+    options.extend(list(_hand_over_problems(options, out)))
+    refuse(options.problems)
+    sweep = SweepFile.read(out)
+    named = {parse_constraint(text).name for text in options["constraint"]}
+    kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
+    sweep = replace(sweep, settings={**sweep.settings, "constraints": [*options["constraint"], *kept]})
+    table = TrialTable.read(out, sweep=sweep.name)
+    found, judgement = choose_model(table, sweep, rule=request.rule, limits=request.limits, best=request.best)
+    near = neighbour_entries(found.row, table, sweep, limits=request.limits, best=request.best)
+    name = model_name(found.row, with_epoch=table.every_epoch)
+    checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
+    chosen = Choice(name, checkpoint, out, found, judgement, table, sweep, near, {})
+    done: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    if any(options[name] is not None for name in ("copy_to", "export", "register")):
+        if not chosen.exists:
+            raise Problems([chosen.missing])
+        done, notes = _hand_over(chosen, options, command=command_line(PICK, raw, str(out)))
+        chosen = replace(chosen, checkpoint=Path(options["copy_to"]) if options["copy_to"] else checkpoint)
+    row = found.row
+    content = {
+        "trial_id": row["trial_id"],
+        "epoch": whole(row["epoch"]),
+        "spec_hash": row["spec_hash"],
+        "rule": request.name,
+        "reason": found.reason,
+        "judgement": asdict(judgement),
+        "settings": {name: row[name] for name in table.spec_columns},
+        "metrics": chosen.metrics,
+        "checkpoint": str(chosen.checkpoint) if chosen.exists else None,
+        "eligible": found.eligible,
+        "neighbours": list(near),
+    }
+    plain_content: Any = plain(content)
+    return replace(chosen, content={**plain_content, **done}, notes=notes)
+
+
+def _hand_over(chosen: Choice, options: Options, *, command: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Copy, export and register the checkpoint; return what ``--json`` adds for it, and the export's messages."""
+    assert chosen.checkpoint is not None
+    done: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    if options["copy_to"] is not None:
+        with staged(Path(options["copy_to"])) as staging:
+            shutil.copytree(chosen.checkpoint, staging)
+    if options["export"] is not None:
+        folder = Path(options["export"])
+        judged = chosen.judgement.lines
+        card = Card(folder.name, chosen.found.row, chosen.table, chosen.sweep, judged=judged, picked=command)
+        notes = tuple(export(chosen.checkpoint, folder, card, merge=options["merge"]))
+        done["exported"] = str(folder)
+    if options["register"] is not None:
+        done["registered"] = _register(chosen, options)
+    return done, notes
+
+
+def _register(chosen: Choice, options: Options) -> dict[str, Any]:
+    from sweeper.followers.mlflow.registry import Entry, register
+
+    assert chosen.checkpoint is not None
+    row, judgement = chosen.found.row, chosen.judgement
+    metrics = {column: number(value) for column, value in chosen.metrics.items()}
+    entry = Entry(
+        sweep_id=read_origin(chosen.out).sweep_id,
+        trial_id=str(row["trial_id"]),
+        epoch=f"{row['epoch']:g}" if chosen.checkpoint.name != row["trial_id"] else None,
+        checkpoint=chosen.checkpoint,
+        out=chosen.out,
+        tags={"trial": chosen.name, "spec_hash": row["spec_hash"], "outcome": judgement.outcome, **metrics},
+        description=f"{chosen.name}: {chosen.found.reason}. {' '.join(judgement.lines)}",
+    )
+    experiment = read_settings(chosen.out).experiment
+    uri = _tracking_uri(options, chosen.out)
+    return asdict(register(entry, uri=uri, experiment=experiment, name=options["register"], alias=options["alias"]))
+
+
+def _tracking_uri(options: Options, out: Path) -> str:
+    if options["tracking_uri"] or options["register"] is None:
+        return str(options["tracking_uri"])
+    return known_uri(read_settings(out).tracking_uri)
+
+
+def _hand_over_problems(options: Options, out: Path) -> Iterator[str]:
+    """Yield the problems with copying, exporting and registering, before anything is done."""
+    from sweeper.followers.mlflow.registry import registry_problems
+
+    for name in ("copy_to", "export"):
+        if options[name] is not None and Path(options[name]).exists():
+            yield f"--{name.replace('_', '-')} {options[name]}: this exists already; name a new folder"
+    if options["merge"] and options["export"] is None:
+        yield "--merge needs --export DIR: the merged model is written there"
+    if options["register"] is None or (out / "sweep.json").is_file():
+        yield from registry_problems(options["register"], options["alias"], _tracking_uri(options, out))
+
+
+def _request(options: Options, out: Path) -> Request:
+    """Return what the options ask for; what is wrong with them becomes a problem."""
+    limits = [
+        Constraint(name, ">=" if side == "min" else "<=", options[f"{side}_{name}"])
+        for name in LIMITED
+        for side in ("max", "min")
+        if options[f"{side}_{name}"] is not None
+    ]
+    where: list[Constraint] = []
+    for text in options["constraint"]:
+        try:
+            limits.append(known_constraint(text))
+        except ConstraintError as error:
+            options.add(str(error), "constraint")
+    for text in options["where"]:
+        try:
+            where.append(parse_constraint(text))
+        except ConstraintError as error:
+            options.add(str(error).replace("constraint", "--where", 1).replace("a metric", "a column", 1), "where")
+    best = [Best(column, side) for side in ("max", "min") for column in options[f"{side}imize"]]
+    rule = options["rule"] or (CONSTRAINT if limits or where else None)
+    if rule is not None and rule not in RULES:
+        options.add(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}", "rule")
+    elif rule == CONSTRAINT and not (limits or where):
+        options.add("the rule constraint needs a limit, such as --max-verbmem 0.1", "rule")
+    elif rule == KNEE and best:
+        options.add(f"--rule knee and --{best[0].direction}imize both choose a model: give one of them", "rule")
+    if len(best) > 1:
+        given = ", ".join(f"--{item.words}" for item in best)
+        options.add(f"only one column can be optimised, got {given}: put limits on the others with --where")
+    if not (out / "sweep.json").is_file():
+        options.add(no_sweep(out))
+    elif where or best:
+        options.extend(list(_column_problems(out, where, best)))
+    return Request(rule, (*limits, *where), best[0] if best else None)
+
+
+def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best]) -> Iterator[str]:
+    """Yield the problems with the named columns; if a column is unknown, the last line lists the known ones."""
+    sweep = SweepFile.read(out)
+    models = TrialTable.read(out, sweep=sweep.name).models.trials
+    if models.empty:
+        return  # reported when the model is chosen
+    known = numeric_columns(models)
+    named: Mapping[str, str] = {f"--where {item}": item.name for item in where}
+    named = {**named, **{f"--{item.words}": item.column for item in best}}
+    unknown = {flag: name for flag, name in named.items() if name not in known}
+    for flag, name in unknown.items():
+        lacks = "there is no number in the column" if name in models.columns else "there is no column"
+        near = did_you_mean(name, known)
+        yield f"{flag}: {lacks} {name}{near and f'; {near}'}"
+    for item in where:
+        if item.relative and item.name in known and item.name not in sweep.baseline:
+            yield f"--where {item}: the target of the sweep has no {item.name}, so a share of it is not defined"
+    if unknown:
+        yield f"the columns with numbers are {', '.join(known)}"

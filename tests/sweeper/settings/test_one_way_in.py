@@ -1,0 +1,143 @@
+"""The command line, a file and Python give equal settings, and an option that is described once is everywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from search_spaces.fields import Field
+from sweeper.checks.world import catalog
+from sweeper.cli.main import main
+from sweeper.cli.options import given_values
+from sweeper.settings.fields import PARETO, RUN, STUDY, fields_of
+from sweeper.settings.resolve import Resolved, resolve
+from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, merge, to_json
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "method": st.sampled_from(("gdiff", "ngdiff", "npo+ngdiff", "rmu", "nonsense")),
+    "option": st.sampled_from(("beta=0.5", "c=0.3", "layer=1", "warmth=1", "c")),
+    "metrics": st.sampled_from(("verbmem", "default,worst_answer", "verbmen")),
+    "objectives": st.sampled_from(("verbmem:min,utility:max", "speed:max")),
+    "constraint": st.sampled_from(("utility>=0.7", "verbmem<=10%", "utility")),
+    "enqueue": st.sampled_from(("lr=1e-4", "lr=1e-4,c=0.5")),
+    "until": st.sampled_from(("plateau", "plateau:5:0.01", "never")),
+    "model": st.sampled_from(("tiny-phi", "tiny-resnet", "gpt-9")),
+    "dataset": st.sampled_from(("authors", "digits", "tofu")),
+    "space": st.just("paper"),
+}
+ALL = ("method", "lr", "c", "epochs", "trials", "seeds", "sampler", "auto_lr", "batch_size", "gradient_checkpointing")
+"""Options that are drawn more often than the others."""
+
+
+def strategy(item: Field) -> st.SearchStrategy[Any]:
+    """Values of a field: most are right, some are wrong."""
+    if item.kind is bool:
+        one: st.SearchStrategy[Any] = st.booleans()
+    elif item.kind is int:
+        one = st.integers(0, 20)
+    elif item.kind is float:
+        one = st.floats(0, 2) | st.sampled_from((1e-4, 1e-5, 0.5))
+    else:
+        one = VALUES.get(item.name, st.sampled_from([*item.allowed, "on", "grid"]))
+    return st.lists(one, min_size=1, max_size=3) if item.repeats else one
+
+
+@st.composite
+def options(draw: st.DrawFn, command: str) -> dict[str, Any]:
+    """Some options of a command with values."""
+    fields = {
+        name: item
+        for name, item in fields_of(command).items()
+        if not item.is_path or name in VALUES
+        if name not in ("template", "address", "tracking_uri", "folders")
+    }
+    often = draw(st.lists(st.sampled_from([name for name in ALL if name in fields]), unique=True, max_size=4))
+    names = draw(st.lists(st.sampled_from(sorted(fields)), unique=True, max_size=4))
+    return {name: draw(strategy(fields[name])) for name in dict.fromkeys((*often, *names))}
+
+
+def typed(command: str, words: list[str]) -> Raw:
+    with main.commands[command].make_context(command, words):
+        raw, problems = given_values(command, None)
+    assert problems == []
+    return raw
+
+
+def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
+    """What values come to, without where they are from."""
+    found: Resolved = resolve(command, raw, catalog())
+    result = {**found.settings.to_dict(), "given": None, "command": ""} if found.settings is not None else found.spec
+    return result, found.base, [problem.text for problem in found.problems]
+
+
+@pytest.mark.parametrize("command", [PARETO, STUDY, RUN])
+def test_python_the_command_line_and_a_file_give_equal_settings(command: str, tmp_path: Path) -> None:
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(options(command))
+    def check(keywords: dict[str, Any]) -> None:
+        python = from_python(command, keywords)
+        path = tmp_path / "options.yaml"
+        path.write_text(yaml.safe_dump(keywords), encoding="utf-8")
+        filed, problems = from_yaml(command, path)
+        assert problems == []
+        expected = outcome(command, python)
+        flags = {name: fields_of(command)[name].flag for name in keywords}
+        argv = [
+            word
+            for name, value in keywords.items()
+            for one in (value if isinstance(value, list) else [value])
+            for word in ([flags[name]] if one is True else [] if one is False else [flags[name], str(one)])
+        ]
+        negated = {name for name, value in keywords.items() if value is False and fields_of(command)[name].default}
+        argv += [flags[name].replace("--", "--no-", 1) for name in sorted(negated)]
+        assert outcome(command, typed(command, argv)) == expected
+        if not any("has no effect" in text for text in expected[2]):  # refused only where it was typed
+            assert outcome(command, filed) == expected
+        assert outcome(command, from_json(json.loads(json.dumps(to_json(python))))) == expected
+
+    check()
+
+
+def test_the_first_source_wins() -> None:
+    raw = merge(from_python(PARETO, {"lr": [1, 2]}), from_python(PARETO, {"lr": 3, "trials": 4}))
+    assert [one.value for one in raw["lr"]] == [1, 2]
+    assert [one.value for one in raw["trials"]] == [4]
+
+
+TOY = """
+import json, sys
+from pathlib import Path
+from search_spaces.fields import Field
+from sweeper.settings import fields
+fields.DESCRIBED.append(fields.option("warmth", 3, "How warm.", "pareto", kind=int, high=9))
+from click.testing import CliRunner
+from sweeper.cli.main import main
+from sweeper import Sweep
+shown = CliRunner().invoke(main, ["pareto", "--help"]).output
+wrong = CliRunner().invoke(main, ["pareto", "--warmth", "10", "--out", "wrong"])
+Path("warm.yaml").write_text("warmth: 5")
+sweeps = {"python": Sweep.begin(warmth=7, out="a").out, "file": Sweep.begin(config="warm.yaml", out="b").out}
+given = {name: json.loads((out / "sweep.json").read_text())["settings"]["given"] for name, out in sweeps.items()}
+config = CliRunner().invoke(main, ["config", "b"]).output
+print(json.dumps([shown, wrong.exit_code, wrong.stderr, given, config]))
+"""
+
+
+def test_a_new_option_touches_one_file(tmp_path: Path) -> None:
+    """Described once, it is in the help, the checks, files, Python keywords, sweep.json and ``config``."""
+    done = subprocess.run([sys.executable, "-c", TOY], cwd=tmp_path, capture_output=True, text=True, check=True)
+    shown, code, message, recorded, config = json.loads(done.stdout)
+    assert "--warmth INTEGER" in shown
+    assert code == 2
+    assert "--warmth" in message
+    assert recorded["python"]["warmth"] == [[7, "python"]]
+    assert recorded["file"]["warmth"] == [["5", "warm.yaml:1"]]
+    assert "warmth: 5\n" in config
