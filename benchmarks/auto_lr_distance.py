@@ -1,10 +1,10 @@
-"""Which rate does AutoLR's ``safe`` choose, from how many probe batches, and does it always find one?
+"""Which rate does AutoLR's rule ``safe`` choose, from how many probe batches, and does it always find one?
 
     python benchmarks/auto_lr_distance.py [--model tiny-mistral] [--seed 54 55 56] [--batches 1 2 4]
 
-The first update of runs of gdiff and ngdiff (batch 4) from starts of 1e-5 and 1e-2: a line a run with, for each number
-of batches, the rate chosen and the forward passes of a batch that took. A rate that is the start's was not found. At
-the end: how many were found, and between which rates.
+Runs the first update of gdiff and ngdiff (batch 4) from starts of 1e-5 and 1e-2. Prints a line per run with the chosen
+rate and the number of forward passes for each number of batches. A rate equal to the start means that none was found.
+The last lines count the rates that were found, and give their range.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METHODS = (("gdiff", (("c", 0.5),)), ("ngdiff", ()))
 
 
 def first_update(spec: TrialSpec, workspace: Workspace) -> tuple[float, int]:
-    """The rate chosen at the first step, and the forward passes it took."""
+    """Return the rate chosen at the first step, and the number of forward passes."""
     run = UnlearningRun(replace(spec, target_key=workspace.target.key), workspace)
     [update] = next(run).auto_lr
     return float(str(update["eta_new"])), (int(str(update["probes"])) + 1) * spec.auto_lr_probe_batches

@@ -1,11 +1,11 @@
-"""What AutoLR adds to a step: the same run without it, with the paper's probe, and with the default, side by side.
+"""How much time does AutoLR add to a step? Compare a fixed rate, the paper's rule and the default in one process.
 
     python benchmarks/auto_lr_overhead.py [--steps 100] [--repeats 5]
 
-Prints seconds per step of each and the ratios. Every 10 steps of two forward and two backward passes (a backward
-counted as two forwards: 60) the paper's rule adds two forward passes, 3.3%; ``search``, whose three losses are of
-four fresh batches each, 12 and more where it probes again; the default 10 to 26 at the first update and none later, so
-that its share falls with the steps. Logging L_F at the probes adds two forward passes to any update.
+Prints seconds per step and the ratios. Ten steps with two losses cost 60 forward passes (a backward pass counts as
+two). An update of the paper's rule adds two forward passes (3.3%). ``search`` adds 12 or more, because its three losses
+use four fresh batches each. The default adds 10 to 26 at the first update and none later. Logging L_F adds two per
+update.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainables.target.prepare import prepare_target
 
 
 def seconds_per_step(spec: TrialSpec, workspace: Workspace) -> float:
-    """Training seconds per step of one run, without evaluations."""
+    """Return the training seconds per step of one run, without evaluations."""
     report = list(UnlearningRun(spec, workspace))[-1]
     return report.train_seconds / report.step
 

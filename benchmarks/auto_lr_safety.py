@@ -1,14 +1,14 @@
-"""Does an AutoLR rule ruin runs, and does it meet the paper's thresholds as often as a fixed rate?
+"""Does an AutoLR rule let runs collapse, and does it meet the paper's thresholds as often as a fixed rate?
 
     python benchmarks/auto_lr_safety.py --rows FILE.csv [--arm safe:1e-4 --arm fixed:1e-3 ...]
     python benchmarks/auto_lr_safety.py --rows FILE.csv --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/auto_lr_safety.py --rows FILE.csv --table
 
-Runs data x models x seeds x methods x arms, 15 epochs, and appends a row per run; started again it goes on where it
-was. The data are the default ones, or the first 20 rows of TOFU's forget01 with as many retain rows as ``--limit 20``
-leaves. A run is ruined where its utility is below 70% of the target's (No-unlearn), or it diverged; it succeeds where
-verbmem is below 0.1 and utility and truth ratio are at least 70% of the target's. The arm ``interpolated`` is a fixed
-rate whose last weights go back towards the target's as AutoLR's do.
+Runs data x models x seeds x methods x arms for 15 epochs and appends a row per run. A second call runs what is missing.
+The data are the default ones, or the first 20 rows of TOFU's forget01 with the retain rows of ``--limit 20``. A run
+collapses (column ``ruined``) if its utility is below 70% of the target's or if it diverges. A run succeeds if verbmem
+is below 0.1 and utility and truth ratio are at least 70% of the target's. The arm ``interpolated`` is a fixed rate with
+``--interpolate on``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KEPT = 0.7
 def run(
     data: str, model: str, seed: int, batch_size: int, method: str, arm: str, *, tofu: str | None
 ) -> dict[str, object]:
-    """One run; its row. ``arm`` is ``RULE:RATE``, a rule's start or, of ``fixed`` and ``interpolated``, the rate."""
+    """Make one run and return its row. ``arm`` is ``RULE:RATE``: the start of a rule, or the rate of a fixed arm."""
     import torch
 
     from trainables.run.run import UnlearningRun
@@ -102,7 +102,7 @@ def run(
 
 
 def table(rows: list[dict[str, str]]) -> None:
-    """Counts per model and arm, and the worst run as the worst run."""
+    """Print the counts per model and arm, and the worst run."""
     arms: defaultdict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         arms[row["data"], row["model"], row["arm"]].append(row)

@@ -1,9 +1,9 @@
-"""Which AutoLR rule forgets its start, and which comes closest to the best fixed learning rate?
+"""Which AutoLR rule is independent of its start, and which comes closest to the best fixed learning rate?
 
     python benchmarks/auto_lr_study.py --rows runs/auto_lr_study.csv
 
-Runs methods x (fixed rates, AutoLR rules x starting rates) x seeds on two model sizes of the default data, and appends
-a row per run; started again it goes on where it was. ``benchmarks/auto_lr_study_table.py`` reads the rows.
+Runs methods x (fixed rates, AutoLR rules x starting rates) x seeds on two model sizes with the default data, and
+appends a row per run. A second call runs what is missing. ``benchmarks/auto_lr_study_table.py`` reads the rows.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ COLUMNS = (
 
 
 def recipe(size: str) -> TargetRecipe:
-    """How a size's target is fine-tuned, until it has memorised the data."""
+    """Return the recipe for the target of a model size, which is fine-tuned until it has memorised the data."""
     return TINY_RECIPE if size == "tiny-phi" else replace(TINY_RECIPE, lr=1e-3)
 
 
 def base(size: str, folder: Path) -> TrialSpec:
-    """What all runs of one model size share."""
+    """Return the settings that all runs of one model size share."""
     spec = TrialSpec(batch_size=4, epochs=15, auto_lr_log_forget=False, auto_lr_probe_batches=1)
     return spec if size == "tiny-phi" else replace(spec, model=size, model_path=str(folder))
 
 
 def make_small_phi(folder: Path) -> None:
-    """A Phi of about 7M parameters, randomly initialised, with tiny-phi's tokenizer."""
+    """Return a randomly initialised Phi of about 7M parameters with the tokenizer of tiny-phi."""
     import torch
     from transformers import PhiForCausalLM
 
@@ -71,7 +71,7 @@ RULE_NAMES = tuple(f"{smoothing}/{probe}" + (f"x{n}" if n > 1 else "") for smoot
 
 
 def jobs(sizes: Sequence[str], seeds: int, rules: Sequence[str]) -> Iterator[tuple[str, str, str, float, int]]:
-    """``(size, method, rule, lr, seed)``; whole seeds first, so that a study cut short is balanced."""
+    """Return ``(size, method, rule, lr, seed)`` with the seeds outermost, so that an interrupted study is balanced."""
     arms = [("fixed", FIXED), *((rule, STARTS) for rule in rules)]
     for seed, size in itertools.product(range(seeds), sizes):
         for (rule, rates), (method, _) in itertools.product(arms, METHODS):
@@ -80,7 +80,7 @@ def jobs(sizes: Sequence[str], seeds: int, rules: Sequence[str]) -> Iterator[tup
 
 
 def run(job: tuple[str, str, str, float, int], folder: str) -> dict[str, object]:
-    """One run; its row."""
+    """Make one run and return its row."""
     import torch
 
     from trainables.run.run import UnlearningRun

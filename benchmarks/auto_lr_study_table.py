@@ -1,10 +1,10 @@
-"""What the rows of ``benchmarks/auto_lr_study.py`` say, as Markdown tables and a picture.
+"""Print the rows of ``benchmarks/auto_lr_study.py`` as Markdown tables and draw them.
 
     python benchmarks/auto_lr_study_table.py runs/auto_lr_study.csv --picture FILE.png
 
-A run's value is the hypervolume of its one point: (L_F capped at the random guess / ln|V|) (1 - L_R / ln|V|), 0 for a
-diverged run. A rule is judged by its mean and its worst value over all starting rates, beside the best of n fixed
-rates picked at random (exact expectation; chosen on the seeds it is reported on, which favours it).
+The value of a run is the hypervolume of its one point, (L_F capped at the random guess / ln|V|) (1 - L_R / ln|V|), and
+0 if it diverged. A rule is scored by the mean and the worst value over all starting rates, beside the expected best of
+n random fixed rates (exact; selected on the seeds on which it is reported, which favours it).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLOURS = dict(zip(SHOWN, ("#0072b2", "#56b4e9", "#e69f00", "#d55e00", "#009e73"
 
 
 def values(path: Path) -> pd.DataFrame:
-    """The rows with their ``value``."""
+    """Return the rows with their ``value``."""
     rows = pd.read_csv(path)
     guess = math.log(VOCABULARY)
     forgotten = rows["forget_loss_capped"].clip(upper=guess) / guess
@@ -34,7 +34,9 @@ def values(path: Path) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Per size, method and rule: the mean over seeds; of it mean, worst and spread over starts; the best fixed rate."""
+    """Return, per size, method and rule, the mean over seeds with mean, worst and spread over starts, and the best
+    fixed rate.
+    """
     per_rate = rows.groupby(["size", "method", "rule", "lr"])["value"].mean()
     fixed = per_rate.xs("fixed", level="rule").groupby(["size", "method"]).max().rename("best fixed")
     rules = per_rate.drop("fixed", level="rule").groupby(["size", "method", "rule"]).agg(["mean", "min", "max"])
@@ -44,7 +46,7 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(table: pd.DataFrame, rows: pd.DataFrame) -> str:
-    """Per size one line per rule, best first, beside the best of n fixed rates; then method by method."""
+    """Return, per size, a line per rule, best first, beside the best of n fixed rates; then the methods one by one."""
     lines = []
     for size, part in table.groupby(level="size", sort=False):
         overall = part.groupby("rule").agg(mean=("mean", "mean"), worst=("min", "min"), spread=("spread", "mean"))
@@ -75,7 +77,7 @@ def markdown(table: pd.DataFrame, rows: pd.DataFrame) -> str:
 
 
 def picture(rows: pd.DataFrame, path: Path) -> None:
-    """Value against the learning rate, fixed or AutoLR's start: a flat line near the top is what one wants."""
+    """Draw the value against the learning rate (fixed, or AutoLR's start). A flat line near the top is ideal."""
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -1,9 +1,9 @@
-"""How long the default sweep takes with nothing cached, beside the sum of its trials' own seconds.
+"""How long does the default sweep take without a cache?
 
     python benchmarks/demo_time.py [OUT]
 
-Runs ``python -m sweeper pareto`` with an empty cache (so the target is made, too) and prints wall seconds, where they
-went, and the ratio of trial-seconds to wall seconds.
+Runs ``python -m sweeper pareto`` with an empty cache, so the target is fine-tuned, too. Prints the wall-clock seconds
+of each phase and the ratio of the seconds of all trials to the wall-clock seconds.
 """
 
 from __future__ import annotations

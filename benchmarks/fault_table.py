@@ -1,10 +1,11 @@
-"""What tests/e2e/test_any_order.py noted of each fault: how often it was caused, how it ended, how soon it went on.
+"""Summarise the faults of tests/e2e/test_any_order.py: their number, exit codes, and the time until the sweep
+continued.
 
     FAULT_SEEDS=0:20 FAULT_TABLE=faults.csv python -m pytest tests/e2e/test_any_order.py
     python benchmarks/fault_table.py faults.csv
 
-Prints a Markdown table, medians and the longest in brackets: the seconds from the fault until the command had ended,
-and those from the start of ``resume`` until the sweep had done something that it had not done before.
+Prints a Markdown table with medians, and maxima in brackets: the seconds from the fault until the command ended, and
+the seconds from the start of ``resume`` until the sweep did something new.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main() -> None:
 
 
 def in_words(values: list[str]) -> str:
-    """Median and maximum of those that are there."""
+    """Return the median and the maximum of the values that exist."""
     seconds = [float(value) for value in values if value]
     return f"{statistics.median(seconds):.0f} ({max(seconds):.0f})" if seconds else "-"
 

@@ -1,13 +1,13 @@
-"""The default sweep against whole trials that each yield one point: the same epochs, and the wall time of both.
+"""Compare the default sweep with whole trials that yield one point each, at equal epochs and at equal wall-clock time.
 
     python benchmarks/frontier_live.py [--seeds 0 1 2] [--arms before now] [--rows FILE.csv]
     python benchmarks/frontier_live.py --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/frontier_live.py --rows FILE.csv --table
 
-Per seed two real sweeps, one after the other, the first of them the other one for every other seed: ``before`` is
-``--scheduler none --candidates last`` with 16 trials, ``now`` is the default under an ``--epoch-budget`` of as many
-epochs. The target is made beforehand. Prints the hypervolume, the epochs trained and the seconds of each. ``tofu`` are
-the first rows of TOFU's forget01 with --limit 20.
+Runs two sweeps per seed, one after the other, in alternating order. ``before`` is ``--scheduler none --candidates
+last`` with 16 trials. ``now`` is the default with an ``--epoch-budget`` of as many epochs. The target is cached
+beforehand. Prints the hypervolume, the trained epochs and the seconds. ``tofu`` is the first rows of TOFU's forget01,
+``--limit 20``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EVERY = 5
 
 
 def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
-    """One sweep in a folder of its own."""
+    """Run one sweep in a new folder."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "sweeper", "pareto", *problem, "--epochs", str(EPOCHS), "--seed", str(seed)]
         began, start = time.perf_counter(), time.time()
@@ -69,7 +69,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> str:
-    """The hypervolume every :data:`EVERY` seconds, of the epochs reported by then, or of the trials that had ended."""
+    """Return the hypervolume every :data:`EVERY` seconds, of the epochs reported (or the trials ended) by then."""
     found = json.loads((out / "pareto.json").read_text())
     (_, forget), (_, retain) = (item["bounds"] for item in found["objectives"])
     rows = rows_of(out / ("trials.csv" if last_only else "history.csv"))
@@ -88,7 +88,7 @@ def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> st
 
 
 def table(rows: list[dict[str, str]]) -> None:
-    """Every sweep, and per problem the median ratio."""
+    """Print every sweep, and the median ratio per problem."""
     heads = [name for name in COLUMNS if name != "course"]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     pairs: defaultdict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(dict)

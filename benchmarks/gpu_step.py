@@ -1,13 +1,12 @@
-"""What a training step makes of a GPU: tokens a second, share of its peak, and memory, for a model of Phi-1.5's size.
+"""How well does a training step use a GPU? Measures time, share of the peak, and memory with a model of Phi-1.5's size.
 
     python benchmarks/gpu_step.py
     python benchmarks/gpu_step.py --device cpu --width 256 --layers 4 --batch-size 4 --length 64
 
-A Phi with random weights, gdiff (one backward) and ngdiff (two gradients), all weights and LoRA of rank 8, each as the
-run that a trial is. Timed is the second epoch of three: steps and nothing else, from one wait for the device to the
-next. The work is counted as 6 operations a weight and position (2 forward, 4 backward; under LoRA 4, since no frozen
-weight has a gradient), attention left out; the peak is what a product of two large matrices reaches here, in the type
-the model's own products are in.
+Runs a Phi with random weights under gdiff (one backward pass) and ngdiff (two gradients), with all weights and with
+LoRA of rank 8. Times the steps of the second of three epochs. The work counts 6 operations per weight and position (2
+forward, 4 backward; 4 in all with LoRA, because frozen weights have no gradient), without attention. The peak is
+measured with a product of two large matrices in the same data type.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ CASES = tuple((method, rank) for rank in (None, 8) for method in ("gdiff", "ngdi
 
 @dataclass(frozen=True)
 class Measured:
-    """``seconds`` a step, the positions of its two batches, the model's weights, and the device's bytes at most."""
+    """``seconds`` per step, the positions of its two batches, the number of weights, and the device's peak bytes."""
 
     seconds: float
     positions: int
@@ -85,7 +84,7 @@ def main() -> None:
 
 
 def measure(workspace: Workspace, spec: TrialSpec) -> Measured:
-    """The second epoch of a run."""
+    """Measure the second epoch of a run."""
     on_gpu = torch.device(workspace.device).type == "cuda"
     run = UnlearningRun(spec, workspace)
     if on_gpu:
@@ -107,7 +106,7 @@ def _wait(on_gpu: bool) -> None:
 
 
 def matrix_peak(device: str, dtype: torch.dtype) -> float:
-    """Operations a second of a product of two square matrices, the best of ten."""
+    """Return the operations per second of a product of two square matrices, the best of ten."""
     size = 8192 if device == "cuda" else 1024
     one, other = torch.randn(2, size, size, device=device, dtype=dtype)
     best = float("inf")
@@ -121,7 +120,7 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
 
 
 def make_target(folder: Path, given: argparse.Namespace) -> Target:
-    """A random Phi, and as many questions with answers of ``--length`` tokens as an epoch of ``STEPS`` steps takes."""
+    """Return a random Phi, and questions with answers of ``--length`` tokens for an epoch of ``STEPS`` steps."""
     from transformers import PhiConfig, PhiForCausalLM
 
     count = STEPS * given.batch_size

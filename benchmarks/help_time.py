@@ -1,4 +1,4 @@
-"""How long ``python -m sweeper --help`` takes, beside a bare interpreter: python benchmarks/help_time.py"""
+"""How long does ``python -m sweeper --help`` take, beside a bare interpreter? python benchmarks/help_time.py"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 
 def seconds(*arguments: str) -> float:
-    """Wall seconds of one run of this interpreter."""
+    """Return the wall-clock seconds of one run of this interpreter."""
     started = time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started

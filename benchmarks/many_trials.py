@@ -1,11 +1,11 @@
-"""What a trial costs a sweep of a thousand, at its beginning and at its end, and what the driver's memory does.
+"""Do the time per trial and the driver's memory grow in a sweep of a thousand trials?
 
     python benchmarks/many_trials.py [--trials 1000] [--out DIR] [-- OPTION ...]
 
-Runs ``python -m sweeper pareto --sampler random`` over trials of one step with one evaluation of eight questions, and
-reads the driver's resident memory meanwhile. Printed by tenths of the sweep: seconds a trial took from the last one's
-end, seconds of it that the workers trained, scored and wrote checkpoints, what is left for the loop (a trial's and a
-report's cost to sampler, tables, Ray and tracking), and the driver's memory. What follows ``--`` is given to the sweep.
+Runs ``python -m sweeper pareto --sampler random`` with trials of one step and one evaluation of eight questions, and
+reads the resident memory of the driver. Prints, for each tenth of the sweep, the seconds per trial, the seconds in
+which workers trained, scored and wrote checkpoints, the remaining seconds (sampler, tables, Ray and tracking), and the
+driver's memory. The options after ``--`` go to the sweep.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def run(out: Path, scratch: str, trials: int, further: list[str]) -> list[tuple[float, int]]:
-    """Run the sweep; the time of day and the driver's resident bytes, once a second."""
+    """Run the sweep. Return the time of day and the driver's resident bytes, once a second."""
     command = [sys.executable, "-m", "sweeper", "pareto", "--sampler", "random", "--trials", str(trials)]
     command += ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/mlflow.db", "--scheduler", "none"]
     command += ["--max-steps", "1", "--epochs", "1", "--metrics", "retain_loss", "--loss-examples", "8"]
@@ -56,7 +56,7 @@ def run(out: Path, scratch: str, trials: int, further: list[str]) -> list[tuple[
 
 
 def table(rows: list[dict[str, str]], memory: list[tuple[float, int]]) -> None:
-    """Tenths of the sweep; the first trials' cold starts are in the first."""
+    """Print the tenths of the sweep. The first one includes the cold starts of the workers."""
     print(f"{len(rows)} trials, {WORKERS} at a time")
     print(f"{'trials':>12} {'s a trial':>10} {'in the worker':>14} {'the loop':>10} {'driver':>10}")
     began = float(rows[0]["started_at"])

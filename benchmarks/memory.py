@@ -1,14 +1,12 @@
-"""What a trial takes of memory beside the activations: measured on a CPU, beside the formula of docs/howto.md.
+"""How much memory does a trial need? Measured on a CPU beside the formula of docs/howto.md.
 
     python benchmarks/memory.py [--width 512] [--layers 12]
 
-A Phi with random weights, eight questions to forget and eight to retain, two steps with AdamW and the evaluation after
-them; each of gdiff (one backward) and ngdiff (two gradients), with all weights and under LoRA of rank 8, in a process
-of its own and one thread. Measured is by how much the resident memory grows at its peak over that with the weights
-loaded; the formula is the gradients, one set or two, and AdamW's state, 4 and 8 bytes a trained parameter. Above it are
-activations, logits, what the process imports meanwhile and temporaries. First it says what a worker has of its own
-before its first trial, beside one that keeps a copy of the weights to start from, as it was before they were mapped
-from the target's file. Needs Linux, which tells a process its peak.
+Runs a Phi with random weights on eight forget and eight retain questions: two steps with AdamW and the evaluation, with
+gdiff (one gradient) and ngdiff (two gradients), with all weights and with LoRA of rank 8, each in its own process with
+one thread. Measures the peak growth of the resident memory after loading the weights. The formula counts gradients and
+the state of AdamW: 4 and 8 bytes per trained parameter. The rest is activations, logits, imports and temporaries. First
+it prints the private memory of a worker before its first trial, with mapped weights and with a copy. Needs Linux.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ def main() -> None:
 
 
 def make_model(folder: Path, *, width: int, layers: int) -> None:
-    """A random Phi in the folder, with a tokenizer for the data."""
+    """Write a random Phi with a tokenizer for the data into the folder."""
     import torch
     from transformers import PhiConfig, PhiForCausalLM
 
@@ -90,7 +88,7 @@ def make_model(folder: Path, *, width: int, layers: int) -> None:
 
 
 def problem() -> UnlearningData:
-    """Where eight people live is to be forgotten, what they eat is to be kept."""
+    """Return a problem: forget where eight people live, and keep what they eat."""
 
     def asked(verb: str, things: str) -> tuple[Example, ...]:
         return tuple(
@@ -104,7 +102,7 @@ def problem() -> UnlearningData:
 
 
 def measure_worker(folder: Path, *, copied: bool) -> None:
-    """Print the bytes of the weights, and those that this process alone has of a workspace ready for a trial."""
+    """Print the bytes of the weights, and the private bytes of a process that is ready for a trial."""
     import torch
 
     from trainables.modality import modality_of
@@ -122,14 +120,14 @@ def measure_worker(folder: Path, *, copied: bool) -> None:
 
 
 def target_of(folder: Path) -> Target:
-    """The model in the folder as the target of the problem."""
+    """Return the model in the folder as the target of the problem."""
     data = problem()
     classes = json.loads((folder / "config.json").read_text(encoding="utf-8"))["vocab_size"]
     return Target("0" * 16, str(folder), data, classes, {}, (0.0,) * len(data.forget))
 
 
 def measure(folder: Path, method: str, rank: int) -> None:
-    """Print the trained parameters, and the bytes by which this process grows at most while it runs a trial."""
+    """Print the number of trained parameters, and the peak growth of this process in bytes during a trial."""
     import torch
 
     from trainables.run.run import UnlearningRun
@@ -149,7 +147,7 @@ def measure(folder: Path, method: str, rank: int) -> None:
 
 
 def status(name: str, file: str = "status") -> int:
-    """Bytes of a line of what Linux says of this process."""
+    """Return the bytes in a line of this process's status file."""
     found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/self/{file}").read_text(), re.MULTILINE)
     assert found is not None, "this needs Linux"
     return 1024 * int(found[1])

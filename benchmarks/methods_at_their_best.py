@@ -1,16 +1,15 @@
-"""Are the methods equal once each has its own best learning rate, found under one tuning budget?
+"""Are the methods equally good if each has its own best learning rate, found with the same tuning budget?
 
     python benchmarks/methods_at_their_best.py --rows FILE.csv          # runs what is missing, a row per run
-    python benchmarks/methods_at_their_best.py --rows FILE.csv --table  # says what the rows say
+    python benchmarks/methods_at_their_best.py --rows FILE.csv --table  # prints the results
 
-Every method gets the same budget: ``RATES`` on the tuning seeds. Its own best rate is the one with the highest mean
-score there; the common rate is the one with the highest mean over methods and tuning seeds. Both are then run on
-report seeds that nothing was chosen on. Several processes may share the work: ``--part 1/2``, each with rows of its
-own, which ``--rows`` takes together.
+Every method gets the same budget: ``RATES`` on the tuning seeds. Its own best rate has the highest mean score there.
+The common rate has the highest mean over methods and tuning seeds. Both then run on the report seeds. Several processes
+can share the work with ``--part 1/2``, each with its own rows; ``--rows`` reads several files.
 
-The score of a run is the worse of what it kept and what it forgot, the shares utility / target's utility and
-1 - verbmem / target's verbmem, each in [0, 1]: 1 is all of both, and an untouched or a ruined
-model has 0. A run succeeds where verbmem is below 0.1 and utility at least 70% of the target's.
+The score of a run is the smaller of two shares in [0, 1]: utility / target's utility, and 1 - verbmem / target's
+verbmem. An unchanged or a collapsed model scores 0. A run succeeds if verbmem is below 0.1 and utility at least 70% of
+the target's.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Row = dict[str, str]
 
 
 def run(model: str, method: str, rate: str, seed: int) -> dict[str, object]:
-    """One run of 15 epochs; its row."""
+    """Make one run of 15 epochs and return its row."""
     import torch
 
     from trainables.run.run import UnlearningRun
@@ -74,7 +73,7 @@ def run(model: str, method: str, rate: str, seed: int) -> dict[str, object]:
 
 
 def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Each method's own best rate and the common one, by the tuning seeds alone; of equals the lower."""
+    """Return each method's own best rate and the common rate, from the tuning seeds. Ties go to the lower rate."""
     scores: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         if int(row["seed"]) in TUNING:
@@ -85,7 +84,7 @@ def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str,
 
 
 def work(model: str, methods: list[str], known: list[Row]) -> list[tuple[str, str, int]]:
-    """(method, rate, seed) of what is to be run: what chooses first, then what reports."""
+    """Return (method, rate, seed) of all runs: first those that tune, then those that report."""
     done = {tuple(row[name] for name in KEY) for row in known}
     tuning = [(method, rate, seed) for seed in TUNING for method in methods for rate in RATES]
     missing = [job for job in tuning if (model, job[0], job[1], str(job[2])) not in done]
@@ -97,7 +96,7 @@ def work(model: str, methods: list[str], known: list[Row]) -> list[tuple[str, st
 
 
 def table(rows: list[Row], methods: list[str]) -> None:
-    """Per method its rates and scores, the worst run as the worst run; then what the methods differ by."""
+    """Print the rates and scores per method, including the worst run, and how much the methods differ."""
     own, common = chosen_rates(rows, methods)
     cells: defaultdict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
     for row in rows:
@@ -123,7 +122,7 @@ def table(rows: list[Row], methods: list[str]) -> None:
 
 
 def needs_retain(method: str) -> bool:
-    """Whether the method's step has a part that retains."""
+    """Return whether the method's step uses the retain gradient."""
     from trainables.methods import parse_method
     from trainables.weightings import Needs
 
@@ -131,7 +130,7 @@ def needs_retain(method: str) -> bool:
 
 
 def spread(name: str, methods: list[str], own: dict[str, float], shared: dict[str, float], common: str) -> None:
-    """How far the methods' means lie apart."""
+    """Describe how far apart the means of the methods are."""
     if len(methods) < 2:
         return
     for rates, means in (("own rates", own), (f"the common rate {common}", shared)):
@@ -145,7 +144,7 @@ def spread(name: str, methods: list[str], own: dict[str, float], shared: dict[st
 
 
 def interval(values: list[float]) -> str:
-    """The mean with its 95% interval of Student's t over seeds."""
+    """Return the mean with its 95% interval (Student's t over seeds)."""
     from scipy.stats import t
 
     half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
@@ -153,7 +152,7 @@ def interval(values: list[float]) -> str:
 
 
 def read(paths: Iterable[Path]) -> list[Row]:
-    """The rows of all files that are there, each run once."""
+    """Return the rows of all files that exist, each run once."""
     found: dict[tuple[str, ...], Row] = {}
     for path in paths:
         if path.is_file():

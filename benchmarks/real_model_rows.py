@@ -1,8 +1,8 @@
-"""The rows of docs/results.md: the ten shortest questions of one author to forget, and of another to retain.
+"""Make the rows of docs/results.md: the ten shortest questions of one author to forget, and of another to retain.
 
     python benchmarks/real_model_rows.py TOFU DIR
 
-``TOFU`` holds forget01.json and retain99.json; ``DIR`` gets forget.jsonl and retain.jsonl.
+``TOFU`` holds forget01.json and retain99.json. The script writes forget.jsonl and retain.jsonl into ``DIR``.
 """
 
 from __future__ import annotations

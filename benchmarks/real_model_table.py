@@ -1,10 +1,10 @@
-"""The runs of the study in docs/results.md as tables: by seed, and what each arm did on all of them.
+"""Print the runs of the pretrained model (docs/results.md) as tables: by seed, and by arm.
 
-    python benchmarks/real_model_table.py S101 S102 ... --csv docs/data/real_model_study.csv   # collect, then show
-    python benchmarks/real_model_table.py                                                      # show what is collected
+    python benchmarks/real_model_table.py S101 S102 ... --csv docs/data/real_model_study.csv   # collect, then print
+    python benchmarks/real_model_table.py                                                      # print collected rows
 
-A run succeeds where verbmem is below 0.1 and utility at least 70% of No-unlearn's, which is 1 here; it is ruined where
-utility is below that, whatever it forgot.
+A run succeeds if verbmem is below 0.1 and utility is at least 70% of the target's, which is 1 here. A run collapses
+(column ``ruined``) if utility is below 70%.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ Arm = tuple[str, str, float]
 
 
 def collect(sweeps: list[Path], to: Path) -> None:
-    """All rows of the sweeps in one table, without empty columns, with the steps that AutoLR undid and how far the last
-    weights went back."""
+    """Return the rows of all sweeps in one table without empty columns, with AutoLR's lost steps and interpolation."""
     rows: list[Row] = []
     for sweep in sweeps:
         with (sweep / "history.csv").open(newline="") as file:
@@ -55,12 +54,12 @@ def name_of(arm: Arm) -> str:
 
 
 def scores(row: Row) -> tuple[float, float]:
-    """verbmem and utility; of a run that diverged nothing is left."""
+    """Return verbmem and utility. A diverged run has a utility of 0."""
     return float(row["verbmem"] or 0.0), float(row["utility"] or 0.0)
 
 
 def by_seed(rows: list[Row]) -> None:
-    """Verbmem / utility, a column per seed."""
+    """Return verbmem / utility with a column per seed."""
     seeds = sorted({int(row["seed"]) for row in rows})
     cells: defaultdict[Arm, dict[int, str]] = defaultdict(dict)
     for row in rows:
@@ -71,7 +70,7 @@ def by_seed(rows: list[Row]) -> None:
 
 
 def within(count: int, runs: int) -> str:
-    """``3 of 5 (15 to 95%)``: with the exact 95% interval of Clopper and Pearson."""
+    """Return ``3 of 5 (15 to 95%)``, with the exact 95% interval (Clopper-Pearson)."""
     from scipy.stats import binomtest
 
     found = binomtest(count, runs).proportion_ci(0.95, method="exact")
@@ -79,7 +78,7 @@ def within(count: int, runs: int) -> str:
 
 
 def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
-    """Every run of these seeds, a panel per method: verbmem across, utility upwards, the thresholds as a box."""
+    """Draw every run of these seeds, with a panel per method: verbmem against utility, and the thresholds as a box."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -107,7 +106,7 @@ def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
 
 
 def by_arm(rows: list[Row], seeds: set[int]) -> None:
-    """What an arm did on these seeds, the worst run as the worst run."""
+    """Return the results of each arm on these seeds, including the worst run."""
     runs: defaultdict[Arm, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         if int(row["seed"]) in seeds:

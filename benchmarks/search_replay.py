@@ -1,12 +1,12 @@
-"""Which search finds the front of a full grid for the fewest epochs? Replayed on docs/data/tabulated_*.csv.xz.
+"""Which search finds the frontier of a full grid with the fewest epochs? Replays docs/data/tabulated_*.csv.xz.
 
     python benchmarks/search_replay.py --rows FILE.csv --problem authors --table-seed 0
     python benchmarks/search_replay.py --rows FILE.csv --table
 
-Every arm is 50 searches of one table; a row per search, yardstick and number of epochs spent is appended, and what is
-there is not done again. The yardsticks: a search for the losses is measured in them (``losses``) and with the retain
-loss on a logarithmic axis (``log``), one for verbmem and utility in these (``metrics``). Hypervolumes are shares of
-that of all epochs of all runs of the table, whatever the arm takes as candidates.
+Every arm runs 50 searches of one table. A row is appended per search, yardstick and number of epochs spent. A second
+call runs what is missing. The yardsticks of a search for the losses are the losses (``losses``) and the losses with the
+retain loss on a logarithmic axis (``log``). The yardstick of a search for verbmem and utility is these two
+(``metrics``). Hypervolumes are shares of the hypervolume of all epochs of all runs in the table.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ COLUMNS = (*KEY, "yardstick", "epochs", "share", "hypervolume", "epsilon", "reac
 
 
 def tpe_with_random_start(search: Search) -> optuna.samplers.BaseSampler:
-    """As ``tpe`` after its start."""
+    """Return ``tpe`` with random points as its start."""
     return optuna.samplers.TPESampler(
         multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.resumed_seed
     )
 
 
 def arms(samplers: Sequence[str], rules: Sequence[str], candidates: Sequence[str]) -> Iterator[tuple[str, Arm]]:
-    """The arms with their names. A rule is ``none``, or ``GRACE/REDUCTION`` and ``p`` where trials wait."""
+    """Return the arms with their names. A rule is ``none`` or ``GRACE/REDUCTION``, with ``p`` if trials are paused."""
     for chosen, rule, sampler in itertools.product(candidates, rules, samplers):
         arm = Arm(sampler=sampler, candidates=chosen)
         if rule != "none":
@@ -67,7 +67,7 @@ def arms(samplers: Sequence[str], rules: Sequence[str], candidates: Sequence[str
 def rows_of(
     table: Table, name: str, arm: Arm, *, objectives: str, seed: int, trials: int
 ) -> Iterator[dict[str, object]]:
-    """One search, looked at with each yardstick at each share."""
+    """Run one search and return a row per yardstick and share of the epochs."""
     epochs = round(max(SHARES) * table.all_epochs)
     course = replay(table, replace(arm, trials=trials, epoch_budget=epochs), seed=seed)
     measured = {objectives: Yardstick.of(table)}
@@ -97,7 +97,7 @@ def rows_of(
 
 
 def study(given: argparse.Namespace) -> None:
-    """Append what is not there yet."""
+    """Append the missing rows."""
     done = {tuple(row[name] for name in KEY) for row in read(given.rows)}
     given.rows.parent.mkdir(parents=True, exist_ok=True)
     with given.rows.open("a", newline="") as file:
@@ -121,7 +121,7 @@ def study(given: argparse.Namespace) -> None:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The rows that are there."""
+    """Return the existing rows."""
     if not path.is_file():
         return []
     with path.open(newline="") as file:
@@ -129,7 +129,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def table(rows: Sequence[dict[str, str]], *, share: float) -> None:
-    """Per problem and yardstick the arms at a share of the epochs, best median hypervolume first."""
+    """Print, per problem and yardstick, the arms at a share of the epochs, best median hypervolume first."""
     groups: defaultdict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         if float(row["share"]) == share:

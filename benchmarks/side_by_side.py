@@ -1,14 +1,15 @@
-"""A sweep of learning rates with this project beside what a user would write instead, in one run on one machine.
+"""Compare a sweep of learning rates with this project and with plain scripts, in one run on one machine.
 
     python benchmarks/side_by_side.py TOFU [--trials 12] [--epochs 10] [--only NAME ...] [--out DIR]
 
-TOFU is the folder of TOFU's JSON files. The problem: TOFU's forget01 and 360 retain rows, tiny-phi fine-tuned on them
-(made once, cached), gradient difference with c = 0.5, batches of 8, float32, at the end ROUGE and probability of the
-forget set. Every side starts from the same folder, takes the same batches in the same order and has two cores; each is
-timed as a command, from its start to its exit. The alternatives keep the model of each trial or its scores; this
-project also has checkpoints, tables, figures, a report and MLflow, and ``with-curves`` the losses of every epoch.
+TOFU is the folder with TOFU's JSON files. The problem is TOFU's forget01 and 360 retain rows, tiny-phi fine-tuned on
+them (cached), gradient difference with c = 0.5, batches of 8, float32, and ROUGE and probability of the forget set at
+the end. Every side starts from the same folder, uses the same batches in the same order, and has two cores. Each is
+timed as a command, from its start to its exit. The alternatives keep the models or scores of the trials. This project
+also writes checkpoints, tables, figures, a report and MLflow runs; ``with-curves`` also measures the losses of every
+epoch.
 
-Printed are seconds, the ratio to this project, and how far the scores of the two sides are apart.
+Prints seconds, the ratio to this project, and how much the scores of the two sides differ.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def main() -> None:
 
 
 def write_data(tofu: Path, out: Path) -> Path:
-    """forget01 and the first 360 retain rows as a data set of one's own, all of them judged."""
+    """Write forget01 and the first 360 retain rows as a jsonl data set, with all rows used for evaluation."""
     data = load_tofu(forget_split="forget01", data_dir=tofu, limit=RETAIN)
     assert len(data.retain) == RETAIN // QUESTIONS_PER_AUTHOR * QUESTIONS_PER_AUTHOR
     folder = out / "data"
@@ -84,7 +85,7 @@ def made_target(tofu: Path) -> Path:
 
 
 def write_problem(data: Path, target: Path, out: Path, *, epochs: int) -> Path:
-    """Token ids and the batches of all steps: those a trial of this project with seed 0 has."""
+    """Write the token ids and the batches of all steps of a trial with seed 0."""
     spec = TrialSpec(dataset="jsonl", data_dir=str(data), target_path=str(target))
     known = prepare_target(spec).data
     tokenizer = load_tokenizer(target)
@@ -131,12 +132,12 @@ def with_curves(
 
 
 def this_project(*arguments: Any) -> Scores:
-    """The losses at the end of a trial only, as the alternatives score."""
+    """Run this project with losses only at the end of a trial, like the alternatives."""
     return with_curves(*arguments, "--eval-every", arguments[-1], "--candidates", "last")
 
 
 def two_processes(script: str) -> Callable[..., Scores]:
-    """Half of the learning rates in each of two processes of one thread."""
+    """Run half of the learning rates in each of two processes with one thread."""
 
     def side(problem: Path, out: Path, lrs: Sequence[float], *_: object) -> Scores:
         halves = (lrs[0::2], lrs[1::2])
@@ -156,7 +157,7 @@ def one_process(script: str, *, threads: int) -> Callable[..., Scores]:
 
 
 def shell_loop(problem: Path, out: Path, lrs: Sequence[float], *_: object) -> Scores:
-    """A process to train and one to evaluate per learning rate, two loops side by side."""
+    """Run a process to train and one to evaluate per learning rate, with two loops in parallel."""
     program = shlex.join([sys.executable, str(ALTERNATIVES / "trainer.py"), str(problem), str(out)])
     loops = [
         f"for lr in {' '.join(map(str, half))}; do {program} $lr --train-only && {program} $lr --evaluate-only; done"
@@ -179,7 +180,7 @@ SIDES: dict[str, Callable[..., Scores]] = {
 
 
 def together(commands: Sequence[Sequence[object]], *, threads: int | None) -> None:
-    """Run commands side by side to their ends; what they say is shown where one fails."""
+    """Run commands in parallel to their ends, and print the output of those that fail."""
     environment = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
     with ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]

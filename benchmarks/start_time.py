@@ -1,10 +1,10 @@
-"""How long a person waits for a sweep's first step, and for the prompt after its last: workers forked, and new ones.
+"""How long does a user wait for the first step of a sweep, and for the prompt after the last trial?
 
     python benchmarks/start_time.py [--rounds 3]
 
-Sweeps of two trials of one epoch with a cached target, as commands, in turns: as ever, whose workers are forked from a
-process that has imported what they need, and with ``SWEEPER_FORK_WORKERS=0``, where each is a new Python. Times are
-from the start of the command; when steps began and trials ended is in trials.csv.
+Runs sweeps of two trials of one epoch with a cached target, in turns: with forked workers (the default), and with
+``SWEEPER_FORK_WORKERS=0``, where each worker is a new Python process. Times are measured from the start of the command;
+trials.csv has the times of steps and trials.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def sweep(scratch: Path, name: str, environment: dict[str, str]) -> tuple[float, ...]:
-    """Run it; seconds as in :data:`COLUMNS`."""
+    """Run a sweep and return the seconds in :data:`COLUMNS`."""
     out = scratch / name
     where = ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/{name}.db"]
     started = time.time()

@@ -1,12 +1,11 @@
-"""What was taken out of a training step, with and without it, in turn in one process and one thread.
+"""How much does each optimisation of a training step save? Each is measured with and without, in one process.
 
     python benchmarks/step_parts.py [--rounds 20]
 
-tiny-phi with random weights, two batches of 8 sequences of 65 tokens, 41 of them supervised: forward and backward of
-both. Printed is the least time of each side, and the ratio: GELU spelled out in eight operations against one kernel,
-the products of linear layers by MKL, torch's choice, against oneDNN (taken on CPUs where it is known to be faster),
-AdamW in its default form against one kernel per tensor, two batches one after the other against one of both (of equal
-lengths, which no two batches are), and a step against the matrix products of its linear layers by themselves.
+Runs forward and backward passes of tiny-phi with random weights on two batches of 8 sequences with 65 tokens, 41 of
+them supervised, with one thread. Prints the minimum time of each side and the ratio for: GELU in eight operations
+against one kernel; linear layers with MKL against oneDNN; AdamW in its default form against one kernel per tensor; two
+batches one after another against one joint batch; a step against the matrix products of its linear layers alone.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def main() -> None:
 
 
 def compare(what: str, rounds: int, **sides: Callable[[], object]) -> None:
-    """The sides in turn."""
+    """Time both sides in turns."""
     least = dict.fromkeys(sides, float("inf"))
     for _ in range(rounds):
         for name, side in sides.items():
@@ -66,7 +65,7 @@ def compare(what: str, rounds: int, **sides: Callable[[], object]) -> None:
 
 
 def step(model: Any, *, together: bool = False) -> Callable[[], None]:
-    """Forward and backward of a forget and a retain batch."""
+    """Run forward and backward passes of a forget and a retain batch."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(2, model.config.vocab_size, (2 * ROWS, LENGTH), generator=generator).tolist()
     items = [Tokens(tuple(row), PROMPT) for row in ids]
@@ -83,7 +82,7 @@ def step(model: Any, *, together: bool = False) -> Callable[[], None]:
 
 
 def optimizer(model: Any, *, fused: bool | None = None) -> Callable[[], object]:
-    """A step of AdamW on the gradients of one step of the model."""
+    """Run a step of AdamW on the gradients of one step of the model."""
     made = torch.optim.AdamW(model.parameters(), lr=1e-9, weight_decay=0.0, fused=fused)
     step(model)()
     made.step()
@@ -91,7 +90,7 @@ def optimizer(model: Any, *, fused: bool | None = None) -> Callable[[], object]:
 
 
 def matrix_products(model: Any) -> Callable[[], None]:
-    """The products of a step's linear layers: one forward, two backward, for both batches."""
+    """Run the products of a step's linear layers: one forward and two backward, for both batches."""
     work = []
     for name, layer in model.named_modules():
         if isinstance(layer, torch.nn.Linear):

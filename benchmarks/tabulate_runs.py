@@ -3,14 +3,14 @@
     python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --write docs/data
 
-Methods x learning rates x seeds x two problems, tiny-phi, batch size 8, one thread; a row per run and epoch. Started
-again it goes on where it was. Seeds are outermost and problems alternate, so that a grid cut short is balanced.
-``--write`` makes one compressed table per problem, of the rates that all methods have of a seed.
+Runs methods x learning rates x seeds x two problems with tiny-phi, batch size 8 and one thread. Each run adds a row per
+epoch. A second call runs what is missing. Seeds are outermost and problems alternate, so that an interrupted grid is
+balanced. ``--write`` makes one compressed table per problem with the rates that all methods have for a seed.
 
-``authors`` is the default data. ``tofu`` are real rows of TOFU: the 20 with the shortest texts of forget01, and the 100
-shortest among the first 400 of retain99. The forget losses are of the whole forget set, the retain loss of 20 retain
-examples spread evenly; ``verbmem`` and ``utility`` are ROUGE-L recall of greedy answers to the 16 questions of these
-two sets with the shortest answers. Every row says how many.
+``authors`` is the default data. ``tofu`` has rows of TOFU: the 20 with the shortest texts in forget01, and the 100
+shortest among the first 400 of retain99. The forget losses use the whole forget set, the retain loss 20 examples spread
+evenly. ``verbmem`` and ``utility`` are ROUGE-L recall of greedy answers to the 16 questions with the shortest answers
+in each set.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """Questions whose greedy answers are scored: the first ``forget`` of them of the forget set, the rest retained."""
+    """Questions whose greedy answers are scored: the first ``forget`` belong to the forget set, the others to the
+    retain set.
+    """
 
     prompts: list[tuple[int, ...]]
     answers: list[str]
@@ -61,7 +63,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One problem: what all its runs share, and what their answers are scored on."""
+    """The parts of a problem that all its runs share, and the questions on which answers are scored."""
 
     spec: TrialSpec
     workspace: Workspace
@@ -70,7 +72,7 @@ class Prepared:
 
 
 def shortest(path: Path, *, first: int | None, number: int) -> list[str]:
-    """The lines of a file of TOFU whose question and answer are shortest, in the file's order."""
+    """Return the rows of a TOFU file with the shortest questions and answers, in the order of the file."""
     lines = path.read_text(encoding="utf-8").splitlines()[:first]
     rows = [json.loads(line) for line in lines]
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]["question"]) + len(rows[place]["answer"]))
@@ -78,14 +80,14 @@ def shortest(path: Path, *, first: int | None, number: int) -> list[str]:
 
 
 def tofu_rows(tofu: Path, folder: Path) -> None:
-    """A problem of real rows, small enough that a run takes seconds."""
+    """Return a problem of real rows that is small enough for runs of a few seconds."""
     for name, file, first, number in (("forget", "forget01", None, 20), ("retain", "retain99", 400, 100)):
         lines = shortest(tofu / f"{file}.json", first=first, number=number)
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def prepare(problem: str, tofu: Path | None) -> Prepared:
-    """The problem with its target, trained or found in the cache."""
+    """Return the problem with its target, fine-tuned or cached."""
     from trainables.run.workspace import Workspace
     from trainables.scoring.text_scorer import TextScorer
     from trainables.target.prepare import prepare_target
@@ -108,7 +110,9 @@ def prepare(problem: str, tofu: Path | None) -> Prepared:
 
 
 def asked_of(scorer: Any, forget: Sequence[Example], retain: Sequence[Example]) -> Sample:
-    """The questions with the shortest answers: greedy answering is what an epoch's measurement costs."""
+    """Return the questions with the shortest answers, because greedy answers are the main cost of an epoch's
+    evaluation.
+    """
     pairs = [
         sorted(zip(scorer.encode(part), part, strict=True), key=lambda pair: len(pair[0]) - pair[0].prompt_length)[
             :ASKED
@@ -127,7 +131,7 @@ def asked_of(scorer: Any, forget: Sequence[Example], retain: Sequence[Example]) 
 def run(
     prepared: Prepared, problem: str, method: str, c: float | None, lr: float, seed: int
 ) -> Iterator[dict[str, object]]:
-    """One run: a row per whole epoch."""
+    """Make one run and return a row per epoch."""
     from trainables.metrics.rouge import rouge_l_recall
     from trainables.run.run import UnlearningRun
 
@@ -163,12 +167,12 @@ def run(
 
 
 def trial_id(problem: str, method: str, c: float | None, lr: float, seed: int) -> str:
-    """A run's name, the same on every machine."""
+    """Return the id of a run, which is the same on every machine."""
     return "/".join((problem, method if c is None else f"{method}-{c:g}", f"{lr:g}", f"{seed}"))
 
 
 def tabulate(path: Path, *, seeds: Sequence[int], problems: Sequence[str], tofu: Path | None) -> None:
-    """Append the rows of every run that is not there yet; those of one run are written at once."""
+    """Append the rows of every missing run. The rows of one run are written together."""
     import torch
 
     torch.set_num_threads(1)
@@ -196,7 +200,7 @@ def tabulate(path: Path, *, seeds: Sequence[int], problems: Sequence[str], tofu:
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The rows that are there."""
+    """Return the existing rows."""
     if not path.is_file():
         return []
     with path.open(newline="") as file:
@@ -204,7 +208,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def write(path: Path, folder: Path) -> None:
-    """One compressed table per problem, of the rates that all methods have of a seed, in the grid's order."""
+    """Write one compressed table per problem with the rates that all methods have for a seed, in grid order."""
     rows = read(path)
     for problem in sorted({row["problem"] for row in rows}):
         of = [row for row in rows if row["problem"] == problem]

@@ -1,11 +1,10 @@
-"""What one report to MLflow costs the sweep: our tracker against calling ``MlflowClient.log_batch`` on the spot.
+"""How much time does a report to MLflow cost a sweep, compared with a direct call of ``MlflowClient.log_batch``?
 
     python benchmarks/tracking_overhead.py
 
-Both log the same metrics to the same fresh SQLite store, in turns, so that the machine's mood meets both. Between the
-tracker's reports there are pauses in which its thread gets to work. The time is the caller's. The tracker reads what
-it sends in history.csv; the row there is written with or without MLflow, and is timed by itself. At the end both must
-have every point in MLflow.
+Both sides log the same metrics to the same new SQLite store, in turns. Pauses between the reports give the tracker's
+thread time to work. The time is that of the caller. Writing the row of history.csv, which the tracker reads, is timed
+separately. At the end both sides must have every point in MLflow.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def main() -> None:
 
 
 def example_metrics(step: int) -> dict[str, float]:
-    """As many metrics as a trial reports."""
+    """Return as many metrics as a trial reports."""
     return {name: step + index / len(METRICS) for index, name in enumerate(METRICS)}
 
 

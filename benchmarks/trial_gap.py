@@ -1,10 +1,10 @@
-"""How long a worker idles between two trials, from the times a sweep recorded itself.
+"""How long does a worker wait between two trials? Computed from the times in trials.csv.
 
     python benchmarks/trial_gap.py runs/SOME-SWEEP
 
-A row of trials.csv says on which worker a trial ran, when its first step began and when it ended. The gap of a warm
-worker is from one trial's end to the next one's first step; a cold start is from taking the first trial to its first
-step, imports and loading included.
+A row of trials.csv has the worker of a trial, and the times of its first step and its end. The gap of a warm worker is
+the time from the end of one trial to the first step of the next. A cold start is the time from taking the first trial
+to its first step, including imports and loading.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def gaps(rows: list[dict[str, str]]) -> tuple[list[float], list[float]]:
-    """``(warm, cold)`` seconds."""
+    """Return ``(warm, cold)`` in seconds."""
     workers: dict[str, list[tuple[float, float, float]]] = {}
     for row in rows:
         if row["first_step_at"]:

@@ -1,12 +1,12 @@
-"""How often a verdict's test is wrong, and when it decides: simulated differences of known mean, as a Markdown table.
+"""How often is the test of a verdict wrong, and when does it decide? Simulates differences with a known mean.
 
     python benchmarks/verdict_coverage.py
     python benchmarks/verdict_coverage.py --draws 10000
 
-False alarms: the share of tables of mean zero that are called better or worse at 5%. Coverage: the share of 95%
-intervals that hold the true mean. Power: the share of tables with a true advantage that are called better. The bounds
-that a verdict uses (betting) stand beside the sign-flip test and the paired-t interval, which it only describes, and
-Maurer and Pontil's (2009) empirical Bernstein bound, which is valid too.
+Prints Markdown tables. False alarms: the share of tables with mean zero that are called better or worse at 5%.
+Coverage: the share of 95% intervals that contain the true mean. Power: the share of tables with a true advantage that
+are called better. The verdict's bounds (betting) stand beside the sign-flip test, the paired-t interval, and the
+empirical Bernstein bound of Maurer and Pontil (2009), which is also valid.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ BETTER = (
 
 
 def bernstein_low(values: Floats, level: float) -> float:
-    """Maurer and Pontil's (2009) lower bound of the mean, theorem 4, of values in an interval of length 2."""
+    """Return Maurer and Pontil's (2009) lower bound of the mean (theorem 4) for values in an interval of length 2."""
     n, log = len(values), math.log(2 / level)
     return float(values.mean() - math.sqrt(2 * values.var(ddof=1) * log / n) - 2 * 7 * log / (3 * (n - 1)))
 
 
 def betting(values: Floats) -> float:
-    """The two-sided p-value of a verdict's test, of one comparison."""
+    """Return the two-sided p-value of the verdict's test for one comparison."""
     return min(1.0, 2 * min(p_above(values), p_below(values)))
 
 
 def null_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ...]:
-    """False alarms of betting and of sign flips, coverage of the betting and the paired-t interval."""
+    """Return the false alarms of betting and sign flips, and the coverage of the betting and paired-t intervals."""
     generator = np.random.default_rng(seed)
     tables = [truth.draw(generator, n) for _ in range(draws)]
     alarms = [np.mean([test(values) < ALPHA for values in tables]) for test in (betting, sign_flip_p)]
@@ -88,7 +88,7 @@ def null_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ..
 
 
 def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ...]:
-    """How often betting and the empirical Bernstein bound call it better."""
+    """Return how often betting and the empirical Bernstein bound decide for the better side."""
     generator = np.random.default_rng(seed)
     tables = [truth.draw(generator, n) for _ in range(draws)]
     found = (
@@ -99,7 +99,7 @@ def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, .
 
 
 def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, float, float]:
-    """How often a report of so many null arms decides anything: by betting and Holm, and by sign flips without it."""
+    """Return how often a report of several null arms decides anything: with betting and Holm, and with sign flips."""
     generator = np.random.default_rng(seed)
     tested, flipped = [], []
     for _ in range(draws):
@@ -113,7 +113,7 @@ def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tu
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """A table."""
+    """Return a Markdown table."""
     yield f"| {' | '.join(head)} |"
     yield f"|---|{'---:|' * (len(head) - 1)}"
     for row in rows:

@@ -1,13 +1,11 @@
-"""Greedy answers that begin where the model leaves the reference, against answers generated token by token.
-
-And both with as many rows at once as fit, against the rows that are scored at once.
+"""How much time do greedy answers save that start where the model leaves the reference answer?
 
     python benchmarks/verified_answers.py [TOFU]
 
-Without TOFU's folder: the default target and data. With it: tiny-phi on forget01 and 360 retain rows. Both ways answer
-the forget questions and those of the retain sample, of the target and after 1 and 3 epochs of gradient difference at
-1e-3; the loss pass, which a trial makes anyway, is not counted. Printed are seconds, the ratios, and how many texts are
-the same.
+Also compares larger generation batches with the evaluation batch size. Without TOFU's folder, it uses the default
+target and data; with it, tiny-phi on forget01 and 360 retain rows. Both sides answer the forget questions and the
+retain sample, with the target and after 1 and 3 epochs of gradient difference at 1e-3. The loss pass is not counted,
+because a trial makes it anyway. Prints seconds, ratios, and the number of equal texts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What a model knows on the line from the target's weights to the last ones of a run (docs/autolr.md, the way back).
+"""What does a model know between the target and the last weights of a run (interpolation, docs/autolr.md)?
 
     python benchmarks/way_back.py --rows FILE.csv [--model tiny-phi tiny-mistral] [--seed 54 57]
-    python benchmarks/way_back.py --rows FILE.csv --model-path DIR --data-dir DIR --seed 103     # as docs/results.md's
+    python benchmarks/way_back.py --rows FILE.csv --model-path DIR --data-dir DIR --seed 103     # as in docs/results.md
     python benchmarks/way_back.py --rows docs/data/way_back_development.csv --figure FILE.png
 
-Appends a row for each share of the way and run: AutoLR's rate, nothing interpolated. ``answers`` is the share of the
-retained answers given greedily before the first wrong token, which is what AutoLR's way back goes by; ``forgot`` is
-one minus that of the forget set.
+Appends a row per run and share of the way, with AutoLR's rate and without interpolation. ``answers`` is the share of
+the retained answers before the first wrong token of greedy decoding, which AutoLR's interpolation uses. ``forgot`` is
+one minus the same share on the forget set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARES = 16
 
 
 def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
-    """One run, looked at on the line."""
+    """Evaluate one run along the line and return its rows."""
     from trainables.metrics.losses import agreement
     from trainables.run.run import UnlearningRun
     from trainables.scoring.evaluator import Evaluator
@@ -63,7 +63,7 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
 
 
 def draw(rows: list[dict[str, str]], to: Path) -> None:
-    """A panel per model: utility and verbmem along the line, a line per run."""
+    """Draw a panel per model with utility and verbmem along the line, a line per run."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,8 +1,8 @@
-"""The parts that every way of doing it without this project has: data, the two losses, the scores at the end.
+"""Shared parts of the scripts without this project: data, the two losses, and the scores at the end.
 
-The problem is a JSON file that ``side_by_side.py`` writes: the token ids of the forget and the retain set, the batches
-of every step, the references. The batches are those of similar length that the sweep itself trains on, the best a user
-could choose, so the numbers of both sides can be compared.
+The problem is a JSON file that ``side_by_side.py`` writes: the token ids of the forget and retain set, the batches of
+every step, and the reference answers. The batches are those of the sweep, which group sequences of similar length, so
+that the numbers of both sides are comparable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IGNORED = -100
 
 
 class Problem:
-    """What is trained on and what is measured."""
+    """The data to train on and the items to score."""
 
     def __init__(self, path: str) -> None:
         content = json.loads(Path(path).read_text())
@@ -31,7 +31,7 @@ class Problem:
         self.c: float = content["c"]
 
     def batch(self, side: str, indices: list[int]) -> dict[str, Tensor]:
-        """Right-padded; what is not to be learned has label -100."""
+        """Return a right-padded batch. Positions that are not supervised have the label -100."""
         items = [getattr(self, side)[index] for index in indices]
         width = max(len(item["ids"]) for item in items)
         ids, mask = (
@@ -48,14 +48,14 @@ class Problem:
 
 
 def gradient_difference(model: Any, problem: Problem, forget: list[int], retain: list[int]) -> Tensor:
-    """``c L_R - (1 - c) L_F`` on two batches, as transformers computes a loss from labels."""
+    """Return ``c L_R - (1 - c) L_F`` on two batches, with the loss that transformers computes from labels."""
     l_r = model(**problem.batch("retain", retain)).loss
     l_f = model(**problem.batch("forget", forget)).loss
     return problem.c * l_r - (1.0 - problem.c) * l_f
 
 
 def train(model: Any, problem: Problem, lr: float) -> None:
-    """A plain loop."""
+    """Train in a plain loop."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
     model.train()
     for forget, retain in problem.steps:
@@ -66,7 +66,7 @@ def train(model: Any, problem: Problem, lr: float) -> None:
 
 @torch.no_grad()
 def evaluate(model: Any, tokenizer: Any, problem: Problem) -> dict[str, float]:
-    """Mean ROUGE-L recall of greedy answers on the forget set, and the mean probability of a token of each answer."""
+    """Return mean ROUGE-L recall of greedy answers on the forget set, and the mean token probability per answer."""
     from rouge_score.rouge_scorer import RougeScorer
 
     model.eval()
@@ -95,7 +95,7 @@ def evaluate(model: Any, tokenizer: Any, problem: Problem) -> dict[str, float]:
 
 
 def load(folder: str) -> tuple[Any, Any]:
-    """A model and its tokenizer."""
+    """Return a model and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -105,7 +105,7 @@ def load(folder: str) -> tuple[Any, Any]:
 
 
 def trial(problem: Problem, lr: float) -> dict[str, float]:
-    """One trial from the target to its scores, as the loops in one process run it."""
+    """Run one trial from the target to its scores."""
     model, tokenizer = load(problem.target)
     train(model, problem, lr)
     return evaluate(model, tokenizer, problem)

@@ -20,7 +20,7 @@ transformers.utils.logging.set_verbosity_error()
 
 
 class Steps(torch.utils.data.Dataset[tuple[list[int], list[int]]]):
-    """Item i is step i's batches, so that the Trainer's batch size is 1."""
+    """A data set whose item i holds the batches of step i, so that the Trainer's batch size is 1."""
 
     def __init__(self, problem: by_hand.Problem) -> None:
         self.steps = problem.steps
@@ -33,7 +33,7 @@ class Steps(torch.utils.data.Dataset[tuple[list[int], list[int]]]):
 
 
 class Unlearner(transformers.Trainer):
-    """Gradient difference in place of the model's own loss."""
+    """A Trainer that minimises gradient difference instead of the model's own loss."""
 
     problem: by_hand.Problem
 

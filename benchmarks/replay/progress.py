@@ -1,4 +1,4 @@
-"""How near to the front of the whole table a replay was after how many epochs."""
+"""How close a replay was to the frontier of the whole table after each number of epochs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Progress:
 
     @property
     def reached(self) -> int | None:
-        """The epochs after which the front counts as found; None where it never does."""
+        """Return the number of epochs after which the frontier counts as found, or None."""
         there = np.flatnonzero((self.share >= HYPERVOLUME) & (self.epsilon <= EPSILON))
         return int(there[0]) if len(there) else None
 
 
 def progress(course: Course, yardstick: Yardstick, *, epochs: int) -> Progress:
-    """The curves of one replay up to ``epochs``; what comes after its end is as at its end."""
+    """Return the curves of one replay up to ``epochs``. After its end the curves are constant."""
     share, epsilon = np.zeros(epochs + 1), np.ones(epochs + 1)
     # The additive epsilon is the largest of what each point of the whole front still lacks.
     lacking = np.full(len(yardstick.front), 1.0)

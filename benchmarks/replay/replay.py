@@ -1,4 +1,4 @@
-"""A sweep replayed on a table: the study and the scheduler of a real one, workers whose epochs cost a unit each."""
+"""Replay a sweep on a table, with the real study and scheduler and with workers whose epochs cost one unit each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainables.run.reports import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One way to search: what would be given to ``pareto``."""
+    """A way to search: the options of ``pareto``."""
 
     sampler: str = "tpe"
     scheduler: str = NONE
@@ -32,20 +32,20 @@ class Arm:
 
     @property
     def label(self) -> str:
-        """Sampler, scheduler and candidates, in words."""
+        """Return the sampler, scheduler and candidates as a label."""
         halved = "" if self.scheduler == NONE else f" + {self.scheduler}"
         return f"{self.sampler}{halved}{'' if self.candidates == 'all' else ', last epochs'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What a replay found: each candidate with the epochs spent when it was there, in that order.
+    """The result of a replay: each candidate with the number of epochs spent when it was found, in order.
 
     Attributes:
         spent: epochs in all.
-        trials, stopped: how many began, and how many of them the scheduler ended or left waiting.
-        distance: of the answers from what was proposed, the mean (see :meth:`Table.nearest`).
-        order: the runs that answered, by id.
+        trials, stopped: the number of trials, and of those that the scheduler stopped or left paused.
+        distance: the mean distance of the runs taken from the proposals (see :meth:`Table.nearest`).
+        order: the ids of the runs taken.
     """
 
     found: tuple[tuple[int, Row], ...]
@@ -65,13 +65,13 @@ class _Trial:
 
     @property
     def row(self) -> Row:
-        """The epoch that was just evaluated."""
+        """Return the row of the epoch that was just evaluated."""
         return self.run.epochs[self.done - 1]
 
 
 @dataclass(slots=True)
 class _Sweep:
-    """A sweep's state between two events."""
+    """The state of a replayed sweep between two events."""
 
     table: Table
     arm: Arm
@@ -88,7 +88,7 @@ class _Sweep:
     turns: itertools.count[int] = field(default_factory=itertools.count)
 
     def go_on(self) -> None:
-        """Until nothing runs any more and nothing is left to begin."""
+        """Continue until nothing runs and nothing is left to start."""
         now = 0
         while True:
             while len(self.running) < self.arm.workers and self._affordable and (trial := self._next()) is not None:
@@ -106,7 +106,7 @@ class _Sweep:
         heapq.heappush(self.running, (now + 1, next(self.turns), trial))
 
     def _next(self) -> _Trial | None:
-        """A trial that waited and may go on, else a new one, answered by the nearest run that nobody had."""
+        """Return a paused trial that may continue, or a new one with the nearest unused run."""
         if self.scheduler is not None and (promoted := self.scheduler.next_promotion(among=list(self.waiting))):
             return self.waiting.pop(promoted)
         if not self.untaken or (proposal := self.study.ask()) is None:
@@ -149,10 +149,10 @@ class _Sweep:
 
 
 def replay(table: Table, arm: Arm, *, seed: int) -> Course:
-    """One search of the table, from its first proposal until its trials, its epochs or the table's runs are used up.
+    """Replay one search of the table until its trials, its epochs or the table's runs are used up.
 
-    Workers are equally fast; of two epochs that end at the same moment the one that began first is told first. With
-    one worker the proposals are those of a real sweep with one, as long as the table has what is proposed.
+    Workers are equally fast. If two epochs end at the same time, the one that started first is reported first. With one
+    worker, the proposals are those of a real sweep with one worker, as long as the table has the proposed runs.
     """
     import optuna
 

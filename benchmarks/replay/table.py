@@ -1,4 +1,4 @@
-"""Trials that were run for real, with what every epoch of them gave: what a search is replayed on."""
+"""A table of real trials with the results of every epoch, on which searches are replayed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ FAR = 2.0
 
 
 class TableError(UsageError):
-    """The table cannot be replayed; the message is a plain sentence for the user."""
+    """The table cannot be replayed. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One trial: its configuration, how it ended, and a row for each of its epochs, the empty last one of a diverged
-    trial among them."""
+    """One trial: its configuration, how it ended, and a row per epoch, including the empty last row of a diverged
+    trial.
+    """
 
     trial_id: str
     config: Mapping[str, Value]
@@ -38,7 +39,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Table:
-    """All runs of one seed of a problem, the space they are of, and what is searched for among them."""
+    """All runs of one seed of a problem, their space, and the objectives."""
 
     space: Space
     objectives: tuple[Objective, ...]
@@ -47,19 +48,19 @@ class Table:
 
     @property
     def epochs(self) -> int:
-        """The epochs of the longest run."""
+        """Return the epochs of the longest run."""
         return max(len(run.epochs) for run in self.runs)
 
     @cached_property
     def all_epochs(self) -> int:
-        """What the whole table cost."""
+        """Return the number of epochs of the whole table."""
         return sum(len(run.epochs) for run in self.runs)
 
     def nearest(self, config: Mapping[str, object], among: Collection[int]) -> tuple[int, float]:
-        """The run, by place, that answers for a configuration: of ``among`` the nearest, of equals the first.
+        """Return the position of the run in ``among`` that is nearest to a configuration, and its distance.
 
-        Its distance is 0 where it has just this configuration. Numbers are compared on the scale they are searched on,
-        as shares of their range; two methods are farther apart than any two rates.
+        The distance is 0 if the run has exactly this configuration. Numbers are compared on the scale of the search, as
+        shares of their range. Two methods are farther apart than any two rates. Ties go to the first run.
         """
         distances = ((self._distance(config, self.runs[place].config), place) for place in sorted(among))
         distance, place = min(distances)
@@ -74,7 +75,7 @@ class Table:
 
     @cached_property
     def _told_apart(self) -> tuple[Parameter, ...]:
-        """One parameter per name; a method's own options have the same scale wherever they occur."""
+        """Return one parameter per name. The options of a method have the same scale wherever they occur."""
         return tuple({item.name: item for item in self.space.parameters}.values())
 
 
@@ -95,7 +96,7 @@ def _scaled(parameter: Number, value: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Yardstick:
-    """What a replay is measured against: the front of every epoch of every run, and its hypervolume."""
+    """The frontier of every epoch of every run, and its hypervolume, against which a replay is measured."""
 
     objectives: tuple[Objective, ...]
     front: Floats
@@ -103,7 +104,7 @@ class Yardstick:
 
     @classmethod
     def of(cls, table: Table, objectives: Sequence[Objective] = ()) -> Yardstick:
-        """That of a table; ``objectives`` in place of those searched for."""
+        """Return the yardstick of a table; ``objectives`` replaces those of the search."""
         bare = cls(tuple(objectives) or table.objectives, np.empty((0, 0)), 0.0)
         rows = [row for run in table.runs for row in run.epochs]
         costs = [cost for row in rows if (cost := bare.costs(row)) is not None]
@@ -112,7 +113,7 @@ class Yardstick:
         return cls(bare.objectives, front, hypervolume(front))
 
     def costs(self, row: Row) -> Floats | None:
-        """An epoch's costs in [0, 1]; None where an objective was not measured or is not finite."""
+        """Return the costs of an epoch in [0, 1], or None if an objective was not measured or is not finite."""
         values = [number(row.get(item.column)) for item in self.objectives]
         if not all(map(math.isfinite, values)):
             return None
