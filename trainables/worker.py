@@ -18,6 +18,7 @@ from trainables.target.target import Target
 
 if TYPE_CHECKING:
     from trainables.run.workspace import Workspace
+    from trainables.scoring.measured import Measured
 
 plugins.active()  # the objects that this process receives may use classes of plug-ins
 _workspaces: dict[tuple[str, str], Workspace] = {}
@@ -36,8 +37,8 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
-) -> dict[str, float]:
-    """Return the metrics of a checkpoint of a run on ``target``, bit-identical to those of the run itself.
+) -> Measured:
+    """Measure a checkpoint of a run on ``target``, bit-identical to what the run itself measures.
 
     With ``storage``, ``folder`` is a key in it.
 
@@ -55,7 +56,7 @@ def measure_checkpoint(
     workspace = worker_workspace(target, device_of(gpus))
     model = workspace.modality.load_model(folder).to(workspace.device)
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
-    return dict(evaluator.measure(model, spec.metrics, retain=target.retain).metrics)
+    return evaluator.measure(model, spec.metrics, retain=target.retain)
 
 
 def device_of(gpus: float) -> str:

@@ -64,6 +64,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
     from ray.exceptions import RayError
 
     from sweeper.execution.ray_payload import task_with
+    from trainables.scoring.item_log import write_item_log
     from trainables.worker import measure_checkpoint
 
     if is_interrupted():
@@ -88,7 +89,10 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
         for reference in done:
             item = waiting.pop(reference)
             try:
-                payload = {"step": item.step, "metrics": ray.get(reference)}
+                measured = ray.get(reference)
+                if measured.items:
+                    write_item_log(sweep.out / "items" / f"{Path(item.checkpoint).name}.json", measured.items)
+                payload = {"step": item.step, "metrics": dict(measured.metrics)}
             except (RayError, OSError) as error:
                 reason = str(error).strip().splitlines()[-1:]
                 logger.warning("the metrics of %s are missing: %s", item.checkpoint, *reason or [type(error).__name__])

@@ -170,6 +170,9 @@ def describe(
         "baselines": {str(seed): item.baseline for seed, item in targets.items()} if len(targets) > 1 else None,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
+    for item in every:
+        if item.answers:
+            write_json(out / "items" / f"target-{item.key}.json", item.answers, indent=None)
     write_json(out / "sweep.json", content)
 
 

@@ -25,7 +25,7 @@ def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
     spec = make_spec(method="ga", lr=1e-4, lora_rank=lora_rank, metrics_every=1)
     report = make_worker(worker_config(spec), GOALS).step()["report"]
     folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
-    measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0)
+    measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0).metrics
     assert measured == {name: report[name] for name in measured}
     assert {"verbmem", "utility"} <= measured.keys()
 

@@ -21,6 +21,12 @@ class Measured:
     generation_seconds: float
 
 
+def generated_answers(items: ItemLog) -> ItemLog:
+    """Return the columns of generated text only."""
+    name = "generated_text"
+    return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
+
+
 def values_of(names: Iterable[str], scores: object) -> dict[str, float]:
     """Return the metrics called ``names``, in that order, from the per-item values in ``scores``."""
     return {name: float(METRICS[name].measure(scores)) for name in names}

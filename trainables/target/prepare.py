@@ -13,6 +13,7 @@ from trainables.modality import ModelEvaluator
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
 from trainables.scoring.chosen_metrics import chosen_metrics
+from trainables.scoring.measured import generated_answers
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, Cache, digest, folder_digest
 from trainables.target.finetune import Progress
@@ -83,7 +84,12 @@ def target_of(
         reference, _ = target_spec.modality.nll(
             model, forget, processor=processor, batch_size=target_spec.batch_size, device=model.device
         )
-        return {"baseline": {**evaluator.losses(model), **evaluator.measure(model).metrics}, "reference_nll": reference}
+        scored = evaluator.measure(model)
+        return {
+            "baseline": {**evaluator.losses(model), **scored.metrics},
+            "reference_nll": reference,
+            "answers": generated_answers(scored.items),
+        }
 
     def measured(names: tuple[str, ...], of: str) -> dict[str, float]:
         def compute() -> dict[str, float]:
@@ -114,6 +120,7 @@ def target_of(
         template=target_spec.info.template,
         retain=retain,
         left_out=target_spec.left_out,
+        answers=known.get("answers", {}),
     )
 
 

@@ -6,9 +6,10 @@ similar objectives need no second model in memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainables.data import TaskData
+from trainables.scoring.measured import ItemLog
 from trainables.scoring.model_scores import RetainValues
 from trainables.template import QUESTION_ANSWER
 
@@ -27,6 +28,7 @@ class Target:
         template: the model's prompt template, see :mod:`trainables.template`.
         retain: values of the model trained without the forget set, if a chosen metric needs them.
         left_out: metrics of the requested sets that only a retain model would give.
+        answers: the target's generated answers, by evaluation set, as in a per-item log; empty if none were generated.
     """
 
     key: str
@@ -38,3 +40,4 @@ class Target:
     template: str = QUESTION_ANSWER
     retain: RetainValues | None = None
     left_out: tuple[str, ...] = ()
+    answers: ItemLog = field(default_factory=dict)

@@ -18,6 +18,7 @@ from sweeper.store.columns import column_dictionary
 from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import SETTINGS, bare_sweep, running
+from trainables.scoring.measured import Measured
 from trainables.worker import measure_checkpoint
 
 GUESS = 8.0
@@ -99,11 +100,11 @@ class OneAfterTheOther:
         assert (folder / "weights").is_file()
         return folder
 
-    def score(self, folder: Path) -> dict[str, float]:
+    def score(self, folder: Path) -> Measured:
         if error := self.fails.get(folder.name):
             raise error
         self.scored.append(folder.name)
-        return {"verbmem": 0.5}
+        return Measured({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
 
 
 def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> None:
@@ -122,6 +123,7 @@ def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the
     second = OneAfterTheOther(monkeypatch, {})
     measure(out)
     assert second.scored == ["00000-epoch-1"]
+    assert {path.stem for path in (out / "items").iterdir()} == {"00000-epoch-1", "00000-epoch-4"}
     measure(out)
     assert second.scored == ["00000-epoch-1"]
     assert [row["verbmem"] for row in ResultTables(out).candidates.read()] == ["0.5", "", "", "0.5"]
