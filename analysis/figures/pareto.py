@@ -14,7 +14,7 @@ from analysis.figures.panels import colours_of
 from analysis.figures.scales import LEAST_SPAN, limits_of, scale_of
 from analysis.figures.style import MUTED
 from analysis.frontier.frontier import Frontier, frontier, takeable
-from analysis.frontier.model_choice import ModelChoice, choose_model
+from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers

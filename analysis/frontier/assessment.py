@@ -1,17 +1,15 @@
-"""What is known about one model: every threshold held against it, and what shows forgetting or keeping beside them."""
+"""What is known about one model: every threshold held against it, and what its other scores show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from analysis.frontier.selection import repetition_of
-from analysis.frontier.thresholds import FORGETTING, SIDES, Thresholds, asks_for
-from analysis.tables.trial_table import auto_lr_on, finite_cell, numbers
-from search_spaces.constraint import Constraint
+from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, stand_ins
+from analysis.tables.trial_table import finite_cell
+from search_spaces.constraint import Constraint, all_met
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,9 @@ class Check:
         wanted: the threshold.
         value, target: the score of the model and of the target before unlearning; None if it was not measured.
         met: None if it cannot be judged.
-        source: ``stated`` by a user, ``paper``, or ``replaced``: the paper's, but others are stated for the same set.
+        source: ``stated`` by a user, ``paper``, ``replaced`` (the paper's, but others are stated for the same set) or
+            ``stand-in``.
+        side: the side it asks for, forgetting or keeping; "" for neither.
     """
 
     wanted: Constraint
@@ -30,6 +30,7 @@ class Check:
     target: float | None
     met: bool | None
     source: str
+    side: str
 
     @property
     def reason(self) -> str:
@@ -41,24 +42,17 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What another score than those of the thresholds shows about one side, forgetting or keeping.
-
-    Attributes:
-        least: the condition that a good model meets; None if no score tells about the side.
-        proof: the condition that only a good model meets.
-        value: the model's score; None if it was not measured.
-        misses: whether the model misses ``least``.
-        is_shown: whether either condition decides.
-        by_loss: whether the score is a loss.
-    """
+    """What a stand-in shows about a side that no threshold decides; ``least`` and ``proof`` are None without one."""
 
     side: str
-    least: Constraint | None = None
-    proof: Constraint | None = None
-    value: float | None = None
-    misses: bool = False
-    is_shown: bool = False
+    least: Check | None = None
+    proof: Check | None = None
     by_loss: bool = True
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the side is decided, for better or worse."""
+        return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +60,60 @@ class Assessment:
     """What is known about one model.
 
     Attributes:
-        checks: every threshold that applies, and those replaced that are missed.
-        evidence: of each side that no threshold decides.
-        already_met: thresholds on forgetting that the target meets, too, if no other threshold shows forgetting.
+        checks: every threshold that applies.
+        replaced: the thresholds that do not apply, because others are stated for the same set, and are missed.
+        evidence: one for each side that no threshold decides.
+        keeps_nothing: whether the target has nothing to keep, by every measure.
         repetition, target_repetition: the largest repetition score in retained answers, in [0, 1]; infinite if unknown.
         unchecked_repetition: whether a language model's answers were not checked for repetition.
-        keeps_nothing: whether the target has nothing to keep, by every measure.
     """
 
     checks: tuple[Check, ...]
+    replaced: tuple[Check, ...]
     evidence: tuple[Evidence, ...]
-    already_met: tuple[Check, ...]
+    keeps_nothing: bool
     repetition: float
     target_repetition: float
     unchecked_repetition: bool
-    keeps_nothing: bool
+
+    @property
+    def held(self) -> tuple[Check, ...]:
+        """The thresholds, and the stand-ins that can be judged."""
+        return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
+
+    @property
+    def met(self) -> bool | None:
+        """Whether all thresholds are met; None if one cannot be judged and none is missed, or there is none."""
+        return all_met(check.met for check in self.checks)
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        """The sides that a threshold decides."""
+        return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The sides about which nothing is known."""
+        return tuple(item.side for item in self.evidence if not item.is_shown)
+
+    @property
+    def not_shown(self) -> tuple[str, ...]:
+        """The unknown sides that have a metric other than a loss as a stand-in."""
+        return tuple(item.side for item in self.evidence if not item.is_shown and not item.by_loss)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all that can be judged is met, including all that is stated; both sides are known, and at least one
+        of them by a threshold."""
+        stated = all(check.met is not None for check in self.checks if check.source == "stated")
+        missed = any(check.met is False for check in self.held)
+        return stated and not missed and not self.unknown and bool(self.decided)
+
+    @property
+    def already_met(self) -> tuple[Check, ...]:
+        """The thresholds on forgetting that the target meets, too, if no other threshold shows forgetting."""
+        asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
+        return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
     def of(self, source: str, met: bool | None) -> tuple[Check, ...]:
         """The checks of one source with one verdict."""
@@ -96,88 +129,49 @@ class Assessment:
 
 
 def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
-    """Hold every threshold against one model."""
-    baseline, verdicts, columns = thresholds.baseline_of(row), thresholds.verdicts(row), thresholds.columns
+    """Hold every threshold against one model, a row of a table of models."""
+    target, columns = thresholds.baseline_of(row), thresholds.columns
 
     def check(item: Constraint, source: str) -> Check:
-        value, target = finite_cell(row, item.name), baseline.get(item.name)
-        return Check(item, value, target, item.met(value, target), source)
+        value, before = finite_cell(row, item.name), target.get(item.name)
+        return Check(item, value, before, item.met(value, before), source, asks_for(item, columns))
 
-    by_threshold = thresholds.sides(row).get(FORGETTING)
-    applied = [check(item, "stated" if item in thresholds.stated else "paper") for item in verdicts]
-    replaced = [check(item, "replaced") for item in thresholds.aside if item not in verdicts]
+    checks = [check(item, "stated" if item in thresholds.stated else "paper") for item in thresholds.all]
+    judged = {columns[item.wanted.name].of for item in checks if item.source == "stated" and item.met is not None}
+    aside = {item: columns[item.name].of in judged for item in thresholds.aside}
+    checks += [check(item, "paper") for item, is_replaced in aside.items() if not is_replaced]
+    replaced = [check(item, "replaced") for item, is_replaced in aside.items() if is_replaced]
+    instead = stand_ins(row, target, columns)
+    evidence = [
+        Evidence(side)
+        if (item := instead.get(side)) is None
+        else Evidence(
+            side, check(item.least, "stand-in"), check(item.proof, "stand-in"), columns.is_loss(item.least.name)
+        )
+        for side in SIDES
+        if not any(_decides(item, side, thresholds) for item in checks)
+    ]
     repetition = columns.repetition("retain")
     is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
+    kept = [item for item in checks if item.side == KEEPING and item.wanted.relative and item.wanted in thresholds.all]
+    shares = [item.target for item in kept if item.value is not None and item.target is not None]
     return Assessment(
-        checks=(*applied, *(item for item in replaced if item.met is False)),
-        evidence=tuple(_evidence(row, thresholds)),
-        already_met=tuple(
-            item
-            for item in applied
-            if item.met and not by_threshold and asks_for(item.wanted, columns) == FORGETTING
-            if item.wanted.met(item.target, item.target)
-        ),
+        checks=tuple(checks),
+        replaced=tuple(item for item in replaced if item.met is False),
+        evidence=tuple(evidence),
+        keeps_nothing=bool(shares) and not any(shares) and KEEPING not in instead,
         repetition=repetition_of(row, columns, "retain"),
-        target_repetition=repetition_of(baseline, columns, "retain"),
+        target_repetition=repetition_of(target, columns, "retain"),
         unchecked_repetition=is_language
         and bool(repetition)
         and all(finite_cell(row, name) is None for name in repetition),
-        keeps_nothing=thresholds.keeps_nothing(row),
     )
 
 
-def _evidence(row: pd.Series, thresholds: Thresholds) -> Iterator[Evidence]:
-    sides, stand_ins, held = thresholds.sides(row), thresholds.stand_ins(row), thresholds.held(row)
-    for side in SIDES:
-        if sides.get(side):
-            continue
-        if (item := stand_ins.get(side)) is None:
-            yield Evidence(side)
-            continue
-        yield Evidence(
-            side,
-            item.least,
-            item.proof,
-            finite_cell(row, item.least.name),
-            misses=held.get(item.least) is False,
-            is_shown=side in sides,
-            by_loss=thresholds.columns.is_loss(item.least.name),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """The settings of the models considered, from which advice starts; () and None for what no model has.
-
-    ``diverged_lr`` is the lowest learning rate at which a trial diverged, if it is above all others.
-    """
-
-    epochs: tuple[float, ...]
-    batch_sizes: tuple[float, ...]
-    steps: float | None
-    lr: tuple[float, float] | None
-    c: tuple[float, float] | None
-    diverged_lr: float | None
-    auto_lr: bool
-
-
-def tried(rows: pd.DataFrame, diverged: pd.DataFrame) -> Tried:
-    """Summarize the settings of the models considered and of the trials that diverged."""
-
-    def values(name: str) -> tuple[float, ...]:
-        return tuple(sorted(set(numbers(rows, name).dropna())))
-
-    def ends(name: str) -> tuple[float, float] | None:
-        found = values(name)
-        return (found[0], found[-1]) if found else None
-
-    lowest, highest = numbers(diverged, "lr").min(), numbers(rows, "lr").max()
-    return Tried(
-        epochs=values("epochs"),
-        batch_sizes=values("batch_size"),
-        steps=max(values("steps"), default=None),
-        lr=ends("lr"),
-        c=ends("c"),
-        diverged_lr=float(lowest) if np.isfinite(lowest) and lowest > highest else None,
-        auto_lr=bool(auto_lr_on(rows).any()),
-    )
+def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
+    """Whether a check decides a side: it is judged, and stated or about a primary metric. That a model meets what the
+    target meets, too, shows no forgetting."""
+    if check.met is None or check.side != side:
+        return False
+    counts = check.source == "stated" or thresholds.columns[check.wanted.name].primary
+    return counts and (side == KEEPING or check.wanted.met(check.target, check.target) is not True)

@@ -8,18 +8,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.selection import Selection, repeats, repetition_of, select
-from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, judged_of
+from analysis.frontier.assessment import Assessment, Check, assess
+from analysis.frontier.frontier import takeable
+from analysis.frontier.selection import Selection, repeats, select
+from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, thresholds_of
 from analysis.tables.columns import Columns
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, measured, values_of
-from analysis.tables.trial_table import finite_cell, numbers
+from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
@@ -68,6 +71,7 @@ class Judgement:
         unknown: the side about which nothing is known, if that is the outcome.
         near: if models miss either side: whether some forget enough and others keep enough.
         selection: how the row was selected among the acceptable ones; None if none is acceptable.
+        assessment: what is known about the row.
     """
 
     outcome: Outcome
@@ -78,6 +82,7 @@ class Judgement:
     unknown: str = ""
     near: bool = False
     selection: Selection | None = None
+    assessment: Assessment | None = None
 
     @property
     def recommended(self) -> bool:
@@ -90,129 +95,148 @@ class Judgement:
         return self.considered - self.judged
 
 
-def judge(rows: pd.DataFrame, thresholds: Thresholds, columns: Columns, objectives: Sequence[Objective]) -> Judgement:
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelChoice:
+    """The models ``rows`` that were considered, and how they were judged by the ``thresholds``."""
+
+    rows: pd.DataFrame
+    thresholds: Thresholds
+    judgement: Judgement
+
+    @property
+    def row(self) -> pd.Series | None:
+        """The model to take or, if none is recommended, the closest one; None if no model can be judged."""
+        return None if self.judgement.place is None else self.rows.iloc[self.judgement.place]
+
+
+def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
+    """Judge every model of the sweep's own trials that may be taken.
+
+    Raises:
+        AnalysisError: the table lacks a column of the objectives.
+    """
+    rows, thresholds = takeable(table.own, sweep.objectives).trials, thresholds_of(sweep)
+    return ModelChoice(rows, thresholds, judge(rows, thresholds, sweep.objectives))
+
+
+def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objective]) -> Judgement:
     """Hold every row, one finished model each, against the thresholds.
 
     :func:`~analysis.frontier.selection.select` takes one of the good models. If no model is good, the closest has the
     smallest sum of misses (:func:`_missed`).
     """
-    count = len(rows)
     distance = _distance(rows, objectives)
-    found = [thresholds.held(row) for _, row in rows.iterrows()]
-    own = {*thresholds.all, *thresholds.aside}
-    judged = [place for place, verdicts in enumerate(found) if own & judged_of(verdicts)]
+    found = [assess(row, thresholds) for _, row in rows.iterrows()]
+    judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
     # If no threshold can be judged, only the stand-ins are.
-    asked = judged or [place for place in range(len(rows)) if np.isfinite(distance[place][0])]
+    asked = judged or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
     if not asked:
-        return Judgement(Outcome.NOT_JUDGED, None, count, 0)
-    passed = [place for place in asked if False not in found[place].values()]
-    sides = {place: thresholds.sides(rows.iloc[place]) for place in passed}
-    good = [place for place in passed if thresholds.good(rows.iloc[place])]
-    one_sided = [place for place in passed if any(sides[place].values())]
-    unmeasured = {place: list(found[place].values()).count(None) for place in passed}
-    hidden = {place: thresholds.not_shown(rows.iloc[place]) for place in passed}
-    acceptable = good or one_sided or passed
+        return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)
+    passed = [i for i in asked if all(check.met is not False for check in found[i].held)]
+    good = [i for i in passed if found[i].is_good]
+    one_sided = [i for i in passed if found[i].decided]
+    if passed:
+        judgement = _take(rows, good or one_sided or passed, found, distance, thresholds, objectives)
+        if judgement.outcome is Outcome.NOT_JUDGED:
+            best = found[judgement.place or 0]
+            if good:
+                judgement = replace(judgement, outcome=Outcome.GOOD, judged=len(judged))
+            elif one_sided and not best.unknown:
+                judgement = replace(judgement, outcome=Outcome.NOT_ASKED, judged=len(judged), selection=None)
+            elif unknown := best.unknown if one_sided else best.not_shown:
+                judgement = replace(
+                    judgement, outcome=Outcome.ONE_SIDED, judged=len(asked), selection=None, unknown=unknown[0]
+                )
+    else:
+        missed = {i: _missed(found[i], thresholds.columns) for i in asked}
+        closest = min(asked, key=lambda i: (sum(missed[i].values()), *distance[i]))
+        outcome, decisive, near = _outcome(rows, missed, thresholds)
+        judgement = Judgement(outcome, closest, len(rows), len(asked), decisive, near=near)
+    return replace(judgement, assessment=found[judgement.place or 0])
+
+
+def _take(
+    rows: pd.DataFrame,
+    acceptable: Sequence[int],
+    found: Sequence[Assessment],
+    distance: Sequence[tuple[float, float]],
+    thresholds: Thresholds,
+    objectives: Sequence[Objective],
+) -> Judgement:
+    """Select one of the acceptable rows: not judged so far, or repetitive if the retained answers of all are."""
+    columns, baseline_of = thresholds.columns, thresholds.baseline_of
     chosen = select(
         rows,
         acceptable,
-        preference=lambda place: (
-            len(hidden[place]),
-            unmeasured[place],
-            repeats(rows.iloc[place], columns, thresholds.baseline_of) is None,
+        preference=lambda i: (
+            len(found[i].not_shown),
+            [check.met for check in found[i].held].count(None),
+            repeats(rows.iloc[i], columns, baseline_of) is None,
         ),
         distance=distance,
         objectives=objectives,
         columns=columns,
-        baseline_of=thresholds.baseline_of,
+        baseline_of=baseline_of,
     )
-    if acceptable and chosen is None:
-        repetition = {place: repetition_of(rows.iloc[place], columns, "retain") for place in acceptable}
-        calmest = min(acceptable, key=lambda place: (repetition[place], distance[place]))
-        return Judgement(Outcome.REPETITIVE, calmest, count, len(acceptable))
-    if chosen is not None:
-        best = chosen.place
-        if good:
-            return Judgement(Outcome.GOOD, best, count, len(judged), selection=chosen)
-        if one_sided:
-            if unknown := [side for side in SIDES if side not in sides[best]]:
-                return Judgement(Outcome.ONE_SIDED, best, count, len(judged), unknown=unknown[0])
-            return Judgement(Outcome.NOT_ASKED, best, count, len(judged))
-        if hidden[best]:
-            return Judgement(Outcome.ONE_SIDED, best, count, len(asked), unknown=hidden[best][0])
-        return Judgement(Outcome.NOT_JUDGED, best, count, 0, selection=chosen)
-    missed = {place: _missed(rows.iloc[place], thresholds, columns) for place in asked}
-    closest = min(asked, key=lambda place: (sum(missed[place].values()), *distance[place]))
-    outcome, decisive, near = _outcome(rows, missed, thresholds, columns)
-    return Judgement(outcome, closest, count, len(asked), decisive, near=near)
+    if chosen is None:
+        calmest = min(acceptable, key=lambda i: (found[i].repetition, distance[i]))
+        return Judgement(Outcome.REPETITIVE, calmest, len(rows), len(acceptable))
+    return Judgement(Outcome.NOT_JUDGED, chosen.place, len(rows), 0, selection=chosen)
 
 
-def _outcome(
-    rows: pd.DataFrame,
-    missed: Mapping[int, Mapping[Constraint, float]],
-    thresholds: Thresholds,
-    columns: Columns,
-) -> tuple[Outcome, Decisive | None, bool]:
-    """Return what all rows have in common (they forget too little, lose too much, or either), and whether there are
-    both kinds."""
-    forgets, keeps = (
-        {place: sum(by for item, by in found.items() if asks_for(item, columns) == what) for place, found in
-         missed.items()}
-        for what in SIDES
-    )  # fmt: skip
-    aside = [place for place in missed if not forgets[place] and not keeps[place]]
-    if aside:
-        return *_missed_beside(rows, aside, missed), False
-    kept = [place for place in missed if forgets[place] > 0 and not keeps[place]]
-    lost = [place for place in missed if keeps[place] > 0 and not forgets[place]]
-    both = [place for place in missed if keeps[place] > 0 and forgets[place] > 0]
-    if kept and not lost and not any(forgets[place] < min(forgets[other] for other in kept) for place in both):
-        return *_named(rows, kept, missed, thresholds, columns, FORGETTING), False
-    if lost and not kept and not any(keeps[place] < min(keeps[other] for other in lost) for place in both):
-        return *_named(rows, lost, missed, thresholds, columns, KEEPING), False
-    return Outcome.NO_TRADE_OFF, None, bool(kept and lost)
+Missed = Mapping[int, Mapping[Check, float]]
+"""By row, what it misses and by how much."""
+
+
+def _outcome(rows: pd.DataFrame, missed: Missed, thresholds: Thresholds) -> tuple[Outcome, Decisive | None, bool]:
+    """Return what all rows have in common (they forget too little, lose too much, or either), the threshold that shows
+    it, and whether there are both kinds."""
+    by = {
+        side: {i: sum(by for check, by in checks.items() if check.side == side) for i, checks in missed.items()}
+        for side in SIDES
+    }
+    kinds = {i: tuple(by[side][i] > 0 for side in SIDES) for i in missed}
+    if aside := [i for i, kind in kinds.items() if not any(kind)]:
+        counts = Counter(check.wanted for i in aside for check in missed[i])
+        item = counts.most_common(1)[0][0]
+        return Outcome.MISSED, _decisive(rows, item, numbers(rows.iloc[aside], item.name).dropna()), False
+    for side, own, other in ((FORGETTING, (True, False), (False, True)), (KEEPING, (False, True), (True, False))):
+        places = [i for i, kind in kinds.items() if kind == own]
+        both = [i for i, kind in kinds.items() if all(kind)]
+        least = min((by[side][i] for i in places), default=0.0)
+        if places and other not in kinds.values() and not any(by[side][i] < least for i in both):
+            return *_named(rows, places, missed, thresholds, side), False
+    return Outcome.NO_TRADE_OFF, None, len(set(kinds.values()) - {(True, True)}) > 1
 
 
 def _named(
     rows: pd.DataFrame,
     places: Sequence[int],
-    missed: Mapping[int, Mapping[Constraint, float]],
+    missed: Missed,
     thresholds: Thresholds,
-    columns: Columns,
-    what: str,
+    side: str,
 ) -> tuple[Outcome, Decisive | None]:
     """Return the outcome and the threshold that most of the rows miss, if all miss it."""
-    every = dict.fromkeys([*thresholds.all, *(item for found in missed.values() for item in found)])
-    asked = [item for item in every if asks_for(item, columns) == what]
-    item = max(asked, key=lambda item: sum(item in missed[place] for place in places))
-    judged = rows.iloc[list(missed)]
-    judged = judged[numbers(judged, item.name).notna()]
-    values = numbers(judged, item.name)
-    decisive = _decisive(rows, item, values) if all(item in missed[place] for place in places) else None
-    starts = [thresholds.baseline_of(row).get(item.name) for _, row in judged.iterrows()]
-    found = [
-        (value, before, item.bound * (before or 0.0) if item.relative else item.bound)
-        for value, before in zip(values, starts, strict=True)
-    ]
-    if what == FORGETTING:
+    wanted = {i: {check.wanted for check in checks if check.side == side} for i, checks in missed.items()}
+    every = dict.fromkeys([*thresholds.all, *(check.wanted for checks in missed.values() for check in checks)])
+    asked = [item for item in every if asks_for(item, thresholds.columns) == side]
+    item = max(asked, key=lambda item: sum(item in wanted[i] for i in places))
+    values = numbers(rows.iloc[list(missed)], item.name).dropna()
+    decisive = _decisive(rows, item, values) if all(item in wanted[i] for i in places) else None
+    starts = [thresholds.baseline_of(row).get(item.name) for _, row in rows.loc[values.index].iterrows()]
+    bounds = [item.bound * (before or 0.0) if item.relative else item.bound for before in starts]
+    if side == FORGETTING:
         hardly = all(
             before is not None and before != bound and (before - value) / (before - bound) <= _HARDLY
-            for value, before, bound in found
+            for value, before, bound in zip(values, starts, bounds, strict=True)
         )
         return (Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE), decisive
     # A model misses the loss's stand-in only if it keeps nothing.
-    ruined = (columns.is_loss(item.name) and item not in thresholds.all) or all(
-        value < bound / 2 if item.sign.startswith(">") else value > 2 * bound for value, _, bound in found
+    collapsed = (thresholds.columns.is_loss(item.name) and item not in thresholds.all) or all(
+        value < bound / 2 if item.sign.startswith(">") else value > 2 * bound
+        for value, bound in zip(values, bounds, strict=True)
     )
-    return (Outcome.LOST if ruined else Outcome.TOO_MUCH), decisive
-
-
-def _missed_beside(
-    rows: pd.DataFrame, places: Sequence[int], missed: Mapping[int, Mapping[Constraint, float]]
-) -> tuple[Outcome, Decisive]:
-    """For rows that forget and keep enough: the threshold on neither side that most of them miss."""
-    counts = Counter(item for place in places for item in missed[place])
-    item = counts.most_common(1)[0][0]
-    return Outcome.MISSED, _decisive(rows, item, numbers(rows.iloc[list(places)], item.name).dropna())
+    return (Outcome.LOST if collapsed else Outcome.TOO_MUCH), decisive
 
 
 def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisive:
@@ -220,25 +244,24 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
     return Decisive(item, best, uniform=numbers(rows, item.name).nunique() == 1)
 
 
-def _missed(row: pd.Series, thresholds: Thresholds, columns: Columns) -> dict[Constraint, float]:
-    """How far the row is from each threshold that it misses: ``x / (1 + x)``, with x the share of the way to the worst
-    value.
+def _missed(assessment: Assessment, columns: Columns) -> dict[Check, float]:
+    """Return by how much a model misses each threshold: ``x / (1 + x)``, with x the share of the way to the worst.
 
     The worst value is the target's if something is to be forgotten, and the far bound if it is to be kept. If that is
     unknown, x is in units of the bound, or of the range for a bound of 0.
     """
-    found, baseline = {}, thresholds.baseline_of(row)
-    for item in thresholds.held(row):
-        by = item.violation(finite_cell(row, item.name), baseline.get(item.name))
+    found = {}
+    for check in assessment.held:
+        item = check.wanted
+        by = item.violation(check.value, check.target)
         if by is not None and by > 0:
-            before = baseline.get(item.name)
-            bound = item.bound * (before or 0.0) if item.relative else item.bound
+            bound = item.bound * (check.target or 0.0) if item.relative else item.bound
             low, high = columns[item.name].bounds
-            side = asks_for(item, columns)
-            worst = before if side == FORGETTING else (low if item.sign.startswith(">") else high) if side else None
+            far = low if item.sign.startswith(">") else high
+            worst = {FORGETTING: check.target, KEEPING: far}.get(check.side)
             scale = abs(bound - worst) if worst is not None else abs(bound)
             scale = scale or (high - low if low is not None and high is not None else 1.0)
-            found[item] = max(by / (by + scale), math.ulp(0.0))
+            found[check] = max(by / (by + scale), math.ulp(0.0))
     return found
 
 
@@ -255,3 +278,38 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
         for place, near, total in zip(there, within, np.broadcast_to(beyond, within.shape), strict=True):
             found[place] = (float(near), float(total))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The settings of the models considered, from which advice starts; () and None for what no model has.
+
+    ``diverged_lr`` is the lowest learning rate at which a trial diverged, if it is above all others.
+    """
+
+    epochs: tuple[float, ...]
+    batch_sizes: tuple[float, ...]
+    steps: float | None
+    lr: tuple[float, float] | None
+    c: tuple[float, float] | None
+    diverged_lr: float | None
+    auto_lr: bool
+
+
+def tried(rows: pd.DataFrame, diverged: pd.DataFrame) -> Tried:
+    """Summarize the settings of the models considered and of the trials that diverged."""
+
+    def values(name: str) -> tuple[float, ...]:
+        return tuple(sorted(set(numbers(rows, name).dropna())))
+
+    lr, c = values("lr"), values("c")
+    lowest = numbers(diverged, "lr").min()
+    return Tried(
+        epochs=values("epochs"),
+        batch_sizes=values("batch_size"),
+        steps=max(values("steps"), default=None),
+        lr=(lr[0], lr[-1]) if lr else None,
+        c=(c[0], c[-1]) if c else None,
+        diverged_lr=float(lowest) if lr and lowest > lr[-1] else None,
+        auto_lr=bool(auto_lr_on(rows).any()),
+    )

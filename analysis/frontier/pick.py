@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
+from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier, gained, recommend, takeable
 from analysis.frontier.thresholds import thresholds_of
 from analysis.tables.sweep_file import SweepFile
@@ -105,7 +106,7 @@ def pick(
         within = within[gained(within, sweep)]
     if rule == SUCCESS:
         thresholds = thresholds_of(sweep)
-        good = within[[thresholds.good(row) for _, row in within.iterrows()]]
+        good = within[[assess(row, thresholds).is_good for _, row in within.iterrows()]]
         if good.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(

@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.assessment import Assessment, Tried, assess, tried
+from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import Frontier, frontier, recommend
-from analysis.frontier.judgement import Judgement, Outcome
-from analysis.frontier.model_choice import ModelChoice, choose_model
+from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, choose_model, tried
 from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
@@ -134,7 +133,6 @@ class Answer:
     members: tuple[Member, ...]
     tried: Tried
     model: Model | None = None
-    assessment: Assessment | None = None
     objectives: tuple[Score, ...] = ()
     scores: tuple[Score, ...] = ()
     standing: Standing | None = None
@@ -214,7 +212,6 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     return replace(
         found,
         model=_model(row, table.varying, every_epoch=every),
-        assessment=assess(row, thresholds),
         objectives=objectives,
         scores=tuple(_scores(rows.iloc[[judgement.place]], sweep, thresholds)),
         standing=_standing(own, row, table),
@@ -268,13 +265,13 @@ def _external(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
     """Return the numbers of good trials and of all trials with the settings of a good one, if not all are good."""
-    if table.own.every_epoch or not thresholds.good(row):
+    if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished
     for name in table.own.varying:
         if name not in ("seed", "target_key"):
             same = same[(same[name] == row[name]) | (same[name].isna() & pd.isna(row[name]))]
-    good = [thresholds.good(other) for _, other in same.iterrows()]
+    good = [assess(other, thresholds).is_good for _, other in same.iterrows()]
     return None if all(good) else (sum(good), len(good))
 
 
@@ -325,7 +322,7 @@ def _members(
             model=_model(row, table.varying, every_epoch=table.every_epoch),
             values=tuple(front.values[i].tolist()),
             contribution=float(front.contributions[i]),
-            met=thresholds.met(row),
+            met=assess(row, thresholds).met,
             roles=tuple(roles.get(model_name(row, with_epoch=True), ())),
             measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
             collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept),

@@ -61,7 +61,7 @@ def choose(
         found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
         taken = Taken(found.row, found.eligible, say("pick.reason", pick=found))
     thresholds = thresholds_of(sweep)
-    alone = judge(taken.row.to_frame().T.infer_objects(), thresholds, sweep.columns, sweep.objectives)
+    alone = judge(taken.row.to_frame().T.infer_objects(), thresholds, sweep.objectives)
     lines = paragraphs("judgement.assessed", assessment=assess(taken.row, thresholds), outcome=alone.outcome)
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)

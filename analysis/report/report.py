@@ -19,7 +19,7 @@ from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, s
 from analysis.figures.style import NARROW, save_figure, svg_text
 from analysis.frontier.frontier import Frontier, frontier
 from analysis.frontier.indicators import further_objectives
-from analysis.frontier.model_choice import ModelChoice, choose_model
+from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.report.answer import Answer, answer
 from analysis.report.example_answers import ExampleAnswers, example_answers

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from optuna._hypervolume import compute_hypervolume
 
+from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.judgement import Outcome, judge
 from analysis.frontier.thresholds import thresholds_of
@@ -47,9 +48,10 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     out = swept(make_sweep, case)
     table, sweep = tables_of(out)
     rows, thresholds = takeable(table.own, sweep.objectives).trials, thresholds_of(sweep)
-    judgement = judge(rows, thresholds, sweep.columns, sweep.objectives)
+    judgement = judge(rows, thresholds, sweep.objectives)
     row = rows.loc[rows["trial_id"] == case.trial_id].iloc[0]
-    held, verdicts = thresholds.held(row), thresholds.verdicts(row)
+    assessment = assess(row, thresholds)
+    held, verdicts = ({check.wanted: check.met for check in found} for found in (assessment.held, assessment.checks))
     decisive = judgement.decisive
     assert (judgement.outcome, judgement.unknown) == (case.outcome, case.side)
     assert (decisive and (str(decisive[0]), decisive[1])) == case.decisive
