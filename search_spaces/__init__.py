@@ -1,1 +1,1 @@
-"""What may vary in a sweep, as values: descriptions of settings, spaces over them; no torch, no ray."""
+"""Search spaces: descriptions of settings, and spaces over their values, without torch or ray."""

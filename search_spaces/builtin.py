@@ -1,5 +1,5 @@
-"""The spaces a sweep searches when nobody gives one: the default, the grid of the paper's
-experiments, and that of a learning-rate study."""
+"""The built-in search spaces: the default, the grid of the paper's experiments, and the grid of a learning-rate study.
+The built-in search spaces: the default, the grid of the paper's experiments, and the grid of a learning-rate study."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from search_spaces.values import Value, plain_name
 
 T = TypeVar("T")
 Methods = Mapping[str, Mapping[str, Field]]
-"""Methods with the options that apply to them, by name and key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``"""
+"""Methods by name, with the options that apply by key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``"""
 Given = Mapping[str, Sequence[float]]
 """Values of options by key."""
 
 AUTO_LR = ("off", "on", "both")
 LR_RANGE = (1e-5, 1e-3)
 AUTO_START = "auto_lr.lr"
-"""The key of the rates AutoLR starts from in a study, which also sets ``lr``."""
+"""The key of AutoLR's start rates in a study; it also sets ``lr``."""
 _NONE: Given = MappingProxyType({})
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
@@ -37,7 +37,7 @@ PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
         "auto_lr_every": 10,
     }
 )
-"""The paper's Adam is AdamW without weight decay; its AutoLR jumps to ``eta*`` of the batch it steps on."""
+"""The paper's Adam is AdamW without weight decay; its AutoLR uses ``eta*`` of the step's own batch directly."""
 
 
 def default_space(
@@ -48,18 +48,18 @@ def default_space(
     options: Given = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """The space over some methods, the learning rate, AutoLR, and the methods' options where they have a range.
+    """Return the space over methods, the learning rate, AutoLR, and the methods' options that have a range.
 
     Args:
         methods: the methods and their options.
-        lr: learning rates in place of the range. Under AutoLR they are where it starts.
+        lr: learning rates that replace the range; with AutoLR, its start rates.
         auto_lr: ``off``, ``on``, or ``both`` to search over the two.
-        options: values of options in place of their ranges.
-        lr_range: where the learning rate is searched, on a logarithmic scale.
+        options: values of options that replace their ranges.
+        lr_range: the range of the learning rate, on a logarithmic scale.
 
     Raises:
         SpaceError: no methods, values for an option that applies to none of them, an empty range, or an unknown
-            ``auto_lr``; with all problems at once.
+            ``auto_lr``; all problems at once.
     """
     problems = [] if methods else ["a search space needs at least one method"]
     if auto_lr not in AUTO_LR:
@@ -78,13 +78,13 @@ def paper_space(
     options: Given = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """The learning rates 1e-5, 5e-5 and 1e-4, GDiff-0.9, -0.5 and -0.1, 15 epochs of Adam; a finite grid.
+    """Return the grid of learning rates 1e-5, 5e-5 and 1e-4, GDiff-0.9, -0.5 and -0.1, with 15 epochs of Adam.
 
-    Options other than c keep their defaults, as in the paper, unless ``options`` lists values for them; what is given
-    replaces the paper's. The arguments are those of :func:`default_space`; ``lr_range`` is not used.
+    Options other than c keep their defaults, as in the paper, unless ``options`` lists values for them; given values
+    replace the paper's. The arguments are those of :func:`default_space`; ``lr_range`` is not used.
 
     Raises:
-        SpaceError: as there.
+        SpaceError: as :func:`default_space` does.
     """
     of_paper = {key: PAPER_C for applying in methods.values() for key in applying if plain_name(key) == "c"}
     fixed = {**of_paper, **options}
@@ -94,7 +94,7 @@ def paper_space(
 
 
 SPACES: Mapping[str, Callable[..., Space]] = MappingProxyType({"default": default_space, "paper": paper_space})
-"""The spaces that have a name on the command line."""
+"""The spaces by their names on the command line."""
 
 
 def lr_study_space(
@@ -105,17 +105,18 @@ def lr_study_space(
     start_lr: Sequence[float] = (),
     options: Given = _NONE,
 ) -> Space:
-    """The grid of a learning-rate study: methods x their options x ({fixed lr} and {AutoLR variant} x {start lr}).
+    """Return the grid of a learning-rate study: methods x their options x ({fixed lr} and {AutoLR variant} x {start
+    lr}).
 
     Args:
         methods: as for :func:`default_space`.
         lr: the fixed learning rates.
-        arms: AutoLR's settings with their values; each combination in which they have an effect is an arm of its own.
-        start_lr: where AutoLR starts; by default at every fixed learning rate in turn.
+        arms: AutoLR's settings with their values; each combination with an effect is an arm.
+        start_lr: AutoLR's start rates; by default the fixed learning rates.
         options: values of options by key; the others keep their defaults.
 
     Raises:
-        SpaceError: an empty list, a value that is there twice, or an option that applies to none of the methods.
+        SpaceError: an empty list, a duplicate value, or an option that applies to none of the methods.
     """
     values_of = {item.name: values for item, values in arms}
     variants = [
@@ -133,7 +134,8 @@ def lr_study_space(
 
 
 def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -> list[Parameter]:
-    """The methods' options: the values that are given, else with ``ranges`` their range; each under its methods."""
+    """Return the methods' options with the given values, or with ``ranges`` their range, each conditional on its
+    methods."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)
@@ -147,18 +149,18 @@ def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -
 
 
 def _checked(parameters: Sequence[Parameter], methods: Methods, given: Given, problems: Sequence[str] = ()) -> Space:
-    """The space of these parameters; raises :class:`SpaceError` with all problems, those found before among them."""
+    """Return the space of these parameters; raise :class:`SpaceError` with all problems, including the given ones."""
     space = Space.of(parameters)
-    foreign = [
+    unused = [
         f"option {key} applies to none of the methods {', '.join(methods)}"
         for key, values in given.items()
         if values and not any(key in applying for applying in methods.values())
     ]
-    if found := [*problems, *foreign, *space.problems()]:
+    if found := [*problems, *unused, *space.problems()]:
         raise SpaceError(found)
     return space
 
 
 def _unique(values: Sequence[T]) -> tuple[T, ...]:
-    """The values in order, repetitions left out."""
+    """Return the values in order, without duplicates."""
     return tuple(dict.fromkeys(values))

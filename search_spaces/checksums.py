@@ -1,4 +1,4 @@
-"""The checksums of a folder's files, in a file beside them: whether they are still what was written."""
+"""Write and verify the checksums of a folder's files, which are listed in a file of the folder."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from search_spaces.durable import write_whole
 
 CHECKSUMS = "checksums.crc32"
-"""A line per file, its checksum and its name. No ``.json``, which would be part of the folder's content hash."""
+"""One line per file with checksum and name. Not ``.json``, because such files are part of the folder's content hash."""
 
-_BLOCK = 1 << 26  # bytes; blocks are read side by side, since one core alone reads a GB a second
+_BLOCK = 1 << 26  # bytes; blocks are read in parallel, because a single core reads only 1 GB/s
 
 
 def write_checksums(folder: Path) -> None:
-    """Note down what is in a folder that has just been written.
+    """Write the checksums of a complete folder.
 
     Raises:
         OSError: the disk refuses.
@@ -27,21 +27,21 @@ def write_checksums(folder: Path) -> None:
 
 
 def as_list(folder: Path, names: Iterable[str]) -> str:
-    """The list of the files of these names; its own is left out."""
+    """Return the list of the named files, without the list itself."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 
 def listed(folder: Path) -> dict[str, str]:
-    """The checksums of a folder by file; of a list that cannot be read only itself, without one.
+    """Return the checksums of a folder by file; for an unreadable list only the list itself, with an empty checksum.
 
     Raises:
-        OSError: there is no list.
+        OSError: the list is missing.
     """
     return parsed((folder / CHECKSUMS).read_bytes())
 
 
 def parsed(content: bytes) -> dict[str, str]:
-    """The same of the list's content."""
+    """Return the checksums in the content of a list, as :func:`listed` does."""
     try:
         lines = content.decode().splitlines()
         return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
@@ -50,17 +50,17 @@ def parsed(content: bytes) -> dict[str, str]:
 
 
 def damaged(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
-    """The files of a folder that differ from its checksums, or from those ``known`` from elsewhere; [] if none does.
+    """Return the files of a folder that differ from its checksums, or from the ``known`` ones.
 
     Raises:
-        OSError: there is no list.
+        OSError: the list is missing.
     """
     known = listed(folder) if known is None else known
     return sorted(name for name, checksum in known.items() if _checksum(folder / name) != checksum)
 
 
 def _checksum(path: Path) -> str:
-    """8 hex digits, the CRC-32 of the CRC-32s of the blocks; "" where there is no such file."""
+    """Return 8 hex digits, the CRC-32 of the CRC-32s of the blocks; "" if the file is missing."""
     try:
         with path.open("rb") as file, ThreadPoolExecutor() as pool:
             offsets = range(0, max(1, path.stat().st_size), _BLOCK)

@@ -1,4 +1,4 @@
-"""Whether the parameters of a space fit together: keys, names and conditions."""
+"""Check that the parameters of a space are consistent: keys, names and conditions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Conditions = list[tuple[str, tuple[Value, ...]]]
 
 
 def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-    """``(key, sentence)`` for everything that is wrong between the members of a space or with its constants.
+    """Yield ``(key, message)`` for each inconsistency between the members of a space.
 
-    A key that is there twice; two parameters of the same name that can apply together; a condition on what is not
-    there, comes later or is continuous; a condition that never holds.
+    Inconsistencies are a duplicate key; two parameters of the same name that can apply together; a condition on a
+    parameter that is missing, later or continuous; a condition that never holds; an invalid constant.
     """
     for name, value in constants.items():
         if not is_value(value):
@@ -24,7 +24,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
     for parameter in parameters:
         key = parameter.key
         if key in earlier or key in constants:
-            yield key, f"{key}: is there twice"
+            yield key, f"{key}: appears twice"
         for other in _rivals(parameter, earlier, constants):
             remedy = "give them conditions (when) that exclude each other"
             yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"
@@ -37,7 +37,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Keys that set the same name and are not kept apart by conditions."""
+    """Yield keys that set the same name and are not mutually exclusive."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():
@@ -64,7 +64,7 @@ def _condition_fault(
 
 
 def _all_conditions(parameter: Parameter, earlier: Mapping[str, Parameter]) -> Conditions:
-    """The parameter's own conditions and those of every parameter it waits for, which must apply as well."""
+    """Return the conditions of the parameter and of every parameter it depends on, which must hold as well."""
     found: Conditions = []
     pending: list[Condition] = [parameter.when]
     visited: set[str] = set()

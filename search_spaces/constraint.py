@@ -1,4 +1,4 @@
-"""A threshold a user states, ``utility>=0.7``: which results count as acceptable."""
+"""A constraint stated by the user, ``utility>=0.7``: which results are acceptable."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
-    """Whether all are true: None where one is not known and none is false, and where there is none."""
+    """Return whether all are true; None if there are none, or if some are unknown and none is false."""
     found = set(verdicts)
     return False if False in found else None if None in found or not found else True
 
 
 class ConstraintError(ValueError):
-    """The threshold cannot be read; the message is a plain sentence for the user."""
+    """The constraint cannot be read; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """``name >= bound`` or ``name <= bound``, strict or not; with ``relative`` the bound is a share of No-unlearn's."""
+    """``name >= bound`` or ``name <= bound``, strict or not; if ``relative``, the bound is a share of the target's
+    value."""
 
     name: str
     sign: str
@@ -33,21 +34,21 @@ class Constraint:
     relative: bool = False
 
     def __str__(self) -> str:
-        """As :func:`parse_constraint` reads it."""
+        """Return the constraint in the form that :func:`parse_constraint` reads."""
         return (
             f"{self.name}{self.sign}{100 * self.bound:g}%" if self.relative else f"{self.name}{self.sign}{self.bound:g}"
         )
 
     def words(self) -> str:
-        """``at least 70% of No-unlearn``, ``below 0.1``."""
-        bound = f"{self.bound:.0%} of No-unlearn" if self.relative else f"{self.bound:g}"
+        """Return ``at least 70% of the target``, ``below 0.1``."""
+        bound = f"{self.bound:.0%} of the target" if self.relative else f"{self.bound:g}"
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """By how much ``value`` misses the bound: 0 or below where it is met; None where a number it needs is missing.
+        """Return by how much ``value`` violates the bound: 0 or less if it is met; None if a needed value is missing.
 
-        ``baseline`` is the value of the model before unlearning, needed where the bound is a share of it. A strict
-        bound that is hit exactly is missed, by the smallest number above 0.
+        ``baseline`` is the target's value, needed for a relative bound. A strict bound that is reached exactly is
+        violated by the smallest positive number.
         """
         if value is None or math.isnan(value):
             return None
@@ -60,9 +61,9 @@ class Constraint:
         return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
-        """Whether ``value`` is acceptable; None where a number it needs is missing, and for a share of nothing.
+        """Return whether ``value`` is acceptable; None if a needed value is missing, or for a share of a baseline of 0.
 
-        A search goes on by :meth:`violation` then; that a model keeps its share of 0 shows nothing.
+        Keeping a share of 0 shows nothing; a search uses :meth:`violation` in that case.
         """
         if self.relative and baseline == 0.0:
             return None
@@ -71,9 +72,9 @@ class Constraint:
 
 
 def contradictions(given: Iterable[Constraint]) -> list[str]:
-    """A plain sentence for each two of which no value meets both."""
-    asked = tuple(given)
-    least, most = ([item for item in asked if item.sign.startswith(way)] for way in "><")
+    """Return a message for each pair of constraints that no value can meet."""
+    constraints = tuple(given)
+    least, most = ([item for item in constraints if item.sign.startswith(way)] for way in "><")
     return [
         f"constraints {low} and {high} contradict each other: no {low.name} meets both"
         for low, high in itertools.product(least, most)
@@ -83,10 +84,10 @@ def contradictions(given: Iterable[Constraint]) -> list[str]:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """``METRIC>=NUMBER``, also with ``<=``, ``>`` or ``<``; ``METRIC>=70%`` is a share of the No-unlearn model's.
+    """Parse ``METRIC>=NUMBER``, also with ``<=``, ``>`` or ``<``; ``METRIC>=70%`` is a share of the target's value.
 
     Raises:
-        ConstraintError: not of this form, or the number is not finite.
+        ConstraintError: another form, or the number is not finite.
     """
     if (form := _FORM.fullmatch(text)) is not None:
         try:
@@ -97,6 +98,6 @@ def parse_constraint(text: str) -> Constraint:
             relative = bool(form["percent"])
             return Constraint(form["name"], form["sign"], number / 100 if relative else number, relative)
     raise ConstraintError(
-        f"constraint '{text}': expected a metric, >=, <=, > or <, and a number or a share of the No-unlearn model's "
-        "value, such as utility>=0.7 or utility>=70%"
+        f"constraint '{text}': expected a metric, >=, <=, > or <, and a number or a share of the target's value, "
+        "such as utility>=0.7 or utility>=70%"
     )

@@ -1,10 +1,10 @@
-"""Files that stay whole whatever happens to their writer: a kill, a full disk, a second process.
+"""Write files atomically, append to logs, and lock folders: safe against kills, full disks and other processes.
 
-It stands in ``search_spaces`` because that is the only package all others may import.
+This module is in ``search_spaces`` because all other packages may import it.
 
-What is written goes to ``.NAME.01234567`` beside its place first and is renamed when it is whole. So a reader meets the
-old content or the new one, and a killed writer leaves a file whose name tells what it is: the next write of the same
-name removes it after a day, and :func:`remove_leftovers` at once.
+Content is written to ``.NAME.01234567`` in the same folder first and renamed when complete. So readers see the old or
+the new content. A killed writer leaves a file that is recognised by its name: the next write of the same name removes
+it after a day, and :func:`remove_leftovers` at once.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_ABANDONED = 86_400.0  # seconds; a folder of a large model may take hours to write
-_GLANCE = 0.2  # seconds; who looks whether a folder is held holds it for less
-_BLOCK = 1 << 16  # bytes read at a time in search of the last newline
+_ABANDONED = 86_400.0  # seconds; writing a large model may take hours
+_GLANCE = 0.2  # seconds; a check whether a folder is held takes less
+_BLOCK = 1 << 16  # bytes read at a time to find the last newline
 
 
 @contextmanager
 def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
-    """Where to write a file or a folder that then takes the place of ``path``; folders above it are made.
+    """Yield the path of a temporary file or folder, which then replaces ``path``; parent folders are created.
 
-    Nothing happens to ``path`` where the block raises, or writes nothing. With ``keep_existing`` it is left as it is
-    where another process was faster.
+    ``path`` does not change if the block raises or writes nothing. With ``keep_existing``, an existing ``path`` stays
+    if another process was faster.
 
     Raises:
-        OSError: the disk refuses; ``path`` is as it was before.
+        OSError: the disk refuses; ``path`` does not change.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path, older_than=_ABANDONED)
@@ -55,10 +55,10 @@ def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
-    """Replace ``path`` by a file of this content, which with ``sync`` is on the disk when this returns.
+    """Replace ``path`` by a file with this content; with ``sync``, it is on the disk when this returns.
 
     Raises:
-        OSError: the disk refuses; ``path`` is as it was before.
+        OSError: the disk refuses; ``path`` does not change.
     """
     with staged(path) as staging, staging.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -68,22 +68,23 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
 
 
 def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
-    """:func:`write_whole` of JSON. NaN and infinities become null, as JSON has none."""
+    """Write JSON with :func:`write_whole`. NaN and infinities become null, because JSON has neither."""
     write_whole(path, json.dumps(_finite(content), indent=indent, allow_nan=False) + "\n")
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
-    """Remove what killed writers of ``path`` left, if untouched for so many seconds; without them nobody may write."""
+    """Remove temporary files of killed writers of ``path``, older than so many seconds; without an age no writer may be
+    active."""
     for found in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
-        with contextlib.suppress(OSError):  # its writer has just finished
+        with contextlib.suppress(OSError):  # its writer may just have finished
             if time.time() - found.stat().st_mtime > older_than:
                 _remove(found)
 
 
 def remove_whole(path: Path) -> None:
-    """Delete a file or a folder so that nobody meets half of it; nothing where there is none.
+    """Delete a file or a folder atomically, if it exists.
 
-    It is renamed aside first: a killed caller leaves what :func:`is_leftover` tells.
+    It is renamed first, so a killed caller leaves a name that :func:`is_leftover` recognises.
 
     Raises:
         OSError: it cannot be renamed.
@@ -95,7 +96,7 @@ def remove_whole(path: Path) -> None:
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:
-    """A file under another name: a hard link, or a copy on another file system and on one without links."""
+    """Create a hard link, or a copy if the file system does not support the link."""
     try:
         os.link(source, target)
     except OSError:
@@ -103,20 +104,20 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether the name is one under which something is written or deleted, of nobody's where no writer lives."""
+    """Return whether the name is a temporary one; without an active writer the file can be removed."""
     return re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) is not None
 
 
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
-    """Add whole lines to a file of one writer, all or none; an empty file gets the ``header`` first.
+    """Append whole lines to a file with one writer, all or none; an empty file first gets the ``header``.
 
-    A last line torn by the kill of an earlier writer is cut before. With ``sync`` it is all on the disk when this
-    returns.
+    A last line torn by the kill of a previous writer is removed before. With ``sync``, everything is on the disk when
+    this returns.
 
     Raises:
-        OSError: the disk refuses or the folder is gone; the file has the whole lines it had.
+        OSError: the disk refuses or the folder is gone; the file keeps its previous lines.
     """
-    # Unbuffered: a buffer that could not be written would be tried again when the file is closed.
+    # Unbuffered, because a failed buffer would be written again when the file is closed.
     with path.open("ab+", buffering=0) as file:
         size = _whole_size(file.fileno())
         file.truncate(size)
@@ -127,18 +128,18 @@ def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = Fals
             if sync:
                 os.fsync(file.fileno())
         except OSError:
-            # Half a line on a full disk would swallow the next one.
+            # Half a line would be joined with the next one.
             file.truncate(size)
             raise
 
 
 def whole_lines(content: bytes) -> bytes:
-    """A growing file without the line that is being written, or was torn: only what ends in a newline counts."""
+    """Return the content of a growing file without an incomplete last line."""
     return content[: content.rfind(b"\n") + 1]
 
 
 def cut_torn_line(path: Path) -> None:
-    """Shorten a file that nobody writes to its whole lines; nothing where there is none."""
+    """Remove an incomplete last line from a file without an active writer, if the file exists."""
     if path.is_file():
         with path.open("rb+", buffering=0) as file:
             file.truncate(_whole_size(file.fileno()))
@@ -146,9 +147,9 @@ def cut_torn_line(path: Path) -> None:
 
 @contextmanager
 def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Hold a folder by its file ``.lock``, or raise ``refusal`` where another process does.
+    """Hold a folder by its file ``.lock``; raise ``refusal`` if another process holds it.
 
-    A killed holder lets go by itself.
+    The lock of a killed process is released.
     """
     lock = folder / ".lock"
     patience = time.monotonic() + _GLANCE
@@ -162,7 +163,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
                 time.sleep(_GLANCE / 10)
                 continue
             if not _is_there(file.fileno(), lock):
-                continue  # its last holder took it away between our two calls
+                continue  # its previous holder deleted it between the two calls
             try:
                 yield
             finally:
@@ -172,7 +173,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process holds the folder by :func:`exclusive`; nothing is written."""
+    """Return whether a process holds the folder by :func:`exclusive`; writes nothing."""
     try:
         with (folder / ".lock").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -185,9 +186,9 @@ def is_held(folder: Path) -> bool:
 
 @contextmanager
 def in_turn(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold a file of this name, which stays, while the block runs; call ``on_wait`` once where another process does.
+    """Hold a lock file, which stays, while the block runs; call ``on_wait`` once if another process holds it.
 
-    A killed holder lets go by itself. A file system that cannot lock lets everybody in.
+    The lock of a killed process is released. A file system without locks admits everyone.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
@@ -203,20 +204,21 @@ def in_turn(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """When to save: at most ``share`` of the time goes into it, and ``pause`` seconds pass between two at least."""
+    """Decides when to save: saving takes at most ``share`` of the time, with at least ``pause`` seconds between saves.
+    Decides when to save: saving takes at most ``share`` of the time, with at least ``pause`` seconds between saves."""
 
     share: float
     pause: float = 0.0
-    _saved_at: float = field(default_factory=lambda: time.monotonic())  # looked up late
+    _saved_at: float = field(default_factory=lambda: time.monotonic())  # a lambda, so that tests can replace the clock
     _cost: float = 0.0
 
     def is_due(self) -> bool:
-        """Whether enough time has passed since the last save, or since this was made."""
+        """Return whether enough time has passed since the last save, or since construction."""
         return time.monotonic() - self._saved_at >= max(self.pause, self._cost / self.share)
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """The block saves: how long it takes decides when the next save is due."""
+        """Measure the block as a save; its duration decides when the next save is due."""
         started = time.monotonic()
         try:
             yield
@@ -226,9 +228,9 @@ class Throttle:
 
 
 def free_bytes(folder: Path) -> int:
-    """What is free where ``folder`` is, or is to be."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return shutil.disk_usage(there).free
+    """Return the free space on the disk where ``folder`` is or will be."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(existing).free
 
 
 def _staging(path: Path) -> Path:
@@ -246,9 +248,9 @@ def _remove(path: Path) -> None:
 def _place_unless_there(staging: Path, path: Path) -> None:
     try:
         if staging.is_dir():
-            staging.rename(path)  # never over a folder that holds something
+            staging.rename(path)  # never replaces a folder that is not empty
         else:
-            os.link(staging, path)  # unlike a rename, never over a file
+            os.link(staging, path)  # unlike a rename, never replaces a file
     except OSError:
         if not path.exists():  # a file system without links
             staging.replace(path)
@@ -266,7 +268,7 @@ def _swap(staging: Path, path: Path) -> None:
 
 
 def _whole_size(descriptor: int) -> int:
-    """How many bytes of a file are whole lines."""
+    """Return the size of a file up to its last newline."""
     end = os.fstat(descriptor).st_size
     while end:
         start = max(0, end - _BLOCK)

@@ -1,7 +1,7 @@
-"""What a setting of a trial may be and what it is for, said once: a field of the trial's spec, an option of a method.
+"""Describe settings: fields of a trial's spec, and options of a method.
 
-The command line's options, the checks of a spec, the names and types of a space file and the columns of a table are
-read from such descriptions.
+Command-line options, the checks of a spec, the names and types of space files and the columns of tables are derived
+from these descriptions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from search_spaces.messages import expected_one_of
 
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
-"""What a setting of a trial is about; ``placement`` fields are paths on this machine."""
+"""The subject of a setting; ``placement`` is about locations on this machine."""
 Scope = Literal["trial", "search", "placement", "tracking", "study", "command"]
 """What a setting belongs to: a trial, or a sweep's search, resources, MLflow, learning-rate study; or one command."""
 
@@ -30,7 +30,7 @@ SWITCHES: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Where a setting is searched when nobody says where, and why there."""
+    """The default search range of a setting, and its source."""
 
     low: float
     high: float
@@ -43,26 +43,26 @@ class Field:
     """One setting.
 
     Attributes:
-        name: what it is called in a configuration and in the tables.
-        default: its value where none is given; ``otherwise`` says what that amounts to where it is no plain value.
-        help: what it is, for the command line and the lists.
-        label, unit: the name on an axis, and what its numbers count, if anything.
-        kind: the type of its values, ``many`` says that there are several; ``optional`` that None is one, too.
-        low, high: the closed interval of a number, infinite ends apart; with ``above`` it is open below.
-        choices: all values a text may have, or a function that knows them; empty where there is no such list.
-        words: words that stand for other values on the command line, such as ``none`` for 0.
-        role: what it is about.
-        scope: what it belongs to.
-        commands: the commands that have it as an option.
+        name: the name in a configuration and in tables.
+        default: the value if none is given; ``otherwise`` describes a default that is not a plain value.
+        help: the description for the command line and lists.
+        label, unit: the name on an axis, and the unit of its numbers, if any.
+        kind: the type of its values; ``many`` allows several values, ``optional`` allows None.
+        low, high: the closed interval of a number, except infinite ends; with ``above`` it is open below.
+        choices: all values of a text, or a function that returns them; empty if any text is allowed.
+        words: words for other values on the command line, such as ``none`` for 0.
+        role: the subject.
+        scope: the part of a sweep that the setting belongs to.
+        commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
         changeable: its help for ``resume``; empty if resume cannot change it.
         is_path: whether its value is a path.
-        metavar: how ``--help`` shows its value; empty for the usual form.
-        flag: its option on the command line; empty where it has none.
+        metavar: the form of its value in ``--help``; empty for the usual form.
+        flag: the command-line option; empty if there is none.
         decides: whether it may change the result, so that it is part of a trial's hash.
-        when: other fields, each with the values under which this one has an effect.
-        fixed: why it cannot vary within a sweep, as a clause; empty where it can.
-        range: where it is searched when nobody says where.
+        when: other fields, each with the values under which this field has an effect.
+        fixed: why it cannot vary within a sweep, as a clause; empty if it can.
+        range: the default search range.
     """
 
     name: str
@@ -97,12 +97,12 @@ class Field:
         object.__setattr__(self, "label", self.label or self.name.replace("_", " "))
 
     def searched(self, low: float, high: float, scale: str, source: str) -> Field:
-        """The same field with a :class:`Range`."""
+        """Return the same field with a :class:`Range`."""
         return replace(self, range=Range(low, high, scale, source))
 
     @property
     def title(self) -> str:
-        """Its name in a message: a trial's field with its option if that is spelled otherwise, else the option."""
+        """The name in messages: a trial's field, with its option if the spelling differs; otherwise the option."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")
@@ -110,29 +110,29 @@ class Field:
 
     @property
     def kind_name(self) -> str:
-        """What its values are, in words."""
+        """The type of its values in words."""
         return "names" if self.many else KIND_NAMES[self.kind] + (" or null" if self.optional else "")
 
     @property
     def allowed(self) -> Collection[str]:
-        """The choices, empty where there is no list of them."""
+        """The choices; empty if any value is allowed."""
         return self.choices() if callable(self.choices) else self.choices
 
     def has_effect(self, values: Mapping[str, object]) -> bool:
-        """Whether it has an effect beside these values of other fields."""
+        """Return whether it has an effect with these values of other fields."""
         return all(values[name] in expected for name, expected in self.when.items())
 
     def typed(self, value: Any) -> Any:
-        """A value it may have, in the type it has: 5.0 is the whole number 5, 1 the number 1.0."""
+        """Return a valid value in the field's type: 5.0 becomes the integer 5, 1 the float 1.0."""
         if value is None:
             return None
         return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
     def read(self, value: object) -> Any:
-        """Return what a text of the command line or a file, or a keyword's value, stands for.
+        """Convert a text from the command line or a file, or a keyword argument, to a value.
 
         Raises:
-            ValueError: it is not a value of this kind; the message names the option.
+            ValueError: the text is not a value of this kind; the message names the option.
         """
         text = str(value)
         option = self.flag or self.name
@@ -159,7 +159,7 @@ class Field:
             raise ValueError(f"{option} must be {kind}, got '{text}'{hint}") from None
 
     def fits(self, value: object) -> bool:
-        """Whether a value is of its kind; True is no number, and a whole number may be written 5.0."""
+        """Return whether a value has the field's type; True is not a number, and an integer may be written 5.0."""
         if value is None:
             return self.optional
         if self.many:
@@ -169,7 +169,7 @@ class Field:
         return isinstance(value, self.kind)
 
     def problem(self, value: object) -> str | None:
-        """A plain sentence saying what is wrong with ``value``, or None."""
+        """Return the problem with ``value``, or None."""
         if (value is None and self.optional) or (isinstance(value, str) and value in self.words.values()):
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
@@ -185,7 +185,7 @@ class Field:
 
     @property
     def least(self) -> float:
-        """The lower end of the interval, whether it is part of it or not."""
+        """The lower end of the interval, whether inclusive or not."""
         return max(self.low, self.above)
 
     @property
@@ -201,12 +201,12 @@ class Field:
 
 
 def shown(value: object) -> str:
-    """A value in a message."""
+    """Return a value as shown in messages."""
     if isinstance(value, float):
         return f"{value:g}"
     return "null" if value is None else repr(value)
 
 
 def defaults(described: Iterable[Field]) -> dict[str, Any]:
-    """The default of every field, by name."""
+    """Return the default of every field, by name."""
     return {item.name: item.default for item in described}

@@ -1,4 +1,4 @@
-"""Words that messages of all packages share."""
+"""Phrases that messages of all packages share."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 
 def counted(count: float, noun: str) -> str:
-    """``1 trial``, ``3 trials``, ``2.5 epochs``."""
+    """Return ``1 trial``, ``3 trials``, ``2.5 epochs``."""
     shown = count if isinstance(count, int) else f"{count:g}"
     return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
 
 
 def some_of(names: Sequence[str], *, most: int = 5) -> str:
-    """``a, b, c``, of many the first and ``...``."""
+    """Return ``a, b, c``, and ``...`` if there are more than ``most``."""
     return ", ".join(names[:most]) + (" ..." if names[most:] else "")
 
 
 def size(count: float) -> str:
-    """Bytes in the unit that fits: ``5.3 MB``, ``410 MB``, ``1.2 GB``."""
+    """Return bytes with a suitable unit: ``5.3 MB``, ``410 MB``, ``1.2 GB``."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= scale:
             return f"{count / scale:.0f} {unit}" if count >= 10 * scale else f"{count / scale:.1f} {unit}"
@@ -27,36 +27,36 @@ def size(count: float) -> str:
 
 
 def did_you_mean(given: str, choices: Collection[str]) -> str:
-    """``did you mean 'ngdiff'?``; "" where nothing is near."""
-    import difflib  # a message needs it, --help does not
+    """Return ``did you mean 'ngdiff'?``; "" if no choice is similar."""
+    import difflib  # not needed by --help
 
     by_lower = {name.lower(): name for name in choices}
     near = difflib.get_close_matches(given.lower(), by_lower)
-    # Of equally near ones that of which letters were swapped.
+    # Prefer names with the same letters in another order.
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))
     return f"did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
 def found_instead(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
-    """``the columns found are Method, lr; did you mean 'Method'?``: for columns that are not there."""
+    """Return ``the columns found are Method, lr; did you mean 'Method'?`` for missing columns."""
     shown, rest = list(found)[:most], max(0, len(found) - most)
     near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")
-    told = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")
-    return f"{told}; {near}" if near else told
+    columns = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")
+    return f"{columns}; {near}" if near else columns
 
 
 def expected_one_of(given: str, choices: Collection[str]) -> str:
-    """``did you mean 'ngdiff'? expected one of gdiff, ngdiff``: for a name that is none of the choices."""
+    """Return ``did you mean 'ngdiff'? expected one of gdiff, ngdiff`` for an unknown name."""
     return " ".join(filter(None, (did_you_mean(given, choices), f"expected one of {', '.join(choices)}")))
 
 
 def resume_command(out: object) -> str:
-    """What to type to go on with the sweep in a folder."""
+    """Return the command that resumes the sweep in a folder."""
     return f"python -m sweeper resume {shlex.quote(str(out))}"
 
 
 def no_sweep(place: object) -> str:
-    """Why what was given as a sweep's folder is none."""
+    """Return why a path is not a sweep's folder."""
     if not Path(str(place)).exists():
-        return f"{place} holds no sweep: there is no such folder"
-    return f"{place} holds no sweep: there is no sweep.json in it"
+        return f"{place} holds no sweep: the folder does not exist"
+    return f"{place} holds no sweep: sweep.json is missing"

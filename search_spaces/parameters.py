@@ -1,8 +1,7 @@
-"""One thing that varies: a range of numbers or a list of values, and when it applies.
+"""A parameter of a search space: a range of numbers or a list of values, and the condition under which it applies.
 
-A parameter has a plain ``name``, the one it has in a configuration (``beta``), and a ``key``, unique in its space
-(``npo.beta``), the one Optuna knows it by: Optuna keeps one distribution per key, and NPO's beta and SimNPO's have
-different ranges.
+A parameter has a plain ``name`` in configurations (``beta``) and a ``key`` that is unique in its space (``npo.beta``)
+and names it in Optuna. Optuna keeps one distribution per key, and NPO's and SimNPO's beta have different ranges.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     import optuna
 
 Condition = Mapping[str, tuple[Value, ...]]
-"""Keys of earlier parameters or constants, each with the values it may have; all must hold."""
+"""Keys of earlier parameters or constants, each with its permitted values; all must hold."""
 
 _MOST_WHOLE_POINTS = 1000
 _DECIMALS = 12
@@ -25,12 +24,12 @@ _DECIMALS = 12
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in the closed interval ``[low, high]``; with ``whole`` a whole one.
+    """A number in the closed interval ``[low, high]``; an integer if ``whole``.
 
-    With ``log`` it is searched uniformly in its logarithm. With ``log_to_one`` uniformly in the logarithm of 1 - x, for
-    a share whose most telling values crowd below 1: Optuna then knows ``1-KEY``, and values have at most 12 decimals,
-    so that 1 - (1 - x) is x. ``grid`` are the points a grid search visits; without them it visits every whole number
-    of a range of up to 1,000, and only sampling can search another range.
+    With ``log``, it is sampled uniformly in its logarithm. With ``log_to_one``, uniformly in the logarithm of 1 - x,
+    for shares whose interesting values are close to 1. Optuna then stores ``1-KEY``, and values have at most 12
+    decimals, so that 1 - (1 - x) is x. ``grid`` lists the points of a grid search. Without it, a grid search visits
+    every integer of a range of up to 1,000; other ranges can only be sampled.
     """
 
     name: str
@@ -49,21 +48,21 @@ class Number:
 
     @property
     def optuna_name(self) -> str:
-        """What Optuna knows it by."""
+        """The name in Optuna."""
         return f"1-{self.key}" if self.log_to_one else self.key
 
     def accepts(self, value: object) -> bool:
-        """Whether the value lies in the range."""
+        """Return whether the value lies in the range."""
         return is_number(value) and self.low <= value <= self.high and self._is_exact(value)
 
     def stored(self, value: Any) -> Value:
-        """An accepted value as Optuna stores it."""
+        """Return an accepted value as Optuna stores it."""
         if self.whole:
             return int(value)
         return _from_one(value) if self.log_to_one else float(value)
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
-        """Optuna's description of the range."""
+        """Return Optuna's distribution of the range."""
         from optuna.distributions import FloatDistribution, IntDistribution
 
         if self.log_to_one:
@@ -71,7 +70,7 @@ class Number:
         return (IntDistribution if self.whole else FloatDistribution)(self.low, self.high, log=self.log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Ask Optuna for a value."""
+        """Suggest a value from an Optuna trial."""
         at = self.distribution()
         if self.whole:
             return int(trial.suggest_int(self.key, at.low, at.high, log=at.log))
@@ -79,13 +78,13 @@ class Number:
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
-        """What a grid search visits; None where nobody said, and where it would be more than 1,000 whole numbers."""
+        """Return the points of a grid search; None if there are none, or more than 1,000 integers."""
         if not self.grid and self.whole and self.high - self.low < _MOST_WHOLE_POINTS:
             return tuple(range(int(self.low), int(self.high) + 1))
         return self.grid or None
 
     def problems(self) -> list[str]:
-        """Everything wrong with the range, in plain sentences."""
+        """Return the problems of the range."""
         key, low, high, numbers = self.key, self.low, self.high, (self.low, self.high, *self.grid)
         if not (is_number(low) and is_number(high)):
             return [f"{key}: low and high must be finite numbers, got {low!r} and {high!r}"]
@@ -98,11 +97,11 @@ class Number:
             if not (is_number(point) and low <= point <= high):
                 found.append(f"{key}: grid points must lie in [{low:g}, {high:g}], got {point!r}")
             elif point in self.grid[:index]:
-                found.append(f"{key}: the grid point {point!r} is there twice")
+                found.append(f"{key}: the grid point {point!r} appears twice")
         if self.whole and not found and not all(map(self._is_exact, numbers)):
             found.append(f"{key}: low, high and grid must be whole numbers")
         if self.log_to_one and self.log:
-            found.append(f"{key}: log and log_to_one exclude each other")
+            found.append(f"{key}: log and log_to_one are mutually exclusive")
         if self.log_to_one and high >= 1:
             found.append(f"{key}: a range with log_to_one must have high less than 1, got {high:g}")
         if self.log_to_one and not all(map(self._is_exact, numbers)):
@@ -117,7 +116,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the ``values``. A single value is a constant: there where its condition holds, and never searched."""
+    """One of the ``values``. A single value is a constant that exists only if its condition holds."""
 
     name: str
     values: tuple[Value, ...]
@@ -130,36 +129,36 @@ class Choice:
 
     @property
     def optuna_name(self) -> str | None:
-        """What Optuna knows it by; None where it never hears of it, as there is one value."""
+        """The name in Optuna; None for a single value, which Optuna does not store."""
         return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:
-        """Whether the value is one of the choices."""
+        """Return whether the value is one of the choices."""
         return any(same(value, choice) for choice in self.values)
 
     def stored(self, value: Any) -> Value:
-        """An accepted value as Optuna stores it."""
+        """Return an accepted value as Optuna stores it."""
         return next(choice for choice in self.values if same(value, choice))
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
-        """Optuna's description of the choices."""
+        """Return Optuna's distribution of the choices."""
         from optuna.distributions import CategoricalDistribution
 
         return CategoricalDistribution(self.values)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Ask Optuna for a value, unless there is only one."""
+        """Suggest a value from an Optuna trial, unless there is only one."""
         if len(self.values) == 1:
             return self.values[0]
         value: Value = trial.suggest_categorical(self.key, self.values)
         return value
 
     def points(self) -> tuple[Value, ...] | None:
-        """What a grid search visits: every value."""
+        """Return the points of a grid search: every value."""
         return self.values
 
     def problems(self) -> list[str]:
-        """Everything wrong with the list, in plain sentences."""
+        """Return the problems of the list."""
         if not self.values:
             return [f"{self.key}: needs at least one value"]
         found = [
@@ -170,36 +169,36 @@ class Choice:
         # Optuna stores the index of the first equal choice, so 1 and true cannot both be choices.
         for index, value in enumerate(self.values):
             if value in self.values[:index]:
-                found.append(f"{self.key}: the value {value!r} is there twice")
+                found.append(f"{self.key}: the value {value!r} appears twice")
         return found
 
 
 Parameter = Number | Choice
 
 
-def in_words(parameter: Parameter, *, grid: bool = False) -> str:
-    """``1e-05 to 0.001, log, with method gdiff``; with ``grid`` the points that a grid search visits."""
+def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
+    """Return ``1e-05 to 0.001, log, with method gdiff``; with ``grid`` the points of a grid search."""
     if isinstance(parameter, Choice) or (grid and parameter.points()):
-        told = ", ".join(map(str, parameter.points() or ()))
+        values = ", ".join(map(str, parameter.points() or ()))
     else:
         scale = ", log" if parameter.log else ", log in 1 - x" if parameter.log_to_one else ""
-        told = f"{parameter.low:g} to {parameter.high:g}{scale}"
-    conditions = (f"{key} {' or '.join(map(str, values))}" for key, values in parameter.when.items())
-    return told + "".join(f", with {condition}" for condition in conditions)
+        values = f"{parameter.low:g} to {parameter.high:g}{scale}"
+    conditions = (f"{key} {' or '.join(map(str, needed))}" for key, needed in parameter.when.items())
+    return values + "".join(f", with {condition}" for condition in conditions)
 
 
 def to_dict(parameter: Parameter) -> dict[str, object]:
-    """A JSON-able mapping, read back by :func:`parameter_from_dict`."""
+    """Return a JSON-able mapping for :func:`parameter_from_dict`."""
     values = asdict(parameter)
     whole = values.pop("whole", None)
     return {"type": "choice" if whole is None else "int" if whole else "float", **values}
 
 
 def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
-    """The parameter :func:`to_dict` made this mapping of.
+    """Return the parameter of a mapping from :func:`to_dict`.
 
     Raises:
-        ValueError: the mapping is not of that form.
+        ValueError: the mapping has another form.
     """
     given: dict[str, Any] = dict(values)
     kind = given.pop("type", None)
@@ -209,7 +208,7 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
         if kind in ("float", "int"):
             return Number(**given, whole=kind == "int")
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"this is no {kind} parameter: {dict(values)!r:.100} ({error})") from None
+        raise ValueError(f"this is not a {kind} parameter: {dict(values)!r:.100} ({error})") from None
     raise ValueError(f"a parameter needs a type, one of float, int, choice; got {dict(values)!r:.100}")
 
 

@@ -1,4 +1,4 @@
-"""Where the seconds of a command go: named parts of its work, each timed where it happens."""
+"""Measure how the seconds of a command are divided among named phases of its work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _open: list[str] = []
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Count the time inside under ``name``; what is within another phase counts there alone."""
+    """Count the time of the block under ``name``; phases inside another phase count as part of it."""
     if _open:
         yield
         return
@@ -27,6 +27,6 @@ def phase(name: str) -> Iterator[None]:
 
 
 def seconds_by_phase() -> dict[str, float]:
-    """Since the command began, in the order in which the phases first ended; ``other`` is what is in none of them."""
+    """Return the seconds since the command started, in the order in which phases first ended; ``other`` is the rest."""
     whole = time.perf_counter() - _BEGAN
     return {**_seconds, "other (imports, options)": max(0.0, whole - sum(_seconds.values())), "in all": whole}

@@ -1,6 +1,6 @@
-"""Configurations a user wants tried first: ``lr=1e-3,c=0.5``, or a file with a list of such mappings.
+"""Parse configurations that a user wants tried first: ``lr=1e-3,c=0.5``, or a file with a list of such mappings.
 
-A point may leave parameters open; whoever samples fills them in.
+A point may leave parameters open, which the sampler fills in.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Point = dict[str, Value]
 
 
 class PointError(ValueError):
-    """The point cannot be read or is not of the space; the message is a plain sentence for the user."""
+    """The point cannot be read or is not in the space; the message is for the user."""
 
 
 def read_points(given: str) -> list[Point]:
-    """The points of a text ``NAME=VALUE,...``, or of a YAML or JSON file with a list of mappings.
+    """Return the points of a text ``NAME=VALUE,...``, or of a YAML or JSON file with a list of mappings.
 
     Raises:
-        PointError: it is neither, or the file cannot be read.
+        PointError: the text has another form, or the file cannot be read.
     """
     if "=" not in given or Path(given).is_file():
         return _load(Path(given))
@@ -37,7 +37,7 @@ def read_points(given: str) -> list[Point]:
         if not (name and sign and text):
             raise PointError(f"expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file, got '{given}'")
         if name in point:
-            raise PointError(f"{name} is there twice in '{given}'")
+            raise PointError(f"{name} appears twice in '{given}'")
         point[name] = plain_scalar(text)
     return [point]
 
@@ -74,17 +74,16 @@ def _point(path: Path, node: yaml.Node) -> Point:
 
 
 def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:
-    """The Optuna parameters, by Optuna's names, that a trial of this point has whatever is sampled for the others.
+    """Return the parameters, by Optuna's names, that a trial of this point has for any sample of the others.
 
-    A value that only one branch of the space has (``c``, of gdiff alone) chooses that branch.
+    A value that exists in only one branch of the space (``c``, of gdiff alone) selects that branch.
 
     Raises:
-        PointError: a name the space does not have, a value it cannot take, or one that does not apply or may apply to
-            several branches.
+        PointError: a name or a value is not in the space, does not apply, or may apply to several branches.
     """
     chosen = dict(point)
     params: dict[str, Value] = {}
-    # A condition refers to earlier parameters, so that what one implies is met on the way back.
+    # Conditions refer to earlier parameters, so implied values are found by iterating backwards.
     for name in reversed([*dict.fromkeys(item.name for item in space.parameters)]):
         if name in chosen:
             parameter = _applying(space, chosen, name)
@@ -103,7 +102,7 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
 
 
 def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    """The one parameter of this name that takes its value beside what else is chosen."""
+    """Return the one parameter of this name that accepts its value together with the other choices."""
     value, named = chosen[name], [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(value)]
     if not able:
@@ -111,11 +110,11 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
     fitting = [item for item in able if _fits(space, chosen, item)]
     if not fitting:
         needed = " or ".join(_conditions(item) for item in able)
-        raise PointError(f"{name} does not apply there: it needs {needed}")
+        raise PointError(f"{name} does not apply: it needs {needed}")
     opened = [item for item in fitting if any(len(values) > 1 for values in _open(space, chosen, item).values())]
     if len(fitting) > 1 or opened:
         needed = " or ".join(_conditions(item) for item in fitting)
-        raise PointError(f"{name} applies with {needed}: say which")
+        raise PointError(f"{name} applies with {needed}: name one")
     return fitting[0]
 
 
@@ -128,7 +127,7 @@ def _fits(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> bo
 
 
 def _open(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> dict[str, tuple[Value, ...]]:
-    """What the parameter's conditions ask of parameters the point says nothing of."""
+    """Return the parameter's conditions on parameters that the point leaves open."""
     known = {**space.constants, **chosen}
     return {plain_name(key): values for key, values in parameter.when.items() if plain_name(key) not in known}
 

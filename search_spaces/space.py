@@ -1,10 +1,10 @@
-"""A search space: parameters in order, some only under conditions, and constants.
+"""A search space: an ordered list of parameters, some of them conditional, and constants.
 
-    space = Space((Choice("method", ("gdiff", "ngdiff")), Float("c", 0.1, 0.9, when={"method": ("gdiff",)})))
+    space = Space((Choice("method", ("gdiff", "ngdiff")), Number("c", 0.1, 0.9, when={"method": ("gdiff",)})))
     config = space.suggest(study.ask())       # {"method": "gdiff", "c": 0.37} or {"method": "ngdiff"}
     study.enqueue_trial(space.params_of(config))
 
-A configuration maps plain names to values; it holds the constants and the parameters whose conditions hold, no others.
+A configuration maps plain names to values. It holds the constants and exactly the parameters whose conditions hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from search_spaces.consistency import relation_problems
-from search_spaces.parameters import Choice, Parameter, in_words, parameter_from_dict, to_dict
+from search_spaces.parameters import Choice, Parameter, format_parameter, parameter_from_dict, to_dict
 from search_spaces.values import Value, plain_name, same
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 class SpaceError(ValueError):
-    """A search space that cannot be used; ``problems`` has one plain sentence per mistake, the message has them all."""
+    """The search space cannot be used; ``problems`` has one message per mistake, and the error's text holds all of
+    them."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -31,9 +32,10 @@ class SpaceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What may vary and what is fixed. Conditions refer to the keys of earlier parameters and of constants.
+    """The variable and the fixed settings. Conditions refer to the keys of earlier parameters and of constants.
 
-    Anything can be built; :meth:`problems` says whether it makes sense, and the other methods rely on that.
+    The constructor accepts anything; :meth:`problems` checks the space, and the other methods assume that there are
+    none.
     """
 
     parameters: tuple[Parameter, ...] = ()
@@ -45,7 +47,7 @@ class Space:
 
     @classmethod
     def of(cls, parameters: Sequence[Parameter]) -> Space:
-        """The space of these parameters; those with one value and without a condition are its constants."""
+        """Return the space of these parameters; unconditional ones with a single value become constants."""
         fixed = {
             item.key: item.values[0]
             for item in parameters
@@ -54,7 +56,8 @@ class Space:
         return cls(tuple(item for item in parameters if item.key not in fixed), fixed)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Value]:
-        """The configuration of an Optuna trial: only parameters whose conditions hold are asked for, in order."""
+        """Return the configuration of an Optuna trial, which suggests only parameters whose conditions hold, in order.
+        Return the configuration of an Optuna trial, which suggests only parameters whose conditions hold, in order."""
         config, seen = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
             if _is_active(parameter, seen):
@@ -62,7 +65,7 @@ class Space:
         return config
 
     def grid(self) -> list[dict[str, Value]]:
-        """Every configuration once, the last parameter changing fastest.
+        """Return every configuration once; the last parameter changes fastest.
 
         Raises:
             ValueError: a range has no list of points; the message names every such parameter.
@@ -81,10 +84,10 @@ class Space:
         return [config for config, _ in branches]
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """The configuration that has these values where the space has a parameter for them; others are left out.
+        """Return the configuration with these values; names without an active parameter are omitted.
 
         Raises:
-            ValueError: they are not of the space, as :meth:`params_of` says.
+            ValueError: the values are not in the space, as for :meth:`params_of`.
         """
         config, seen = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
@@ -94,13 +97,13 @@ class Space:
         return config
 
     def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
-        """The Optuna parameters, by Optuna's names, that make :meth:`suggest` return this configuration.
+        """Return the parameters, by Optuna's names, for which :meth:`suggest` returns this configuration.
 
-        Names the space does not know, such as a seed that was added, are left out.
+        Names that the space does not have, such as a seed, are omitted.
 
         Raises:
-            ValueError: the configuration is not of this space. Optuna itself would take an enqueued value that is out
-                of range with a mere warning.
+            ValueError: the configuration is not in this space. Optuna itself would accept an enqueued value out of
+                range with only a warning.
         """
         params: dict[str, Value] = {}
         seen: dict[str, object] = dict(self.constants)
@@ -129,32 +132,32 @@ class Space:
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """Optuna's distribution of every parameter that is searched, by Optuna's names."""
+        """Return Optuna's distribution of every searched parameter, by Optuna's names."""
         return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
 
-    def in_words(self, *, grid: bool = False) -> dict[str, Value]:
-        """By plain name what it is, or in which range it varies; where several have one name, each in turn."""
+    def format_values(self, *, grid: bool = False) -> dict[str, Value]:
+        """Return by plain name the constant value, or the range as text; several parameters of one name are joined."""
         found = {plain_name(key): value for key, value in self.constants.items()}
         for parameter in self.parameters:
             others = [found[parameter.name]] if parameter.name in found else []
-            found[parameter.name] = "; ".join(map(str, [*others, in_words(parameter, grid=grid)]))
+            found[parameter.name] = "; ".join(map(str, [*others, format_parameter(parameter, grid=grid)]))
         return found
 
     def problems(self) -> list[str]:
-        """Everything wrong with the space, in plain sentences; empty when it can be searched."""
+        """Return the problems of the space; empty if it can be searched."""
         own = [sentence for parameter in self.parameters for sentence in parameter.problems()]
         return [*own, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :meth:`from_dict`."""
+        """Return a JSON-able mapping for :meth:`from_dict`."""
         return {"parameters": [to_dict(item) for item in self.parameters], "constants": dict(self.constants)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Space:
-        """The space :meth:`to_dict` made.
+        """Return the space of a mapping from :meth:`to_dict`.
 
         Raises:
-            ValueError: the mapping is not of that form.
+            ValueError: the mapping has another form.
         """
         parameters, constants = values.get("parameters"), values.get("constants")
         if not isinstance(parameters, list) or not isinstance(constants, Mapping):

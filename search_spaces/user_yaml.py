@@ -1,4 +1,4 @@
-"""A search space from a YAML file, with every mistake in it found at once and named with its line.
+"""Read a search space from a YAML file; all mistakes are reported at once, with their lines.
 
     method: [gdiff, npo+ngdiff]                       # a list: one of these values
     lr: {low: 1.0e-5, high: 1.0e-3, log: true}        # a range
@@ -7,8 +7,8 @@
     auto_lr: [off, on]
     epochs: 10                                        # a constant
 
-Order matters: a condition (``when``) waits for parameters above it. Beside low and high, ``grid`` lists the points a
-grid search visits, and ``log_to_one: true`` searches uniformly in the logarithm of 1 - x.
+Order matters: a condition (``when``) refers to parameters above it. In addition to low and high, ``grid`` lists the
+points of a grid search, and ``log_to_one: true`` samples uniformly in the logarithm of 1 - x.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False,
 
 @dataclass(frozen=True, slots=True)
 class SpaceFile:
-    """What a file says: the space as far as it can be read, and what is wrong with it, each with file and line."""
+    """The content of a file: the space as far as it can be read, and the problems with file and line."""
 
     source: str
     space: Space = field(default_factory=Space)
@@ -43,18 +43,18 @@ class SpaceFile:
     problems: tuple[str, ...] = ()
 
     def at(self, key: str, sentence: str) -> str:
-        """The sentence with the place where the file speaks of a parameter or constant."""
+        """Return the message prefixed with the file and line of a parameter or constant."""
         return f"{self.source}:{self.lines[key]}: {sentence}"
 
 
 def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
-    """The space a YAML file in UTF-8 describes.
+    """Return the space in a YAML file in UTF-8.
 
     Args:
         path: the file.
-        fields: what a file may name and what values it may have: fields of a trial (``lr``, ``epochs``), options by
-            their key (``npo.beta``) or by their plain name (``c``). What follows the last dot is the name in a
-            configuration. A field that cannot vary within a sweep is refused with its reason.
+        fields: the valid names with their values: fields of a trial (``lr``, ``epochs``), and options by key
+            (``npo.beta``) or by plain name (``c``). The part after the last dot is the name in a configuration. A field
+            that cannot vary within a sweep is refused with its reason.
     """
     try:
         return parse_space(path.read_text(encoding="utf-8-sig"), str(path), fields)
@@ -65,7 +65,7 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
 
 
 def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFile:
-    """:func:`load_space` of a text; ``source`` is its name in messages."""
+    """Return the space in a text, as :func:`load_space` does; ``source`` names the text in messages."""
     example = "such as lr: [1e-5, 1e-4]"
     try:
         root = compose(text)
@@ -78,12 +78,12 @@ def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFil
         return SpaceFile(source, problems=(f"{source}:{line_of(root)}: {problem}",))
     reader = _Reader(fields)
     space = reader.space(root)
-    told = tuple(f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0)))
-    return SpaceFile(source, space, reader.lines, told)
+    problems = tuple(f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0)))
+    return SpaceFile(source, space, reader.lines, problems)
 
 
 class _Reader:
-    """Reads the nodes of one file and collects ``(line, sentence)`` for what is wrong."""
+    """Reads the nodes of one file and collects problems as ``(line, message)``."""
 
     def __init__(self, fields: Mapping[str, Field]) -> None:
         self._fields = fields
@@ -93,7 +93,7 @@ class _Reader:
         self.problems: list[tuple[int, str]] = []
 
     def space(self, root: yaml.MappingNode) -> Space:
-        """The space as far as it can be read; complete when there are no problems."""
+        """Return the space as far as it can be read; complete if there are no problems."""
         parameters: list[Parameter] = []
         for key_node, node in root.value:
             key = self._key(key_node)
@@ -101,7 +101,7 @@ class _Reader:
             if parameter is not None:
                 parameters.append(parameter)
                 self.problems += [(self.lines[parameter.key], sentence) for sentence in parameter.problems()]
-        # What waits for a parameter whose values could not be read is not at fault itself.
+        # Do not report conditions on a parameter whose own values could not be read.
         for parameter in parameters:
             if not self._unclear.isdisjoint(parameter.when):
                 self._unclear.add(parameter.key)
@@ -110,7 +110,7 @@ class _Reader:
         return Space.of(parameters)
 
     def _add(self, node: yaml.Node, sentence: str, *, lost: bool = False) -> None:
-        """A problem; ``lost`` says that values or conditions of the current parameter could not be read."""
+        """Add a problem; ``lost`` marks the current parameter's values or conditions as unreadable."""
         self.problems.append((line_of(node), sentence))
         if lost:
             self._unclear.add(self._current)
@@ -121,7 +121,7 @@ class _Reader:
             return None
         key = str(node.value)
         if key in self.lines:
-            self._add(node, f"{key}: is there already, in line {self.lines[key]}")
+            self._add(node, f"{key}: already appears in line {self.lines[key]}")
             return None
         self.lines[key] = line_of(node)
         self._current = key
@@ -187,7 +187,7 @@ class _Reader:
         for part_node, value_node in node.value:
             part = str(part_node.value) if isinstance(part_node, yaml.ScalarNode) else _describe(part_node)
             if part in parts:
-                self._add(part_node, f"{key}: {part} is there twice")
+                self._add(part_node, f"{key}: {part} appears twice")
             elif part not in _PARTS:
                 expected = did_you_mean(part, _PARTS) or expected_one_of(part, _PARTS)
                 self._add(part_node, f"{key}: unknown key '{part}': {expected}")
@@ -204,7 +204,7 @@ class _Reader:
         for waited_node, values_node in node.value:
             waited = str(waited_node.value) if isinstance(waited_node, yaml.ScalarNode) else _describe(waited_node)
             if waited in when:
-                self._add(waited_node, f"{key}: {waited} is there twice in its condition")
+                self._add(waited_node, f"{key}: {waited} appears twice in its condition")
             when[waited] = self._values(waited, values_node)
         return when
 
@@ -212,7 +212,7 @@ class _Reader:
         return tuple(value for item in _items(node) for value in self._value(key, item))
 
     def _value(self, key: str, node: yaml.Node) -> tuple[Value, ...]:
-        """The value alone in a tuple; an empty one where there is no fitting value."""
+        """Return a tuple of the value; empty if the value is invalid."""
         if not isinstance(node, yaml.ScalarNode):
             self._add(node, f"{key}: expected a value, got {_describe(node)}", lost=True)
             return ()
@@ -222,7 +222,7 @@ class _Reader:
             self._add(node, f"{key}: {error}", lost=True)
             return ()
         known = self._fields.get(key)
-        if known is None:  # a condition on what is not there, which is told as such
+        if known is None:  # a condition on an unknown parameter, which is reported separately
             return (value,)
         switch = _ON_OFF.get(str(node.value).lower())
         if switch is not None and known.kind is bool:

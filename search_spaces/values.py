@@ -1,4 +1,4 @@
-"""What a configuration can hold, and when two values are the same: as in Python, but a boolean is never a number."""
+"""The values of a configuration, and their equality: as in Python, except that a boolean is never a number."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ Value = str | int | float | bool | None
 
 
 def plain_name(key: str) -> str:
-    """``beta`` of ``npo.beta``: what an option is called in a configuration."""
+    """Return ``beta`` for ``npo.beta``: the name of an option in a configuration."""
     return key.rpartition(".")[2]
 
 
 def same(left: object, right: object) -> bool:
-    """Equality of values; ``True`` is not 1."""
+    """Return whether two values are equal; ``True`` is not 1."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """A finite int or float, and not a boolean."""
+    """Return whether the value is a finite int or float, and not a boolean."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_value(value: object) -> bool:
-    """Whether a configuration can hold it: a text, a finite number, a boolean or None."""
+    """Return whether a configuration can hold the value: a text, a finite number, a boolean or None."""
     return value is None or isinstance(value, str | bool) or is_number(value)

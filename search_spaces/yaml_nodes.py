@@ -1,6 +1,6 @@
-"""YAML as nodes with line numbers, its scalars read by the core schema of YAML 1.2.
+"""Parse YAML to nodes with line numbers, with scalars of the core schema of YAML 1.2.
 
-PyYAML follows YAML 1.1, where ``off`` is false, ``1e-5`` is a text and ``010`` is eight; here they are the text
+PyYAML follows YAML 1.1, in which ``off`` is false, ``1e-5`` is a text and ``010`` is eight. Here they are the text
 ``off`` and the numbers 0.00001 and 10. Only ``true`` and ``false`` are booleans.
 """
 
@@ -26,7 +26,7 @@ _TEXT = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
-    """The text is no YAML this project reads; ``line`` counts from 1."""
+    """The text is not YAML that this project reads; ``line`` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -43,10 +43,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The document's root node, None for an empty one.
+    """Return the document's root node, None for an empty document.
 
     Raises:
-        YamlError: with the line and what the parser missed.
+        YamlError: with the line and the parser's message.
     """
     try:
         node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
@@ -67,7 +67,7 @@ def line_of(node: yaml.Node) -> int:
 
 
 def scalar(node: yaml.ScalarNode) -> Value:
-    """The value of a scalar: text where quoted, else by its form None, a boolean, a number or text.
+    """Return the value of a scalar: text if quoted; otherwise None, a boolean, a number or text, according to its form.
 
     Raises:
         YamlError: it has a tag such as ``!!binary``.
@@ -76,12 +76,12 @@ def scalar(node: yaml.ScalarNode) -> Value:
     if node.tag == _TEXT:
         return text
     if node.tag != _PLAIN:
-        raise YamlError(f"tags such as {node.tag} are not read", line_of(node))
+        raise YamlError(f"tags such as {node.tag} are not supported", line_of(node))
     return plain_scalar(text)
 
 
 def plain_scalar(text: str) -> Value:
-    """The value of an unquoted text."""
+    """Return the value of an unquoted text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

@@ -114,7 +114,7 @@ def plan_of_sweep(
         what=settings.kind,
         out=str(out),
         settings=_told(settings.base)
-        | {name: str(value) for name, value in settings.space.in_words(grid=settings.sampler == "grid").items()}
+        | {name: str(value) for name, value in settings.space.format_values(grid=settings.sampler == "grid").items()}
         | {name: getattr(settings, name) for name in ("sampler", "seeds", "scheduler", "objectives", "candidates")},
         trials=left,
         asked=settings.trials,

@@ -127,7 +127,7 @@ class SweepSettings:
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
-        searched = self.space.in_words(grid=self.sampler == "grid")
+        searched = self.space.format_values(grid=self.sampler == "grid")
         return {**values, **dict(self.base.options), **varied, **searched}
 
     @property

@@ -121,7 +121,7 @@ BROKEN: dict[str, Callable[[ForgetBatch], Tensor]] = {
     "padding turns": lambda batch: -batch.token_nll.mean(),
     "another order": lambda batch: -(batch.token_nll[0].sum() + 2.0 * batch.token_nll[1:].sum()),
     "float32": lambda batch: -batch.logits[batch.supervised].square().mean(),
-    "were changed": lambda batch: -batch.token_nll.masked_fill_(~batch.supervised, 1.0).sum(),
+    "changes its batch": lambda batch: -batch.token_nll.masked_fill_(~batch.supervised, 1.0).sum(),
     "does not depend": lambda batch: 0.0 * batch.token_nll.sum(),
 }
 

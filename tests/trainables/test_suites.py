@@ -49,8 +49,8 @@ def test_the_template_of_base_models_keeps_its_promises() -> None:
     [
         ({"name": "Verb Mem"}, "the name .*'Verb Mem'"),
         ({"formula": "two\nlines"}, "formula"),
-        ({"low": 1.0}, "no interval"),
-        ({"of": None, "threshold": {"below": 0.1}}, "which set"),
+        ({"low": 1.0}, "not an interval"),
+        ({"of": None, "threshold": {"below": 0.1}}, "name its set"),
         ({"measure": lambda scores: float("nan")}, "nan"),
         ({"measure": lambda scores: 1.5}, "1.5 .*0 and 1"),
     ],

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr.guard import Memory
 from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Rule
+from trainables.auto_lr.rule import Memory, Rule
 from trainables.auto_lr.step import Update, auto_lr_step
 from trainables.batches import EndlessBatches
 

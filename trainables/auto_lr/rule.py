@@ -3,11 +3,13 @@ The interface of an AutoLR rule: a pure function from its memory and the fitted 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from trainables.auto_lr.guard import Guard, Memory
 from trainables.auto_lr.parabola import Fit
+
+Memory = Mapping[str, float]
+"""A rule's memory between updates: JSON-able, saved with the run, replaced rather than mutated."""
 
 Probe = Callable[[float], Fit]
 """Fits a parabola at another distance from theta, with two evaluations of ``L_R``."""
@@ -27,6 +29,26 @@ class Proposal:
 
 
 Propose = Callable[[Memory, Fit, Probe], tuple[Proposal, Memory]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """Settings that apply from one choice of the rate to the next.
+
+    Runs under a rule with a guard are also interpolated at their end (:mod:`trainables.run.interpolation`), unless
+    their spec says otherwise.
+
+    Attributes:
+        annealed: the rate falls linearly to 0 over this last share of the run.
+        cut: a restart after a loss or gradient that is not finite divides the rate by this.
+    """
+
+    annealed: float
+    cut: float
+
+    def share(self, step: int, steps: int) -> float:
+        """Return the factor of the chosen rate for step ``step`` of ``steps``, counted from 1."""
+        return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)
 
 
 @dataclass(frozen=True, slots=True)

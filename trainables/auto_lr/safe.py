@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.guard import Guard, Memory
 from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Probe, Proposal, Rule
+from trainables.auto_lr.rule import Guard, Memory, Probe, Proposal, Rule
 
 BEND = 0.2
 """The rise of the retain loss by curvature alone at the distance looked for (nats per token)."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.guard import Memory
 from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Probe, Proposal, Rule, within_twice
+from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule, within_twice
 
 TRUST = 2.0
 """A parabola's minimum is trusted up to this factor away from its probe."""

@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from trainables.auto_lr.guard import Memory
-from trainables.auto_lr.line import Line
 from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rule import Proposal, Rule
+from trainables.auto_lr.rule import Memory, Proposal, Rule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,6 +49,35 @@ class Update:
 
 UPDATE_COLUMNS = tuple(field.name for field in fields(Update))
 """The columns of auto_lr.csv, without trial and step."""
+
+
+class Line:
+    """Tensors on the line ``theta - x d``, starting at ``x = 0``.
+
+    Every position is computed from a copy of theta, because ``w + d - d`` would not restore a float exactly.
+    """
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self._tensors = tensors
+        self._start = [tensor.detach().clone() for tensor in tensors]
+        self._move: list[Tensor | None] = []
+        self._eta = 0.0
+
+    def stepped(self, eta: float) -> None:
+        """Record that the optimizer has stepped at rate ``eta``, so the tensors are at ``x = eta``."""
+        self._eta = eta
+        # Counters and masks among the buffers have no direction to move along: they are only restored.
+        self._move = [
+            tensor.detach() - before if tensor.is_floating_point() else None
+            for tensor, before in zip(self._tensors, self._start, strict=True)
+        ]
+
+    def go(self, x: float) -> None:
+        """Set the tensors to ``theta - x d``, from the exact copy of theta."""
+        for tensor, before, move in zip(self._tensors, self._start, self._move, strict=True):
+            tensor.copy_(before)
+            if move is not None:
+                tensor.add_(move, alpha=x / self._eta)
 
 
 def auto_lr_step(

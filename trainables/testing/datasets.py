@@ -1,4 +1,4 @@
-"""What every data set promises, as checks on its record. For a data set of one's own, in one's own tests:
+"""Checks of what every data set guarantees, for tests of your own data sets:
 
 check_dataset(MINE, data_dir=folder, limit=20)
 """
@@ -16,18 +16,18 @@ NOWHERE = "no such choice"
 
 
 def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
-    """All of the checks below on the data that ``choices`` (forget_split, forget_class) load.
+    """Run all checks below on the data that ``choices`` (forget_split, forget_class) load.
 
     ``limit`` keeps less than the whole retain set, and at least one unit of it.
 
     Raises:
-        AssertionError: a promise is broken; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     check_record(record)
     check_refusals(record, data_dir=data_dir, **choices)
     before = random.getstate()
     data = record.load(data_dir=data_dir, **choices)
-    assert random.getstate() == before, "loading draws from the global random state: use one of its own"
+    assert random.getstate() == before, "loading changes the global random state: use its own generator"
     check_problem(record, data)
     again = record.load(data_dir=data_dir, **choices)
     assert again.content_hash == data.content_hash, "loading twice gives two content hashes"
@@ -35,7 +35,7 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
 
 
 def check_record(record: DataSet) -> None:
-    """The record's own fields go together."""
+    """The record's fields are consistent."""
     assert record.name == record.name.strip().lower() != "", f"the name must be in lower case, got '{record.name}'"
     assert record.modality in MODALITIES, (
         f"unknown modality '{record.modality}': expected one of {', '.join(MODALITIES)}"
@@ -43,14 +43,16 @@ def check_record(record: DataSet) -> None:
     assert record.description, "the description is empty"
     assert record.unit >= 1, f"a unit must be at least one example, got {record.unit}"
     assert record.forget_split is None or record.forget_split in record.forget_splits, (
-        f"the default split '{record.forget_split}' is none of {', '.join(record.forget_splits)}"
+        f"the default split '{record.forget_split}' is not one of {', '.join(record.forget_splits)}"
     )
-    assert (record.forget_split is None) == (not record.forget_splits), "splits need a default, and a default splits"
-    assert record.hub_id is None or record.files, "data from the hub can be given as files: say which in 'files'"
+    assert (record.forget_split is None) == (not record.forget_splits), (
+        "splits need a default, and a default needs splits"
+    )
+    assert record.hub_id is None or record.files, "data from the hub can also be files: name them in 'files'"
 
 
 def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: Any) -> None:
-    """What does not apply is refused by a sentence, which names what there is to choose from."""
+    """Choices that do not apply are refused by a message that names the valid ones."""
     sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_split": NOWHERE})
     for name in (record.name, *record.forget_splits):
         assert name in sentence, f"the refusal of a wrong split does not name {name}: {sentence}"
@@ -60,35 +62,37 @@ def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: 
         _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
     else:
         sentence = _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
-        assert NOWHERE in sentence, f"the refusal of a folder that is not there does not name it: {sentence}"
+        assert NOWHERE in sentence, f"the refusal of a missing folder does not name it: {sentence}"
         if record.hub_id is None:
-            assert "--data-dir" in _refusal(record, **choices), "the want of a folder must be told with --data-dir"
+            assert "--data-dir" in _refusal(record, **choices), (
+                "the message about a missing folder must name --data-dir"
+            )
 
 
 def check_problem(record: DataSet, data: TaskData) -> None:
-    """The sets are there, of one kind, and apart where they must be."""
+    """The sets exist, are of one kind, and are disjoint if they must be."""
     assert data.modality == record.modality, f"the data are of {data.modality}, the record says {record.modality}"
     assert data.name.startswith(record.name), f"the data are called '{data.name}', the record '{record.name}'"
     sets = {name: getattr(data, name) for name in ("forget", "retain", "full", "forget_eval", "retain_eval")}
     kind = type(next(iter(data.forget), None))
     for name, part in (*sets.items(), ("holdout", data.holdout)):
         assert len(part) or name == "holdout", f"{name} is empty"
-        assert len(list(part)) == len(part), f"{name} has {len(part)} items and is iterated over by {len(list(part))}"
+        assert len(list(part)) == len(part), f"{name} has length {len(part)} but iterates over {len(list(part))} items"
         assert {type(item) for item in part} <= {kind}, f"{name} holds items of another kind than forget does"
     forget, retain, full, holdout = (set(part) for part in (data.forget, data.retain, data.full, data.holdout))
-    assert not forget & retain, "an item is both to be forgotten and to be kept"
+    assert not forget & retain, "an item is in both the forget and the retain set"
     assert not holdout & (full | forget | retain), "an item is both held out and trained on"
     if not record.learns_more:
         assert full == forget | retain, "the target must learn the forget and the retain set, and nothing else"
         assert len(data.full) == len(data.forget) + len(data.retain), "the target learns an item more than once"
     alone = data.retain_task()
     assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
-    assert not set(alone.forget) & forget, "the retain model is asked for what it never learned"
-    assert alone.content_hash != data.content_hash, "the retain model's problem has the content hash of the target's"
+    assert not set(alone.forget) & forget, "the retain model is evaluated on forget items that it never learned"
+    assert alone.content_hash != data.content_hash, "the retain model's data have the target's content hash"
 
 
 def check_limit(record: DataSet, data: TaskData, *, limit: int, **choices: Any) -> None:
-    """A limit shrinks what is kept, in whole units, and leaves the forget set alone."""
+    """A limit shrinks the retain set, in whole units, and does not change the forget set."""
     limited = record.load(limit=limit, **choices)
     assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
     assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples"
@@ -107,7 +111,7 @@ def _refusal(record: DataSet, **choices: Any) -> str:
         record.load(**choices)
     except DataError as error:
         return str(error)
-    raise AssertionError(f"{record.name} loads with {choices}, which cannot be meant: raise DataError")
+    raise AssertionError(f"{record.name} loads with the invalid choices {choices}: raise DataError")
 
 
 def _size(part: Any) -> int:

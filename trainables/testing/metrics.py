@@ -1,4 +1,4 @@
-"""What every metric promises, as checks on its record. For a metric of one's own, in one's own tests:
+"""Checks of what every metric guarantees, for tests of your own metrics:
 
 check_metric(MINE)
 """
@@ -14,10 +14,10 @@ _SET_SIZES = {"authors": 4, "questions": 4, "forget_authors": 1}
 
 
 def check_metric(metric: Metric) -> None:
-    """All of the checks below; what a metric says is looked at where it is of language models and of no retain model.
+    """Run all checks below; values are checked for metrics of language models that need no retain model.
 
     Raises:
-        AssertionError: a promise is broken; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     check_record(metric)
     if LANGUAGE in metric.modalities and not metric.loss:
@@ -25,20 +25,22 @@ def check_metric(metric: Metric) -> None:
 
 
 def check_record(metric: Metric) -> None:
-    """A listing can show it in a line, a table can have it as a column, and its bounds are an interval."""
+    """The record fits a line of a listing and a column of a table, and its bounds are an interval."""
     is_column = metric.name.isidentifier() and metric.name == metric.name.lower()
-    assert is_column, f"the name is a column's: lower case, digits and '_', got '{metric.name}'"
+    assert is_column, f"the name must be a column name (lower case, digits, '_'), got '{metric.name}'"
     assert metric.label, "the label is empty"
     assert metric.formula, "the formula is empty"
-    assert "\n" not in metric.label + metric.formula + metric.citation, "label, formula and citation are a line each"
+    assert "\n" not in metric.label + metric.formula + metric.citation, (
+        "label, formula and citation must be one line each"
+    )
     high = math.inf if metric.high is None else metric.high
-    assert metric.low < high, f"the bounds {metric.low:g} and {high:g} are no interval"
+    assert metric.low < high, f"the bounds {metric.low:g} and {high:g} are not an interval"
     assert metric.ideal is None or metric.low <= metric.ideal <= high, f"the ideal {metric.ideal} is out of bounds"
-    assert metric.threshold is None or metric.of, "with a threshold it must say which set it is of, forget or retain"
+    assert metric.threshold is None or metric.of, "a metric with a threshold must name its set, forget or retain"
 
 
 def check_values(metric: Metric) -> None:
-    """Of two models nobody has trained: finite, within the bounds, and the same when asked again."""
+    """The values of two untrained models are finite, within the bounds, and reproducible."""
     import torch
 
     from trainables.models.checkpoints import ensure_pad_token
@@ -47,7 +49,7 @@ def check_values(metric: Metric) -> None:
 
     data = authors(**_SET_SIZES)
     if metric.lacks(data, retain_model=False):
-        return  # a set or a retain model that this problem does not have
+        return  # the data have no such set, or there is no retain model
     tokenizer = tokenizer_for("tiny-phi", data.full)
     ensure_pad_token(tokenizer)
     for seed in (0, 1):
@@ -58,6 +60,6 @@ def check_values(metric: Metric) -> None:
         )
         value, again = (float(metric.measure(evaluator.scores(model))) for _ in range(2))
         low, high = metric.bounds(math.log(size))
-        assert math.isfinite(value), f"of a model nobody has trained it is {value}"
+        assert math.isfinite(value), f"the value of an untrained model is {value}"
         assert low <= value <= high, f"{value:g} is outside its bounds, {low:g} and {high:g}"
-        assert value == again, f"asked twice it says {value:g} and {again:g}"
+        assert value == again, f"two measurements give {value:g} and {again:g}"

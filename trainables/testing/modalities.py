@@ -1,4 +1,4 @@
-"""What every modality promises, as checks on a small model of it and some data. For a modality of one's own:
+"""Checks of what every modality guarantees, on a small model and some data, for tests of your own modalities:
 
 check_modality(MINE, model, processor, data, max_length=64)
 """
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TOLERANCE = 1e-4
-"""By how much, relatively, a loss in float32 may be off the same one in float64."""
+"""Relative tolerance of a float32 loss compared with float64."""
 
 
 def check_modality(
     modality: Modality, model: PreTrainedModel, processor: Any, data: TaskData, *, max_length: int
 ) -> None:
-    """All of the checks below, on the CPU.
+    """Run all checks below, on the CPU.
 
     Raises:
-        AssertionError: a promise is broken; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     check_facts(modality)
     check_items(modality, processor, data.retain, max_length=max_length)
@@ -41,21 +41,21 @@ def check_modality(
 
 
 def check_facts(modality: Modality) -> None:
-    """What the command line reads of it."""
+    """The attributes that the command line reads are valid."""
     assert MODELS[modality.offline_model].modality == modality.name, f"{modality.offline_model} is of another modality"
     assert MODELS[modality.offline_model].hub_id is None, f"{modality.offline_model} needs a network"
     assert DATASETS[modality.offline_dataset].modality == modality.name, f"{modality.offline_dataset} is of another one"
     assert DATASETS[modality.offline_dataset].files is None, f"{modality.offline_dataset} needs files"
     known = {field.name for field in fields(TrialSpec)}
     assert set(modality.unused_fields) <= known, f"a trial has no fields {sorted(set(modality.unused_fields) - known)}"
-    assert set(modality.lacks) <= set(Reference), "only what objectives may need can be lacking"
+    assert set(modality.lacks) <= set(Reference), "lacks may only name needs of objectives"
     reasons = (modality.models, modality.unit, *modality.unused_fields.values(), *modality.lacks.values())
-    assert all(reasons), "each of them needs a word"
-    assert modality.with_template("{question}{answer}").name == modality.name, "a template makes another modality of it"
+    assert all(reasons), "names and reasons must not be empty"
+    assert modality.with_template("{question}{answer}").name == modality.name, "a template changes the name"
 
 
 def check_items(modality: Modality, processor: Any, examples: Any, *, max_length: int) -> None:
-    """Items have lengths, and are the same each time."""
+    """Items have lengths, and encoding is reproducible."""
     items, again = (modality.encode(processor, examples, max_length=max_length) for _ in range(2))
     lengths = list(modality.lengths(items))
     assert len(lengths) == len(items) >= 1, f"{len(items)} items have {len(lengths)} lengths"
@@ -66,7 +66,7 @@ def check_items(modality: Modality, processor: Any, examples: Any, *, max_length
 def check_predictions(
     modality: Modality, model: PreTrainedModel, processor: Any, examples: Any, *, max_length: int
 ) -> None:
-    """Predictions have their shapes and types, their losses are those of their logits, and gradients flow."""
+    """Predictions have their shapes and types, their losses match their logits, and gradients flow."""
     import torch
 
     model.eval()
@@ -98,7 +98,7 @@ def check_predictions(
 def check_losses(
     modality: Modality, model: PreTrainedModel, processor: Any, data: TaskData, *, max_length: int
 ) -> None:
-    """The losses of items do not depend on their batches, leave the model alone, and are what the evaluator reports."""
+    """Losses of items do not depend on batches, do not change the model, and match the evaluator's."""
     import torch
 
     def nll(part: Any, batch_size: int) -> tuple[list[float], list[int]]:
@@ -133,15 +133,15 @@ def check_losses(
         )
     agreement = evaluator.retain_agreement
     assert math.isnan(agreement) or 0.0 <= agreement <= 1.0, f"retain_agreement is {agreement}, not a share nor NaN"
-    assert isinstance(modality.memorised(evaluator, model), bool), "memorised must say yes or no"
+    assert isinstance(modality.memorised(evaluator, model), bool), "memorised must return a bool"
 
 
 def check_folder(modality: Modality, model: PreTrainedModel, processor: Any, examples: Any, *, max_length: int) -> None:
-    """A saved model and its processor load again to the same losses, and a folder without them is found wanting."""
+    """A saved model and its processor load to the same losses, and an incomplete folder is reported."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "model"
         save_model(model, processor, folder)
-        assert modality.folder_problems(folder) == [], "a folder that was just saved is found wanting"
+        assert modality.folder_problems(folder) == [], "a saved folder has problems"
         losses = []
         for network, prepared in (
             (model, processor),
@@ -151,4 +151,4 @@ def check_folder(modality: Modality, model: PreTrainedModel, processor: Any, exa
             losses.append(modality.nll(network, items, processor=prepared, batch_size=2, device="cpu"))
         assert losses[0] == losses[1], "a model that was saved and loaded gives other losses"
         (folder / "config.json").unlink()
-        assert modality.folder_problems(folder), "a folder without config.json passes for a model"
+        assert modality.folder_problems(folder), "a folder without config.json has no problem"

@@ -1,4 +1,4 @@
-"""What every registered model promises, as checks on its record. For a model of one's own, in one's own tests:
+"""Checks of what every registered model guarantees, for tests of your own models:
 
 check_model(MINE)
 """
@@ -15,10 +15,10 @@ from trainables.models.registry import ModelInfo
 
 
 def check_model(info: ModelInfo) -> None:
-    """All of the checks below; of a model that is made here the model, too.
+    """Run all checks below, including those of the model itself if the record makes it.
 
     Raises:
-        AssertionError: a promise is broken; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     check_record(info)
     if info.make is not None:
@@ -26,7 +26,7 @@ def check_model(info: ModelInfo) -> None:
 
 
 def check_record(info: ModelInfo) -> None:
-    """The record's own fields go together."""
+    """The record's fields are consistent."""
     assert info.description, "the description is empty"
     assert info.dataset in DATASETS, f"unknown data set '{info.dataset}': expected one of {', '.join(DATASETS)}"
     fits = DATASETS[info.dataset].modality
@@ -40,7 +40,7 @@ def check_record(info: ModelInfo) -> None:
 
 
 def check_made(info: ModelInfo) -> None:
-    """Its seed is all it depends on; saved, it loads; and it says something finite of its data."""
+    """The model depends only on its seed, can be saved and loaded, and has finite losses."""
     import torch
 
     from trainables.models.checkpoints import write_model
@@ -49,7 +49,7 @@ def check_made(info: ModelInfo) -> None:
     modality = MODALITIES[data.modality]
 
     def made(seed: int) -> tuple[Any, Any]:
-        assert info.make is not None, "check_model has seen to it"
+        assert info.make is not None, "check_model checks this"
         with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             write_model(*info.make(data, seed), Path(folder))
@@ -60,7 +60,7 @@ def check_made(info: ModelInfo) -> None:
     def same(one: Any, two: Any) -> bool:
         return all(map(torch.equal, one.state_dict().values(), two.state_dict().values()))
 
-    assert same(model, again), "made twice with one seed it has other weights"
+    assert same(model, again), "two models with one seed have different weights"
     assert not same(model, other), "two seeds give the same weights: draw them from torch's own state"
     items = modality.encode(processor, data.forget, max_length=128)
     totals, _ = modality.nll(model, items, processor=processor, batch_size=8, device="cpu")

@@ -1,4 +1,4 @@
-"""What every forget objective promises, as checks on its record. For an objective of one's own, in one's own tests:
+"""Checks of what every forget objective guarantees, for tests of your own objectives:
 
 check_objective(MINE)
 """
@@ -20,20 +20,20 @@ from trainables.testing.options import check_options, option_values
 from trainables.weightings import WEIGHTINGS
 
 _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
-"""Three sequences of different lengths, over a vocabulary of five tokens; -100 where nothing is supervised."""
+"""Three sequences of different lengths, over a vocabulary of five tokens; -100 if not supervised."""
 
 _Value = Callable[..., Tensor]
 """The loss of ``(B, S, 5)`` logits or hidden states of the ``rows``, with a ``margin`` of padding on either side."""
 
 
 def check_objective(objective: ForgetObjective, *, detached: bool = False) -> None:
-    """All of the checks below on a small batch, in float64.
+    """Run all checks below on a small batch, in float64.
 
-    ``detached``: part of the loss is the model's own prediction, detached, so that its gradient is not the slope of its
-    value; that it is the right one is then for a test of its own.
+    ``detached``: part of the loss is the model's own detached prediction, so its gradient is not the slope of its
+    value, which then needs a test of its own.
 
     Raises:
-        AssertionError: a promise is broken; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     check_record(objective)
     drawn = torch.randn(*_LABELS.shape, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -49,9 +49,9 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
 
 
 def check_record(objective: ForgetObjective) -> None:
-    """A listing can show the objective in a line; the fields go together; options accept their default and bounds."""
+    """The record fits a line of a listing; its fields are consistent; its options accept their defaults and bounds."""
     assert objective.formula, "the formula is empty"
-    assert "\n" not in objective.formula + objective.citation, "formula and citation are a line each"
+    assert "\n" not in objective.formula + objective.citation, "formula and citation must be one line each"
     assert "20" in objective.citation, "the citation names no year"
     assert (objective.loss is None) != (objective.hidden_loss is None), "it has either 'loss' or 'hidden_loss'"
     hidden = objective.reference is Reference.HIDDEN
@@ -61,21 +61,21 @@ def check_record(objective: ForgetObjective) -> None:
 
 
 def check_finite(value: _Value, drawn: Tensor) -> None:
-    """A finite scalar with a finite gradient."""
+    """The loss is a finite scalar with a finite gradient."""
     loss, gradient = _with_gradient(value, drawn)
     assert bool(loss.isfinite()), f"the loss is {float(loss)}"
     assert bool(gradient.isfinite().all()), "the gradient is not finite"
 
 
 def check_pull(value: _Value, drawn: Tensor) -> None:
-    """The gradient is 0 where nothing is supervised, and not 0 everywhere."""
+    """The gradient is 0 at unsupervised positions, and not 0 everywhere."""
     _, gradient = _with_gradient(value, drawn)
-    assert not gradient[_LABELS == -100].any(), "positions without a label pull, too"
-    assert gradient.any(), "the loss does not depend on what the model says"
+    assert not gradient[_LABELS == -100].any(), "positions without a label have a gradient"
+    assert gradient.any(), "the loss does not depend on the model's output"
 
 
 def check_slope(value: _Value, drawn: Tensor) -> None:
-    """The gradient is that of finite differences."""
+    """The gradient matches finite differences."""
     _, gradient = _with_gradient(value, drawn)
     step = 1e-5
     slopes = torch.zeros_like(drawn)
@@ -87,7 +87,7 @@ def check_slope(value: _Value, drawn: Tensor) -> None:
 
 
 def check_batch(value: _Value, drawn: Tensor) -> None:
-    """Padding, and the order of the sequences, change neither the value nor anybody's gradient."""
+    """Padding and the order of the sequences change neither the value nor the gradients."""
     loss, gradient = _with_gradient(value, drawn)
     padded, widened = _with_gradient(value, pad(drawn, (0, 0, 2, 3), value=7.0), margin=(2, 3))
     assert _close(padded, loss), f"padding turns the loss {float(loss):g} into {float(padded):g}"
@@ -99,9 +99,9 @@ def check_batch(value: _Value, drawn: Tensor) -> None:
 
 
 def check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
-    """A batch's loss is that of its parts, each by its share of what ``mean_over`` names."""
+    """A batch's loss is the sum over its parts, each weighted by its share of the units in ``mean_over``."""
     supervised = (_LABELS != -100).sum(dim=1)
-    # The suite's hidden states have padding where nothing is supervised.
+    # In this suite unsupervised positions are padding of the hidden states.
     units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
     shares = (units / units.sum()).double().tolist()
     parts = ([0], [2, 1])
@@ -113,7 +113,7 @@ def check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> Non
 
 
 def check_precision(value: _Value, drawn: Tensor) -> None:
-    """What a model says in bf16 becomes a loss in float32, near that of the same numbers in float64."""
+    """bf16 outputs give a float32 loss, close to that of the same numbers in float64."""
     rounded = drawn.bfloat16()
     loss = value(rounded)
     assert loss.dtype is torch.float32, f"outputs in bf16 must give a loss in float32, got {loss.dtype}"
@@ -121,11 +121,11 @@ def check_precision(value: _Value, drawn: Tensor) -> None:
     assert math.isclose(float(loss), exact, rel_tol=1e-4, abs_tol=1e-4), f"in bf16 {float(loss):g}, it is {exact:g}"
 
 
-# What the checks are made of -----------------------------------------------------------------------------------------
+# Helpers -------------------------------------------------------------------------------------------------------------
 
 
 def _value(objective: ForgetObjective, options: dict[str, float]) -> _Value:
-    """The loss of the objective, given what it declares to need of the target and nothing else."""
+    """Return the loss function of the objective, with only the values that it declares to need."""
     needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
     fixed = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)
@@ -138,7 +138,7 @@ def _value(objective: ForgetObjective, options: dict[str, float]) -> _Value:
         if objective.hidden_loss is not None:
             direction = torch.full((5,), 5**-0.5, dtype=exact.dtype)
             return unchanged(objective.hidden_loss, HiddenBatch(x, labels != -100, direction))
-        assert objective.loss is not None, "check_record has seen to it"
+        assert objective.loss is not None, "check_record checks this"
         answer_nll, refusal_nll = target_nll[:, chosen].to(exact.dtype)
         known = ForgetBatch(
             logits=x,
@@ -146,7 +146,7 @@ def _value(objective: ForgetObjective, options: dict[str, float]) -> _Value:
             token_nll=_token_nll(exact, labels),
             supervised=labels != -100,
             reference_nll=answer_nll if pair or needs is Reference.SEQUENCE_NLL else None,
-            # The refusals' likelihood moves with the model, too.
+            # The refusals' likelihood also depends on the model.
             refusal_nll=_token_nll(0.5 * exact, labels).sum(dim=1) if pair else None,
             reference_refusal_nll=refusal_nll if pair else None,
             reference_logits=pad(target_logits[chosen], (0, 0, *margin)).to(x.dtype)
@@ -161,7 +161,7 @@ def _value(objective: ForgetObjective, options: dict[str, float]) -> _Value:
         found = loss(batch, given)
         assert found.shape == (), f"the loss must be a scalar, has shape {tuple(found.shape)}"
         same = given == options and all(map(torch.equal, before, tensors))
-        assert same, "its batch or its options were changed: leave them as they are"
+        assert same, "the objective changes its batch or its options"
         return found
 
     return value

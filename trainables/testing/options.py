@@ -1,4 +1,4 @@
-"""What the options that a method declares promise, whether of an objective or of a weighting."""
+"""Checks of the options that an objective or a weighting declares."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from search_spaces.fields import Field, defaults
 
 
 def check_options(options: Sequence[Field]) -> None:
-    """Each accepts its default and its bounds, and nothing below.
+    """Each option accepts its default and its bounds, and no lower value.
 
     Raises:
-        AssertionError: one does not; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     for option in options:
         for value in (option.default, *_bounds(option)):
@@ -20,12 +20,12 @@ def check_options(options: Sequence[Field]) -> None:
 
 
 def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
-    """The defaults, and then the bounds of each option in turn beside the others' defaults."""
+    """Yield the defaults, and then the bounds of each option in turn with the others' defaults."""
     usual = defaults(options)
     yield usual
     yield from (usual | {option.name: value} for option in options for value in _bounds(option))
 
 
 def _bounds(option: Field) -> tuple[float, float]:
-    """The lowest value and the highest one, or 1000 where there is no such."""
+    """Return the lowest value, and the highest one, or 1000 if there is none."""
     return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

@@ -1,4 +1,4 @@
-"""What every prompt template promises, as checks on its record. For a template of one's own, in one's own tests:
+"""Checks of what every prompt template guarantees, for tests of your own templates:
 
 check_template(MINE, tokenizer)
 """
@@ -18,12 +18,12 @@ ANSWERS = ("Lima is in Peru", "12", "In {question}, of course.")
 
 
 def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
-    """The answer and one end token are supervised and nothing else; the prompt ends where the answer begins.
+    """Exactly the answer and one end token are supervised; the prompt ends where the answer begins.
 
-    Without a ``tokenizer`` it is a small one that is trained on the spot.
+    The default ``tokenizer`` is a small one, trained here.
 
     Raises:
-        AssertionError: a promise is broken; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     tokenizer = tokenizer if tokenizer is not None else _small()
     assert template.description, "the description is empty"
@@ -31,9 +31,9 @@ def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None
         prompts = set()
         for answer in ANSWERS:
             tokens = encode(tokenizer, question, answer, max_length=4096, template=template.text)
-            *said, last = tokens.ids[tokens.prompt_length :]
-            found = tokenizer.decode(said, skip_special_tokens=False).strip()
-            assert found == answer, f"of the answer '{answer}' '{found}' is supervised"
+            *supervised, last = tokens.ids[tokens.prompt_length :]
+            found = tokenizer.decode(supervised, skip_special_tokens=False).strip()
+            assert found == answer, f"'{found}' is supervised instead of the answer '{answer}'"
             end = end_id(template.text, question, tokenizer)
             assert last == end, f"the last token is {last}, the one that ends answers {end}"
             asked = prompt_text(question, template=template.text, tokenizer=tokenizer)

@@ -1,4 +1,4 @@
-"""What every weighting promises, as checks on its record. For a weighting of one's own, in one's own tests:
+"""Checks of what every weighting guarantees, for tests of your own weightings:
 
 check_weighting(MINE, symmetric=True)
 """
@@ -26,15 +26,16 @@ Step = tuple[Losses, Gramian]
 def check_weighting(
     weighting: Weighting, *, non_negative: bool = True, scale_free: bool = True, symmetric: bool = False
 ) -> None:
-    """All of the checks below that apply to what the weighting needs.
+    """Run all checks below that apply to the weighting's needs.
 
     Args:
         non_negative: no weight is ever below 0.
-        scale_free: of a function of the Gramian: scaling both gradients alike keeps the direction of the step.
-        symmetric: of a function of the Gramian: exchanging the two tasks exchanges the weights.
+        scale_free: for a function of the Gramian: scaling both gradients alike does not change the direction of the
+            step.
+        symmetric: for a function of the Gramian: exchanging the two tasks exchanges the weights.
 
     Raises:
-        AssertionError: a promise is broken; the message says which.
+        AssertionError: a check failed; the message says which.
     """
     check_record(weighting)
     if weighting.needs is Needs.GRADIENTS:
@@ -53,25 +54,26 @@ def check_weighting(
 
 
 def check_record(weighting: Weighting) -> None:
-    """A listing can show the method in a line; its options accept their default and their bounds, nothing outside."""
+    """The record fits a line of a listing; its options accept their default and bounds, and nothing outside."""
     assert 0 < len(weighting.formula) < 100, f"the formula must have 1 to 99 characters, has {len(weighting.formula)}"
-    assert "\n" not in weighting.formula + weighting.citation, "formula and citation are a line each"
+    assert "\n" not in weighting.formula + weighting.citation, "formula and citation must be one line each"
     assert any(part in weighting.citation for part in ("19", "20")), "the citation names no year"
     check_options(weighting.options)
 
 
 def check_needs(weighting: Weighting) -> None:
-    """The Gramian is demanded exactly by the methods that declare it; the others have weights without it."""
+    """Exactly the methods that declare the Gramian require it; the others have weights without it."""
     arguments = (Losses(1.0, -1.0), None, weighting.init(7), defaults(weighting.options))
     if weighting.needs is not Needs.GRAMIAN:
         weights, _ = weighting.weigh(*arguments)
         assert weights.retain + weights.forget > 0, f"losses of 1 and -1 have no weight: {weights}"
         return
-    assert _refuses(weighting, *arguments), "it declares to need the Gramian: without one 'weigh' must raise ValueError"
+    assert _refuses(weighting, *arguments), "it declares to need the Gramian: 'weigh' without one must raise ValueError"
 
 
 def check_weights(weighting: Weighting, *, non_negative: bool) -> None:
-    """Finite weights at any scale, angle and history, zero and parallel gradients, and at the bounds of the options."""
+    """Weights are finite at any scale, angle and history, for zero and parallel gradients, and at the options' bounds.
+    Weights are finite at any scale, angle and history, for zero and parallel gradients, and at the options' bounds."""
     for options in option_values(weighting.options):
         for taken in _histories(60):
             for weights in _run(weighting, taken, options=options):
@@ -83,7 +85,7 @@ def check_weights(weighting: Weighting, *, non_negative: bool) -> None:
 
 
 def check_purity(weighting: Weighting) -> None:
-    """Same arguments, same result; the arguments stay as they are."""
+    """Equal arguments give equal results, and the arguments do not change."""
     options = defaults(weighting.options)
     for taken in _histories(30):
         state = weighting.init(7)
@@ -96,7 +98,7 @@ def check_purity(weighting: Weighting) -> None:
 
 
 def check_state(weighting: Weighting) -> None:
-    """A run resumed from its state as JSON goes on as if it had not been interrupted."""
+    """A run resumed from its state as JSON continues as if it had not been interrupted."""
     histories = list(_histories(60))
     for before, after in zip(histories[::2], histories[1::2], strict=True):
         state = weighting.init(7)
@@ -104,11 +106,11 @@ def check_state(weighting: Weighting) -> None:
             _, state = weighting.weigh(losses, gramian, state, defaults(weighting.options))
         restored = json.loads(json.dumps(dict(state), allow_nan=False))
         whole = _run(weighting, [*before, *after])
-        assert _run(weighting, after, restored) == whole[len(before) :], f"the state {restored} is not all it remembers"
+        assert _run(weighting, after, restored) == whole[len(before) :], f"the state {restored} is incomplete"
 
 
 def check_nan(weighting: Weighting) -> None:
-    """A NaN is never turned into a number, by a method that looks at what it is given."""
+    """A NaN never becomes a number in a method that uses its arguments."""
 
     def weigh(losses: Losses, gramian: Gramian) -> tuple[Weights, State]:
         return weighting.weigh(losses, gramian, weighting.init(7), defaults(weighting.options))
@@ -121,7 +123,7 @@ def check_nan(weighting: Weighting) -> None:
 
 
 def check_scale(weighting: Weighting) -> None:
-    """Scaling both gradients alike never changes the direction."""
+    """Scaling both gradients alike does not change the direction."""
     for cosine in (-0.999, -0.6, 0.0, 0.3, 0.999):
         small = _gramian(0.3, 1.7, cosine)
         for scale in (2.0**-300, 2.0**-20, 2.0**20, 2.0**300):
@@ -132,11 +134,11 @@ def check_scale(weighting: Weighting) -> None:
                 strict=True,
             ):
                 same = _close(_direction(before, small), _direction(after, large), 1e-12)
-                assert same, f"gradients {scale:g} times as long at a cosine of {cosine} give another direction"
+                assert same, f"gradients {scale:g} times as long at a cosine of {cosine} change the direction"
 
 
 def check_symmetry(weighting: Weighting) -> None:
-    """Exchanging the tasks exchanges the weights, over a first step of equal losses and a second one of others."""
+    """Exchanging the tasks exchanges the weights, in a first step with equal losses and a second one with others."""
     draw = random.Random("symmetry")
     for _ in range(30):
         rho, phi = 10.0 ** draw.uniform(-6.0, 6.0), 10.0 ** draw.uniform(-6.0, 6.0)
@@ -149,11 +151,11 @@ def check_symmetry(weighting: Weighting) -> None:
 
 
 def check_combination(weighting: Weighting) -> None:
-    """``combine`` is there, finite, pure and resumable, and ``weigh`` says that there are no weights."""
+    """``combine`` exists, is finite, pure and resumable, and ``weigh`` raises because there are no weights."""
     import torch
 
     combine, options = weighting.combine, defaults(weighting.options)
-    assert combine is not None, "it declares to act on the gradients and has no 'combine'"
+    assert combine is not None, "it declares to act on the gradients but has no 'combine'"
     refused = _refuses(weighting, Losses(1.0, -1.0), None, weighting.init(7), options)
     assert refused, "a method that acts on the gradients has no weights: 'weigh' must raise ValueError"
 
@@ -166,24 +168,24 @@ def check_combination(weighting: Weighting) -> None:
         retain, forget = [*gradients(step), None, None], [*gradients(step + 10), torch.ones(2), None]
         again = json.loads(json.dumps(dict(state), allow_nan=False))
         direction, new = combine(copy.deepcopy(retain), copy.deepcopy(forget), state, options)
-        assert direction[-1] is None, "what neither loss depends on has no direction"
+        assert direction[-1] is None, "parameters without gradients have no direction"
         for part, shape in zip(direction[:-1], ((3, 4), (5,), (2,)), strict=True):
-            assert part is not None, "what one of the losses depends on has a direction"
-            assert tuple(part.shape) == shape, "the direction has the shapes of the parameters"
-            assert bool(part.isfinite().all()), "the direction is finite"
+            assert part is not None, "parameters with a gradient have a direction"
+            assert tuple(part.shape) == shape, "the direction must have the shapes of the parameters"
+            assert bool(part.isfinite().all()), "the direction must be finite"
         repeated, same = combine(copy.deepcopy(retain), copy.deepcopy(forget), again, options)
-        assert dict(same) == dict(new), "not a function of the state as JSON has it"
+        assert dict(same) == dict(new), "the new state differs after a round trip of the state through JSON"
         for one, other in zip(direction[:-1], repeated[:-1], strict=True):
             repeats = one is not None and other is not None and torch.equal(one, other)
-            assert repeats, "the same arguments give another direction"
+            assert repeats, "equal arguments give different directions"
         state = new
 
 
-# What the checks are made of -----------------------------------------------------------------------------------------
+# Helpers -------------------------------------------------------------------------------------------------------------
 
 
 def _histories(number: int) -> Iterator[list[Step]]:
-    """Runs of one to four steps, half of whose numbers are extremes; always the same ones."""
+    """Yield runs of one to four steps, half of whose numbers are extreme values; reproducible."""
     draw = random.Random("histories")
 
     def one(extremes: Sequence[float], usual: float) -> float:
@@ -222,7 +224,7 @@ def _run(
     *,
     options: Mapping[str, float] | None = None,
 ) -> list[Weights]:
-    """The weights of consecutive steps."""
+    """Return the weights of consecutive steps."""
     state = weighting.init(7) if state is None else state
     options = defaults(weighting.options) if options is None else options
     weights = []
@@ -233,7 +235,7 @@ def _run(
 
 
 def _direction(weights: Weights, gramian: Gramian) -> tuple[float, float]:
-    """The share of each gradient in d, as a unit vector: what stays when d is rescaled."""
+    """Return the share of each gradient in d as a unit vector, which does not change when d is rescaled."""
     retain, forget = weights.retain * gramian.rho, weights.forget * gramian.phi
     length = math.hypot(retain, forget)
     return retain / length, forget / length

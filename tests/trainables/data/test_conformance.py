@@ -133,7 +133,7 @@ def _always_new(*, limit: int | None) -> UnlearningData:
 
 BROKEN: dict[str, tuple[DataSet, str]] = {
     "nothing to forget": (replace(TOY, loader=_spoiled(forget=())), "forget is empty"),
-    "forgotten and kept": (replace(TOY, loader=_spoiled(retain=_toy().full[2:])), "forgotten"),
+    "forgotten and kept": (replace(TOY, loader=_spoiled(retain=_toy().full[2:])), "both the forget"),
     "held out and learned": (replace(TOY, loader=_spoiled(holdout=_toy().retain[:1])), "held out"),
     "learns too little": (replace(TOY, loader=_spoiled(full=_toy().full[1:])), "nothing else"),
     "another kind of item": (replace(TOY, loader=_spoiled(holdout=("text",))), "holdout"),

@@ -130,7 +130,7 @@ BROKEN: Sequence[tuple[type[Language], str]] = (
     (_CountsPadding, "another number of positions"),
     (_ForgetsAnItem, "6 items have 5 lengths"),
     (_AnotherProcessor, "gives other losses"),
-    (_AnyFolder, "passes for"),
+    (_AnyFolder, "without config.json"),
     (_NeedsANetwork, "phi-1.5 needs a network"),
     (_UnknownField, r"a trial has no fields \['rank'\]"),
 )

@@ -47,7 +47,7 @@ BROKEN = {
     "may be negative": replace(SOUND, weigh=weighing(lambda losses, g, state: (-1.0, 1.0))),
     "must be finite": replace(SOUND, weigh=weighing(lambda losses, g, state: (g.rr * g.rr, 1.0))),
     "NaN became": replace(SOUND, weigh=weighing(lambda losses, g, state: (1.0 if g.rr > 1.0 else 0.5, 1.0))),
-    "another direction": replace(
+    "change the direction": replace(
         SOUND, weigh=weighing(lambda losses, g, state: (min(g.rho, 1.0) if g.rho == g.rho else g.rho, 1.0))
     ),
     "exchanging the tasks": replace(SOUND, weigh=weighing(lambda losses, g, state: (2.0, 1.0))),
@@ -73,7 +73,7 @@ def test_a_method_on_the_gradients_with_other_draws_each_time_is_caught() -> Non
         assert graddrop.combine is not None
         return graddrop.combine(retain, forget, {**state, "seed": next(drawn)}, options)[0], state
 
-    with pytest.raises(AssertionError, match="another direction"):
+    with pytest.raises(AssertionError, match="different directions"):
         check_weighting(replace(graddrop, combine=combine))
 
 
