@@ -99,7 +99,7 @@ def test_workers_are_added_for_concurrent_trials_and_access_needs_a_token(name: 
     (pod,) = pods_of(name)[1:]
     gpus = int(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
     asked = commands_of(name)[-1]
-    assert asked["max_concurrent"] == int(group["maxReplicas"] * gpus / asked["gpus_per_trial"])
+    assert int(asked["max_concurrent"]) == int(group["maxReplicas"] * gpus / float(asked["gpus_per_trial"]))
 
 
 def closed(schema: Any) -> Any:

@@ -18,6 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from sweeper.cli.main import main
+from sweeper.settings.fields import DESCRIBED
 from sweeper.store.columns import CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS, column_dictionary
 from trainables.spec import FIELDS
 
@@ -37,9 +38,9 @@ def pages() -> dict[str, str]:
     return {
         "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
         "reference/commands.md": "\n".join(["# Commands", "", *_commands()]),
-        "reference/settings.md": "\n".join(["# Settings of a trial", "", *_settings()]),
+        "reference/settings.md": "\n".join(["# Settings", "", *_settings()]),
         "reference/columns.md": "\n".join(["# Columns", "", *_columns()]),
-        **{path: "\n".join([f"# {kind.capitalize()}", "", *_listing(kind)]) for kind, path in listed.items()},
+        **{path: "\n".join([f"# All {kind}", "", *_listing(kind)]) for kind, path in listed.items()},
     }
 
 
@@ -56,14 +57,22 @@ def _commands() -> Iterator[str]:
 
 
 def _settings() -> Iterator[str]:
-    yield "Each setting is an option, a name in a space file, a column of `trials.csv`, and a parameter in MLflow."
-    yield ""
-    yield "| setting | option | default | meaning | part of the hash |"
-    yield "|---|---|---|---|---|"
+    yield from (
+        "## A trial",
+        "",
+        "Each setting is an option, a key in a space or config file, a column of `trials.csv`,",
+    )
+    yield from ("and a parameter in MLflow.", "")
+    yield from ("| setting | option | default | meaning | part of the hash |", "|---|---|---|---|---|")
     for name, field in FIELDS.items():
         flag = field.flag or f"--{name.replace('_', '-')}"
         cells = [f"`{name}`", f"`{flag}`", _cell(field.otherwise or field.default), _cell(field.help)]
         yield f"| {' | '.join(cells)} | {'yes' if field.decides else ''} |"
+    yield from ("", "## A sweep and its commands", "", "| option | commands | default | meaning |", "|---|---|---|---|")
+    for field in DESCRIBED:
+        if field.scope != "trial":
+            cells = [f"`{field.flag}`", ", ".join(field.commands), _cell(field.otherwise or field.default)]
+            yield f"| {' | '.join([*cells, _cell(field.help)])} |"
 
 
 def _listing(kind: str) -> Iterator[str]:
