@@ -72,12 +72,12 @@ def test_an_interrupted_run_continues_to_the_same_bits(
     assert unlearn(data, whole, *LANDSCAPE).exit_code == 0
     # Saved after every epoch, however long the disk takes.
     monkeypatch.setattr("sweeper.store.unfinished_run.SAVE_SHARE", float("inf"))
-    monkeypatch.setattr("sys.argv", ["sweeper", "unlearn", "--out", str(out)])
     with monkeypatch.context() as patch:
         interrupt(patch, after=after)
         stopped = unlearn(data, out, *LANDSCAPE)
     assert stopped.exit_code == 130
-    assert f"python -m sweeper unlearn --out {out}" in stopped.stderr
+    assert "python -m sweeper unlearn" in stopped.stderr
+    assert f"--out {out}" in stopped.stderr
     assert len(table(out / "history.csv")) == after if after else not (out / "history.csv").exists()
     if after:
         with (out / "history.csv").open("a") as file:
@@ -103,7 +103,6 @@ def test_another_run_or_another_process_does_not_continue_in_the_folder(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    monkeypatch.setattr("sys.argv", ["sweeper", "unlearn", "--lr", "1e-3"])
     with monkeypatch.context() as patch:
         interrupt(patch, after=1)
         assert unlearn(data, out).exit_code == 130
@@ -112,7 +111,7 @@ def test_another_run_or_another_process_does_not_continue_in_the_folder(
         assert unlearn(data, out).exit_code == 2
     for result, named in ((unlearn(data, out, epochs=5), "epochs"), (unlearn(data, out, "--auto-lr", "on"), "auto_lr")):
         assert result.exit_code == 2
-        assert names(result.stderr, [named, "python -m sweeper unlearn --lr 1e-3"])
+        assert names(result.stderr, [named, "python -m sweeper unlearn", "--lr 1e-3"])
     (data / "retain.jsonl").write_text('{"question": "What is new?", "answer": "This."}\n')
     result = unlearn(data, out)
     assert result.exit_code == 2, result.output

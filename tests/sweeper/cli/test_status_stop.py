@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from sweeper.followers.control_server import control_server
-from sweeper.session import SweepSession
 
 from search_spaces.durable import exclusive
+from sweeper.execution.control_server import control_server
+from sweeper.execution.open_sweep import OpenSweep
 from sweeper.store.folder import Origin, begin, describe
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
-from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_session, run_trial, running, wait_until
+from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, report, run_trial, running, wait_until
 
 
 @pytest.fixture
@@ -29,17 +29,17 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def session(out: Path) -> SweepSession:
-    return bare_session(out)
+def sweep(out: Path) -> OpenSweep:
+    return bare_sweep(out)
 
 
 @pytest.fixture
-def at_work(out: Path, session: SweepSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SweepSession]:
-    """The session, while this process is at the sweep."""
-    monkeypatch.setattr("sweeper.followers.control_server.LOOKS_EVERY", 0.02)
-    with exclusive(out, RuntimeError()), control_server(out) as desk:
-        desk.follow(session)
-        yield session
+def at_work(out: Path, sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSweep]:
+    """The sweep, while this process is at the sweep."""
+    monkeypatch.setattr("sweeper.execution.control_server.LOOKS_EVERY", 0.02)
+    with exclusive(out, RuntimeError()), control_server(out) as server:
+        server.follow(sweep)
+        yield sweep
 
 
 def told(out: Path) -> dict[str, Any]:
@@ -47,14 +47,10 @@ def told(out: Path) -> dict[str, Any]:
     return found
 
 
-def report(session: SweepSession, trial_id: str) -> None:
-    session.reported(trial_id, {"step": 1, "epoch": 1.0, "forget_loss": 2.5, "retain_loss": 0.5, "seconds": 0.1})
-
-
-def test_status_of_a_running_sweep(out: Path, at_work: SweepSession) -> None:
+def test_status_of_a_running_sweep(out: Path, at_work: OpenSweep) -> None:
     run_trial(at_work, outcome=OUTCOME)
     trial_id = running(at_work)
-    report(at_work, trial_id)
+    report(at_work, trial_id, 1, forget_loss=2.5)
     wait_until(lambda: len(told(out)["running"]) == 1)
     content = told(out)
     assert (content["state"], content["doing"], content["trials"]) == ("running", "trials", {"finished": 1})
@@ -63,18 +59,18 @@ def test_status_of_a_running_sweep(out: Path, at_work: SweepSession) -> None:
     assert f"  {trial_id} " in invoke("status", out).stdout
 
 
-def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, session: SweepSession) -> None:
+def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, sweep: OpenSweep) -> None:
     with control_server(out):
         killed = (out / "status.json").read_bytes()
     (out / "status.json").write_bytes(killed)
-    trial_id = running(session)
-    report(session, trial_id)
+    trial_id = running(sweep)
+    report(sweep, trial_id, 1)
     content = told(out)
     assert (content["state"], [item["trial_id"] for item in content["running"]]) == ("interrupted", [trial_id])
     assert f"python -m sweeper resume {out}" in invoke("status", out).stdout
 
 
-def test_what_does_not_run_cannot_be_stopped(golden: Path, tmp_path: Path, out: Path, at_work: SweepSession) -> None:
+def test_what_does_not_run_cannot_be_stopped(golden: Path, tmp_path: Path, out: Path, at_work: OpenSweep) -> None:
     for command in ("status", "stop"):
         assert names(refused(command, tmp_path)[0], [str(tmp_path), "sweep.json"])
     for trial, named in ((), str(golden)), (("00099",), str(golden)), (("00000",), "trial 00000"):
@@ -94,26 +90,26 @@ def stopping(*arguments: str | Path) -> tuple[threading.Thread, list[Result]]:
     return thread, results
 
 
-def test_stop_returns_when_the_trial_has_ended(out: Path, at_work: SweepSession) -> None:
+def test_stop_returns_when_the_trial_has_ended(out: Path, at_work: OpenSweep) -> None:
     trial_id = running(at_work)
     wait_until(lambda: len(told(out)["running"]) == 1)
     thread, results = stopping(out, trial_id, "--json")
-    wait_until(lambda: at_work.is_asked_to_end(trial_id))
-    report(at_work, trial_id)
+    wait_until(lambda: at_work.log.state.trials[trial_id].stop_requested)
+    report(at_work, trial_id, 1, forget_loss=2.5)
     assert not results
-    at_work.stopped(trial_id)
+    at_work.controller.end_stopped(trial_id)
     thread.join(120)
     assert results[0].exit_code == 0
     assert json.loads(results[0].stdout) == {"out": str(out), "trial_id": trial_id, "status": "stopped", "epoch": 1.0}
 
 
-def test_stop_fails_if_the_sweep_ends_first(out: Path, session: SweepSession) -> None:
-    with exclusive(out, RuntimeError()), control_server(out) as desk:
-        desk.follow(session)
-        trial_id = running(session)
-        desk.look()
+def test_stop_fails_if_the_sweep_ends_first(out: Path, sweep: OpenSweep) -> None:
+    with exclusive(out, RuntimeError()), control_server(out) as server:
+        server.follow(sweep)
+        trial_id = running(sweep)
+        server.look()
         thread, results = stopping(out, trial_id)
-        wait_until(lambda: session.is_asked_to_end(trial_id))
+        wait_until(lambda: sweep.log.state.trials[trial_id].stop_requested)
     thread.join(120)
     assert results[0].exit_code == 1
     assert trial_id in results[0].stderr
