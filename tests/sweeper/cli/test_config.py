@@ -12,8 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from sweeper.cli.examples import EXAMPLES
-from sweeper.cli.main import main
+from sweeper.cli.main import EXAMPLES, main
 from sweeper.settings.recorded import config_text
 from sweeper.settings.sources import from_yaml
 from sweeper.settings.sweep_settings import SweepSettings
