@@ -178,10 +178,11 @@ def states_lost(out: Path, chance: random.Random) -> None:
         path.unlink()
 
 
+TABLES = ("trials.csv", "history.csv", "candidates.csv", "auto_lr.csv")
 STILL: Mapping[str, Callable[[Path, random.Random], None]] = MappingProxyType(
     {
-        **{f"{name} torn": torn(name) for name in ("trials.csv", "history.csv", "candidates.csv", "optuna.log")},
-        **{f"{name} lost": lost(name) for name in ("optuna.log", "pareto.json", "report.html", "status.json")},
+        **{f"{name} torn": torn(name) for name in ("events.jsonl", "trials.csv", "history.csv", "optuna.log")},
+        **{f"{name} lost": lost(name) for name in (*TABLES, "optuna.log", "pareto.json", "report.html", "status.json")},
         "a state damaged": state_damaged,
         "states lost": states_lost,
     }

@@ -95,10 +95,9 @@ def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
         "--json",
     )
     cli.run(*cli.pareto(sweep, *one))
-    table = sweep.out / "trials.csv"
+    log = sweep.out / "events.jsonl"
     (whole,) = sweep.trials
-    text = table.read_text().replace(",finished,", ",failed,")
-    table.write_text(text)
+    log.write_text(log.read_text().replace('"status": "finished", "steps"', '"status": "failed", "steps"'))
     summary = json.loads(cli.run("resume", sweep.out, "--json", code=1).stdout)
     expected = {"finished": 0, "stopped": 0, "diverged": 0, "failed": 1}
     assert summary["status"] == expected, "a failure of its own is a result"
