@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from analysis.tables.sources import Sources
-    from sweeper.execution.finalize import Summary
+    from sweeper.driver.finalize import Summary
 
 
 @dataclass(frozen=True, slots=True)

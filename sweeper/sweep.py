@@ -13,14 +13,14 @@ from rich.console import Console
 
 from search_spaces.durable import exclusive
 from search_spaces.messages import resume_command
+from sweeper.driver.control_server import control_server
+from sweeper.driver.finalize import Summary, finalize
+from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
+from sweeper.driver.open_sweep import OpenSweep, open_sweep
+from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster, import_in_parallel, prepare
-from sweeper.execution.control_server import control_server
-from sweeper.execution.finalize import Summary, finalize
-from sweeper.execution.frontier_metrics import measure_frontier, unmeasured
-from sweeper.execution.open_sweep import OpenSweep, open_sweep
 from sweeper.execution.shutdown import interruptible
 from sweeper.execution.target_task import prepare_for_sweep
-from sweeper.execution.tune_run import run_trials, watch_head
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import Origin, SweepError, UsageError, check_record, describe, read_origin, read_settings
 from sweeper.store.lease import hold_lease

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
     from analysis.tables.trade_off import Objective
     from analysis.words import DataTable
-    from sweeper.execution.finalize import Summary
+    from sweeper.driver.finalize import Summary
 
 _ENDED_AS = {"stopped": "stopped early"}
 

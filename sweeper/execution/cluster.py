@@ -54,7 +54,7 @@ NOT_SHIPPED = ("__pycache__",)
 _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Ray's variable with the runtime environment of a submitted job, to which a driver may add but not change."""
 _CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
-_IMPORTED_AT_START = ("ray.tune", "sweeper.execution.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
+_IMPORTED_AT_START = ("ray.tune", "sweeper.driver.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
 _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
 
 

@@ -30,10 +30,10 @@ from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.search.archive import ParetoArchive, Row, number
 from sweeper.search.samplers import SAMPLERS, Search
+from sweeper.search.study_journal import open_journal
 from sweeper.search.warm_start import PreviousSweep, Prior, config_of, format_warm_start, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.study_journal import open_journal
 from trainables.modality import dataset_modality
 from trainables.run.reports import Status
 from trainables.target.target import Target

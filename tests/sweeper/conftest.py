@@ -25,20 +25,20 @@ from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
 from sweeper.controller import Controller
+from sweeper.driver.open_sweep import Followers, OpenSweep, attach
 from sweeper.execution import shutdown as interruption
 from sweeper.execution.gpu_shares import GpuShares
-from sweeper.execution.open_sweep import Followers, OpenSweep, attach
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.study import STUDY_NAME, Proposal, SweepStudy
+from sweeper.search.study_journal import open_journal
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
-from sweeper.store.study_journal import open_journal
 from sweeper.store.tables import ResultTables
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method

@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sweeper.driver.control_server import ControlServer
+from sweeper.driver.open_sweep import open_sweep
+from sweeper.driver.tune_run import run_config
 from sweeper.execution.cluster import Cluster
-from sweeper.execution.control_server import ControlServer
-from sweeper.execution.open_sweep import open_sweep
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
-from sweeper.execution.tune_run import run_config
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
 from sweeper.sweep import run

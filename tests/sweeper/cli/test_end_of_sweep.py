@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.execution.finalize import Summary
+from sweeper.driver.finalize import Summary
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
 from sweeper.store.folder import SweepError, UsageError

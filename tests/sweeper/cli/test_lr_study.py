@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.execution.finalize import Summary
+from sweeper.driver.finalize import Summary
 from sweeper.search.study import SweepStudy
+from sweeper.search.study_journal import open_journal
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import LR_STUDY, SweepSettings
 from sweeper.store.folder import read_settings
-from sweeper.store.study_journal import open_journal
 from tests.conftest import GOLDEN
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
 

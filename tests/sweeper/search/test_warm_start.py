@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from search_spaces.builtin import default_space
-from sweeper.execution.open_sweep import OpenSweep
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.stopping import Stopping
 from sweeper.search.warm_start import PreviousSweep, WarmStart, warm_start

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.execution.open_sweep import OpenSweep
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.event_log import EventLog, EventLogError, read_events
 from sweeper.store.events import Event, Kind
 from sweeper.store.import_tables import events_of_tables, read_state

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sweeper.execution.finalize import Summary
-from sweeper.execution.open_sweep import OpenSweep
+from sweeper.driver.finalize import Summary
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.display import describe
 from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, Published

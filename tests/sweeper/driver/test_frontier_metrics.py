@@ -11,9 +11,9 @@ import pytest
 import ray
 from ray.exceptions import RayError
 
+from sweeper.driver.frontier_metrics import Unmeasured, measure_frontier, unmeasured
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
-from sweeper.execution.frontier_metrics import Unmeasured, measure_frontier, unmeasured
-from sweeper.execution.open_sweep import OpenSweep
 from sweeper.store.columns import column_dictionary
 from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.execution.open_sweep import OpenSweep
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import is_interrupted
 from sweeper.store.events import Kind
 

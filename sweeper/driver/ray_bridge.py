@@ -18,9 +18,9 @@ from typing import Any, ParamSpec
 from ray.tune import Callback, Stopper
 from ray.tune.search import Searcher
 
-from sweeper.execution.open_sweep import OpenSweep
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.ray_health import StarvationCheck, worker_logs
-from sweeper.execution.tune_scheduler import TuneScheduler
 from sweeper.store.events import Kind
 from sweeper.store.state import Phase
 from trainables.run.failures import WORKER_DIED, one_line, write_log

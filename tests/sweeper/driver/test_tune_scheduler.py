@@ -13,10 +13,10 @@ from ray.tune.schedulers import TrialScheduler
 from ray.tune.search import Searcher
 
 from search_spaces.builtin import default_space
-from sweeper.execution.open_sweep import OpenSweep
-from sweeper.execution.ray_bridge import TrialRecorder, TrialSearcher
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.driver.ray_bridge import TrialRecorder, TrialSearcher
+from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.ray_health import StarvationCheck
-from sweeper.execution.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Mode, SuccessiveHalving
 from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import axes, parse_objectives

@@ -12,7 +12,7 @@ import pytest
 from sweeper.followers.control_server import ControlServer, control_server
 from sweeper.session import SweepSession
 
-from sweeper.execution.ray_bridge import AskedToEnd
+from sweeper.driver.ray_bridge import AskedToEnd
 from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.followers.status_file import Published
 from sweeper.followers.stop_requests import Request, ask, take

@@ -11,8 +11,8 @@ from typing import Any
 
 from search_spaces.messages import resume_command, some_of
 from search_spaces.phases import phase
-from sweeper.execution.frontier_metrics import unmeasured
-from sweeper.execution.open_sweep import OpenSweep
+from sweeper.driver.frontier_metrics import unmeasured
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import NOTE, Recommendation
 from sweeper.followers.mlflow.store import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL

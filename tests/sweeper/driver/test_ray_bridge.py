@@ -15,9 +15,9 @@ from ray.tune.search import Searcher
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 
 from sweeper.controller import OUT_OF_TIME
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder, TrialSearcher
 from sweeper.execution.gpu_shares import GpuShares
-from sweeper.execution.open_sweep import OpenSweep
-from sweeper.execution.ray_bridge import ReportRecorder, TrialRecorder, TrialSearcher
 from sweeper.execution.ray_health import StarvationCheck
 from sweeper.settings.resources import Resources
 from sweeper.store.events import Kind

@@ -13,10 +13,10 @@ from typing import Any
 from search_spaces.messages import counted
 from search_spaces.phases import phase
 from sweeper.checks.disk import check_disk, disk_of
+from sweeper.driver.frontier_metrics import measure_frontier
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import Cluster, import_for_report
-from sweeper.execution.frontier_metrics import measure_frontier
 from sweeper.execution.gpu_shares import MOST, GpuShares, part
-from sweeper.execution.open_sweep import OpenSweep
 from sweeper.execution.placement import gpus_to_share
 from sweeper.execution.ray_health import StarvationCheck, head_watched
 from sweeper.execution.shutdown import abort_main_thread, detach_tune, is_interrupted
@@ -87,9 +87,9 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
     from ray import tune
     from ray.tune import TuneConfig
 
-    from sweeper.execution.ray_bridge import TrialSearcher
+    from sweeper.driver.ray_bridge import TrialSearcher
+    from sweeper.driver.tune_scheduler import TuneScheduler
     from sweeper.execution.ray_payload import trainable_with
-    from sweeper.execution.tune_scheduler import TuneScheduler
 
     settings, controller = sweep.settings, sweep.controller
     if settings.time_budget_seconds is not None:
@@ -127,7 +127,7 @@ def run_config(sweep: OpenSweep) -> Any:
     """Return Tune's ``RunConfig``: where it saves states, and what it notifies."""
     from ray.tune import CheckpointConfig, FailureConfig, RunConfig
 
-    from sweeper.execution.ray_bridge import ReportRecorder, TrialRecorder
+    from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder
 
     settings = sweep.settings
     where, attempt = place_of_run_states(settings, sweep.out)
