@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sweeper.search.reuse import ReusableTrials
-from sweeper.search.schedulers import Scheduler
+from sweeper.search.reuse import CachedTrial, ReusableTrials
+from sweeper.search.schedulers import ReportScheduler
 from sweeper.search.stopping import End, Stopping
-from sweeper.search.study import SweepStudy
+from sweeper.search.study import Proposal, SweepStudy
 from sweeper.store.columns import OUTCOME_METRICS
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event, Kind
@@ -30,18 +30,19 @@ _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "r
 
 
 class NextTrial(NamedTuple):
-    """A trial to run."""
+    """A trial to run, with the study's proposal for it."""
 
     id: str
     spec: TrialSpec
+    proposal: Proposal
 
 
 @dataclass(eq=False, kw_only=True)
 class Controller(Follower):
-    """Decides on the trials of a sweep. Its facts are in the event log; it keeps only trials that cannot start yet.
+    """Decides on the trials of a sweep. Its facts are in the event log.
 
-    ``scheduler`` stops or pauses trials early; None lets each run to its end. No trial starts after ``deadline``, which
-    is on the monotonic clock. ``failure`` is why the infrastructure ended the sweep.
+    ``scheduler`` stops or pauses trials early; None lets each run to its end. ``failure`` is why the infrastructure
+    ended the sweep. The trials that were paused when the sweep was killed wait in memory until they are promoted.
     """
 
     log: EventLog
@@ -49,11 +50,8 @@ class Controller(Follower):
     make_spec: Callable[[Mapping[str, Any]], TrialSpec]
     reusable: ReusableTrials
     stopping: Stopping = field(default_factory=Stopping)
-    scheduler: Scheduler | None = None
-    deadline: float | None = field(default=None, init=False)
+    scheduler: ReportScheduler | None = None
     failure: End | None = field(default=None, init=False)
-    compared: tuple[str, ...] = ()
-    _ready: list[NextTrial] = field(default_factory=list, init=False)
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
     needs_disk = True
@@ -63,18 +61,14 @@ class Controller(Follower):
         return object, ()
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Report an ended trial to the study, and an epoch to the scheduler and to the epoch budget."""
-        trial = state.trials.get(event.trial_id)
-        if trial is None or (trial.reused_from and event.kind is Kind.TRIAL_REPORTED):
+        """Report an ended trial to the study, and an epoch to the scheduler."""
+        if (trial := state.trials.get(event.trial_id)) is None:
             return
         if event.kind is Kind.TRIAL_REQUEUED:
             self.failure = None
             self.study.forget(trial.id)
-        elif event.kind is Kind.TRIAL_REPORTED:
-            report = event.payload["report"]
-            self.stopping.reported(trial.id, float(report["epoch"]))
-            if self.scheduler is not None:
-                self.scheduler.judge(trial.id, float(report["epoch"]), [report.get(name) for name in self.compared])
+        elif event.kind is Kind.TRIAL_REPORTED and self.scheduler is not None and not trial.reused_from:
+            self.scheduler.judge(trial.id, event.payload["report"])
         elif event.kind is Kind.TRIAL_ENDED and trial.has_result:
             self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
         elif event.kind is Kind.TRIAL_ENDED:
@@ -91,8 +85,6 @@ class Controller(Follower):
         A trial that had started continues regardless of the budgets. A trial that has run before, here or in a previous
         sweep, is reused at once. A trial that was paused when the sweep was killed waits for its promotion.
         """
-        if self._ready and not self._is_out_of_time:
-            return self._ready.pop()
         if (promoted := self._promoted()) is not None:
             return promoted
         while not self.is_over and (proposed := self._ask()) is not None:
@@ -107,13 +99,13 @@ class Controller(Follower):
 
     def requeue(self, trial: NextTrial) -> None:
         """Return the trial to the front of the queue."""
-        self._ready.append(trial)
+        self.study.requeue(trial.proposal)
 
     def has_next(self) -> bool:
         """Return whether there is a trial to run. Trials that can be reused have ended when this returns."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
-        return bool(self._ready)
+        return following is not None
 
     def _ask(self) -> NextTrial | None:
         try:
@@ -131,16 +123,16 @@ class Controller(Follower):
                 self.log.record(Kind.TRIAL_REQUEUED, proposal.trial_id, {"step": -1})
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
             self.log.record(Kind.TRIAL_PROPOSED, proposal.trial_id, {"settings": settings})
-        return NextTrial(proposal.trial_id, spec)
+        return NextTrial(proposal.trial_id, spec, proposal)
 
     def _promoted(self) -> NextTrial | None:
         """Return a trial that waited at a rung and may continue now."""
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
-        promoted = self.scheduler.next_promotion([*self._at_rung])
+        promoted = self.scheduler.scheduler.next_promotion([*self._at_rung])
         return None if promoted is None else self._at_rung.pop(promoted)
 
-    def _reuse(self, trial_id: str, found: Any) -> None:
+    def _reuse(self, trial_id: str, found: CachedTrial) -> None:
         """Copy a trial that has run before, with its reports and checkpoints, under its new id."""
         found.copy_files(self.log.path.parent, trial_id)
         self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
@@ -160,20 +152,18 @@ class Controller(Follower):
         """Why no new trial starts although trials remain; None while new trials start."""
         if self.failure is not None:
             return self.failure
-        if self._is_out_of_time:
+        if self.stopping.is_out_of_time:
             return OUT_OF_TIME
-        return None if self.study.unfinished else self.stopping.end(self.study.archive.trace)
-
-    @property
-    def _is_out_of_time(self) -> bool:
-        return self.deadline is not None and time.monotonic() > self.deadline
+        if self.study.unfinished:
+            return None
+        return self.stopping.end(trained=self.log.state.trained_epochs, trace=self.study.archive.trace)
 
     # What happens to trials -----------------------------------------------------------------------------------------
 
     def is_stopped_early(self, trial_id: str) -> bool:
         """Return whether a user or the scheduler stopped or paused the trial."""
         trial = self.log.state.trials.get(trial_id)
-        stopped = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
+        stopped = self.scheduler is not None and self.scheduler.scheduler.ended_at(trial_id) is not None
         return stopped or (trial is not None and trial.stop_requested)
 
     def request_stop(self, trial_id: str) -> None:

@@ -186,18 +186,14 @@ def _check_storage(out: Path, change: Mapping[str, Any]) -> None:
 
 
 def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool) -> None:
-    from sweeper.search.stopping import Stopping
     from sweeper.store.folder import check_record, read_settings
-    from sweeper.store.tables import ResultTables
-    from trainables.run.failures import is_no_result
+    from sweeper.store.import_tables import read_state
 
-    settings = replace(read_settings(out), **change)
     check_record(out)
-    tables = ResultTables(out)
-    ended = sum(not is_no_result(row["status"], row["error"]) for row in tables.trials.read())
-    spent = Stopping()
-    spent.restore(tables.trained_here())
-    print_plan_of_sweep(settings, str(out), measure=measure, as_json=as_json, ended=ended, epochs_spent=spent.epochs)
+    settings, state = replace(read_settings(out), **change), read_state(out)
+    ended = sum(trial.has_result for trial in state.ended_trials)
+    epochs = state.trained_epochs
+    print_plan_of_sweep(settings, str(out), measure=measure, as_json=as_json, ended=ended, epochs_spent=epochs)
 
 
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:

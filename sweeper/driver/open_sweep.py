@@ -23,7 +23,7 @@ from sweeper.followers.progress import Remaining, remaining
 from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
 from sweeper.search.reuse import ReusableTrials
-from sweeper.search.schedulers import compared_columns, open_scheduler
+from sweeper.search.schedulers import open_scheduler
 from sweeper.search.stopping import Stopping, parse_until
 from sweeper.search.study import open_study
 from sweeper.settings.sweep_settings import SweepSettings
@@ -110,7 +110,7 @@ class OpenSweep:
         return remaining(
             self.log.state,
             trials=self.settings.trials,
-            epochs_left=self.controller.stopping.epochs_left,
+            epochs_left=self.controller.stopping.epochs_left(self.log.state.trained_epochs),
             max_concurrent=max_concurrent if shares is None else shares.at_once,
         )
 
@@ -153,8 +153,7 @@ def open_sweep(
         # The checkpoints of a trial of this sweep may still be on their way from object storage.
         reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
         stopping=Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
-        scheduler=open_scheduler(settings, target, ()),
-        compared=compared_columns(settings),
+        scheduler=open_scheduler(settings, target),
     )
     checkpoints = CheckpointManager(out, settings.goals, states=settings.ray_storage(out), syncer=syncer)
     followers = Followers(

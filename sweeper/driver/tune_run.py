@@ -93,7 +93,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
 
     settings, controller = sweep.settings, sweep.controller
     if settings.time_budget_seconds is not None:
-        controller.deadline = time.monotonic() + settings.time_budget_seconds
+        controller.stopping.deadline = time.monotonic() + settings.time_budget_seconds
     scheduler = None
     if controller.scheduler is not None:
         scheduler = TuneScheduler(controller, max_concurrent=max_concurrent)

@@ -41,11 +41,10 @@ class TuneScheduler(TrialScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
         """Return what happens to the trial after an epoch. After an error in the scheduler the trial continues."""
         try:
-            trial_id, epoch = str(trial.config["trial_id"]), result.get("report/epoch")
-            if epoch is None:
+            trial_id = str(trial.config["trial_id"])
+            if result.get("report/epoch") is None:
                 return str(TrialScheduler.CONTINUE)
-            values = [result.get(f"report/{column}") for column in self._controller.compared]
-            answer = self._scheduler.judge(trial_id, float(epoch), values)
+            answer = self._scheduler.judge(trial_id, self._controller.log.state.trials[trial_id].reports[-1])
             if answer == "pause":
                 self._controller.log.record(Kind.TRIAL_PAUSED, trial_id)
             return str(_ANSWERS[answer])
@@ -89,7 +88,7 @@ class TuneScheduler(TrialScheduler):
         if self._promoted is not None or self.running >= self._max_concurrent or self._controller.is_over:
             return
         paused = self._paused()
-        if (trial_id := self._scheduler.next_promotion([*paused])) is not None:
+        if (trial_id := self._scheduler.scheduler.next_promotion([*paused])) is not None:
             self._promoted = paused[trial_id]
 
     def _paused(self) -> dict[str, Any]:

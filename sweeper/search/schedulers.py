@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sweeper.search.halving import Axis, Decision, Mode, SuccessiveHalving
 
@@ -43,8 +44,20 @@ SCHEDULERS: Mapping[str, MakeScheduler] = {
 """Schedulers by name. ``epochs`` are those of a complete trial; the other arguments are settings of the sweep."""
 
 
-def open_scheduler(settings: SweepSettings, target: Target, history: Iterable[Mapping[str, str]]) -> Scheduler | None:
-    """Return the scheduler in the state after the rows of history.csv, or None if every trial runs all its epochs."""
+@dataclass(frozen=True, slots=True)
+class ReportScheduler:
+    """A scheduler that reads the compared values from the columns of a report."""
+
+    scheduler: Scheduler
+    columns: tuple[str, ...]
+
+    def judge(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
+        """Return the decision after an epoch; a repeated epoch gets the same decision and changes nothing."""
+        return self.scheduler.judge(trial_id, float(report["epoch"]), [report.get(name) for name in self.columns])
+
+
+def open_scheduler(settings: SweepSettings, target: Target) -> ReportScheduler | None:
+    """Return a new scheduler, or None if every trial runs all its epochs."""
     from sweeper.settings.objectives import axes
     from trainables.modality import dataset_modality
 
@@ -59,21 +72,7 @@ def open_scheduler(settings: SweepSettings, target: Target, history: Iterable[Ma
         reduction=settings.reduction,
         mode=cast(Mode, settings.stopping),
     )
-    restore(scheduler, compared_columns(settings), history)
-    return scheduler
-
-
-def restore(scheduler: Scheduler, columns: Sequence[str], history: Iterable[Mapping[str, str]]) -> None:
-    """Replay the rows of history.csv, in the order in which they were reported."""
-    for row in sorted(history, key=lambda row: float(row["reported_at"] or 0.0)):
-        values = [float(text) if (text := row.get(name)) else None for name in columns]
-        scheduler.judge(row["trial_id"], float(row["epoch"]), values)
-
-
-def compared_columns(settings: SweepSettings) -> tuple[str, ...]:
-    """Return the columns of a report by which trials are compared."""
-    objectives = compared_objectives(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
-    return tuple(item.column for item in objectives)
+    return ReportScheduler(scheduler, tuple(item.column for item in objectives))
 
 
 def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 PLATEAU = "plateau"
 NEVER = "none"
@@ -57,54 +58,27 @@ def parse_until(text: str | None) -> Plateau | None:
     return plateau
 
 
-def stopping_problems(*, until: str | None, epoch_budget: int | None) -> list[str]:
-    """Return a sentence for each invalid setting."""
-    problems = []
-    if epoch_budget is not None and epoch_budget < 1:
-        problems.append(f"epoch-budget must be at least 1, got {epoch_budget}")
-    try:
-        parse_until(until)
-    except UntilError as error:
-        problems.append(str(error))
-    return problems
-
-
 @dataclass(kw_only=True)
 class Stopping:
-    """Decide when no new trial starts. Every reported epoch counts, however its trial ends."""
+    """The limits after which no new trial starts. ``deadline`` is in seconds of the monotonic clock."""
 
     plateau: Plateau | None = None
     epoch_budget: int | None = None
-    _epochs: dict[str, float] = field(default_factory=dict)
-
-    def restore(self, history: Iterable[Mapping[str, object]]) -> None:
-        """Count the rows of history.csv, without those of trials reused from other sweeps."""
-        for row in history:
-            self.reported(str(row["trial_id"]), float(str(row["epoch"])))
-
-    def reported(self, trial_id: str, epoch: float) -> None:
-        """Count a trial's epochs; an epoch that a restarted worker repeats does not count twice."""
-        if math.isfinite(epoch):
-            self._epochs[trial_id] = max(epoch, self._epochs.get(trial_id, 0.0))
-
-    def forget(self, trial_id: str) -> None:
-        """Do not count the trial, because it was not trained in this sweep."""
-        self._epochs.pop(trial_id, None)
+    deadline: float | None = None
 
     @property
-    def epochs(self) -> float:
-        """Epochs trained in all."""
-        return sum(self._epochs.values())
+    def is_out_of_time(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and time.monotonic() > self.deadline
 
-    @property
-    def epochs_left(self) -> float | None:
-        """Epochs left in the budget; None without a budget."""
-        return None if self.epoch_budget is None else max(0.0, self.epoch_budget - self.epochs)
+    def epochs_left(self, trained: float) -> float | None:
+        """Return the epochs left in the budget after ``trained`` epochs, or None without a budget."""
+        return None if self.epoch_budget is None else max(0.0, self.epoch_budget - trained)
 
-    def end(self, trace: Sequence[float]) -> End | None:
-        """Return why the sweep ends, given the hypervolumes in ``trace``, or None if it continues."""
-        if self.epoch_budget is not None and self.epochs >= self.epoch_budget:
-            return End(f"the budget of {self.epoch_budget} epochs ({self.epochs:g} trained)", "--epoch-budget EPOCHS")
+    def end(self, *, trained: float, trace: Sequence[float]) -> End | None:
+        """Return why no new trial starts after ``trained`` epochs and the hypervolumes in ``trace``, or None."""
+        if self.epoch_budget is not None and trained >= self.epoch_budget:
+            return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):
             return End(
                 f"a plateau (the hypervolume has not grown by more than {plateau.growth:g} in {plateau.trials} trials)",

@@ -166,6 +166,10 @@ class SweepStudy:
                 self._unfinished.append(self._propose(optuna.trial.Trial(self._study, trial._trial_id)))
         return list(self._unfinished)
 
+    def requeue(self, proposal: Proposal) -> None:
+        """Return a proposal to the front of the queue."""
+        self._unfinished.appendleft(proposal)
+
     def ask(self) -> Proposal | None:
         """Return the next trial to run, or None if all have been proposed."""
         if self._unfinished:

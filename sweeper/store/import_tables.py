@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,47 +31,40 @@ def read_state(out: Path) -> SweepState:
     return state
 
 
-def events_of_tables(out: Path) -> Iterator[Event]:
-    """Yield the events that the tables in a folder record, trial by trial in the order in which the trials ended.
+def events_of_tables(out: Path) -> list[Event]:
+    """Return the events that the tables in a folder record, in the order in which they happened.
 
     A trial without a row of trials.csv has not ended. Its settings are empty: the study knows them.
     """
     tables = ResultTables(out)
-    reports, updates, candidates = (
-        rows_by_trial(log.read()) for log in (tables.history, tables.auto_lr, tables.candidates)
-    )
-    trials = sorted(tables.trials.read(), key=lambda row: (float(row["ended_at"] or 0.0), row["trial_id"]))
-    ended = {row["trial_id"] for row in trials}
-    trials += [{"trial_id": trial_id} for trial_id in reports if trial_id not in ended]
-    seq = 0
-
-    def event(kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
-        nonlocal seq
-        seq += 1
-        return Event.new(seq - 1, kind, trial_id, payload)
-
-    for row in trials:
-        trial_id = row["trial_id"]
+    logs = (tables.history, tables.auto_lr, tables.candidates)
+    reports, updates, candidates = (rows_by_trial(log.read()) for log in logs)
+    trials: dict[str, Mapping[str, str]] = {row["trial_id"]: row for row in tables.trials.read()}
+    found: list[tuple[float, Kind, str, dict[str, Any]]] = []
+    for trial_id in sorted({*trials, *reports}):
+        row = trials.get(trial_id, {})
         settings = {name: row[name] for name in ("spec_hash", *PARAMETERS) if name in row}
-        yield event(Kind.TRIAL_PROPOSED, trial_id, {"settings": _values(settings)})
+        found.append((0.0, Kind.TRIAL_PROPOSED, trial_id, {"settings": _values(settings)}))
         if row.get("reused_from"):
-            yield event(Kind.TRIAL_REUSED, trial_id, {"origin": row["reused_from"]})
+            found.append((0.0, Kind.TRIAL_REUSED, trial_id, {"origin": row["reused_from"]}))
         measured = {candidate["step"]: candidate for candidate in candidates.get(trial_id, ())}
         own_updates = rows_by_trial(updates.get(trial_id, ()), key="step")
         for report in reports.get(trial_id, ()):
-            step = report["step"]
+            step, at = report["step"], float(report.get("reported_at") or 0.0)
             values = _values(report) | {"step": int(step), "epoch": float(report["epoch"])}
             values["auto_lr"] = [_values(update) for update in own_updates.get(step, ())]
             values["evaluated"] = step in measured or _is_evaluated(report, row)
             values.pop("trial_id", None)
-            yield event(Kind.TRIAL_REPORTED, trial_id, {"report": values})
+            found.append((at, Kind.TRIAL_REPORTED, trial_id, {"report": values}))
             later = {name: value for name, value in _values(measured.get(step, {})).items() if name in METRICS}
             if metrics := {name: value for name, value in later.items() if name not in values}:
-                yield event(Kind.METRICS_MEASURED, trial_id, {"step": int(step), "metrics": metrics})
-        if trial_id not in ended:
-            continue
-        outcome = {name: value for name, value in row.items() if name not in ("trial_id", *settings)}
-        yield event(Kind.TRIAL_ENDED, trial_id, {"outcome": _values(outcome)})
+                found.append((at, Kind.METRICS_MEASURED, trial_id, {"step": int(step), "metrics": metrics}))
+        if row:
+            outcome = {name: value for name, value in row.items() if name not in ("trial_id", *settings)}
+            at = float(row["ended_at"] or 0.0)
+            found.append((at, Kind.TRIAL_ENDED, trial_id, {"outcome": _values(outcome)}))
+    found.sort(key=lambda item: item[0])
+    return [Event.new(seq, kind, trial_id, payload) for seq, (_, kind, trial_id, payload) in enumerate(found)]
 
 
 def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:

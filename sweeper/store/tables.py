@@ -206,11 +206,6 @@ class ResultTables:
                     if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], -1)
                 )
 
-    def trained_here(self) -> list[dict[str, str]]:
-        """The rows of history.csv, without those of trials that were taken over."""
-        taken_over = {row["trial_id"] for row in self.trials.read() if row.get("reused_from")}
-        return [row for row in self.history.read() if row["trial_id"] not in taken_over]
-
     def sort(self, checkpoint: Callable[[dict[str, str]], str] | None = None) -> None:
         """Put trials.csv in the order of trial ids and the logs in that of (trial id, step).
 

@@ -84,14 +84,14 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
 
 def test_after_the_deadline_no_trial_is_handed_out(sweep: OpenSweep) -> None:
     searcher, controller = TrialSearcher(sweep, None), sweep.controller
-    controller.deadline = time.monotonic() - 1
+    controller.stopping.deadline = time.monotonic() - 1
     assert searcher.suggest("tune-0") == Searcher.FINISHED
     assert (controller.study.asked, controller.end) == (0, OUT_OF_TIME)
-    controller.deadline = None
+    controller.stopping.deadline = None
     assert controller.has_next()
-    controller.deadline = time.monotonic() - 1
+    controller.stopping.deadline = time.monotonic() - 1
     assert searcher.suggest("tune-0") == Searcher.FINISHED, "a trial that stands ready does not start either"
-    controller.deadline = time.monotonic() + 60
+    controller.stopping.deadline = time.monotonic() + 60
     assert searcher.suggest("tune-0")["trial_id"] == "00000"
 
 

@@ -18,7 +18,7 @@ from sweeper.driver.ray_bridge import TrialRecorder, TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.ray_health import StarvationCheck
 from sweeper.search.halving import Mode, SuccessiveHalving
-from sweeper.search.schedulers import compared_objectives, comparison_axes
+from sweeper.search.schedulers import ReportScheduler, compared_objectives, comparison_axes
 from sweeper.settings.objectives import axes, parse_objectives
 from sweeper.settings.resources import Resources
 from sweeper.store.events import Kind
@@ -60,20 +60,22 @@ class Tune:
         return trial
 
     def report(self, trial: Any, epoch: float, forget: float, retain: float = 0.1) -> str:
-        result = {"report/epoch": epoch, "report/forget_loss_capped": forget, "report/retain_loss": retain}
-        answer = self.gate.on_trial_result(self, trial, result)
+        values = {"step": int(10 * epoch), "epoch": epoch, "forget_loss_capped": forget, "retain_loss": retain}
+        log = self.gate._controller.log
+        log.record(Kind.TRIAL_REPORTED, trial.config["trial_id"], {"report": values})
+        answer = self.gate.on_trial_result(self, trial, {"report/epoch": epoch})
         trial.status = {"PAUSE": "PAUSED", "STOP": "TERMINATED"}.get(answer, trial.status)
         return answer
 
 
 def scheduled(out: Path, mode: Mode) -> OpenSweep:
     """A sweep as it begins, or as it continues after a kill."""
-    return bare_sweep(out, SETTINGS, scheduler=halving(mode), compared=COLUMNS)
+    return bare_sweep(out, SETTINGS, scheduler=ReportScheduler(halving(mode), COLUMNS))
 
 
 def tune_of(out: Path, mode: Mode = "pause", *, max_concurrent: int = 1) -> Tune:
     """Tune with the scheduler of a sweep of twelve trials that are all proposed."""
-    sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=halving(mode), compared=COLUMNS)
+    sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=ReportScheduler(halving(mode), COLUMNS))
     for _ in range(12):
         running(sweep)
     return Tune(TuneScheduler(sweep.controller, max_concurrent=max_concurrent))
@@ -136,7 +138,7 @@ def test_when_the_sweep_is_over_nothing_is_promoted_and_waiting_trials_end(tmp_p
 
 def test_after_the_deadline_no_paused_trial_is_promoted(tmp_path: Path) -> None:
     tune = tune_of(tmp_path)
-    tune.gate._controller.deadline = 0.0
+    tune.gate._controller.stopping.deadline = 0.0
     for number, forget in enumerate((6.0, 5.0, 4.0, 3.0)):
         tune.report(tune.add(f"0000{number}"), 1.0, forget)
         tune.trials[0].status = "TERMINATED"
@@ -163,7 +165,7 @@ def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
     assert scheduler is not None
     for epoch in range(1, epochs + 1):
         report(sweep, trial_id, epoch, forget_loss_capped=forget, retain_loss=0.1)
-        answer = scheduler.judge(trial_id, epoch, (forget, 0.1))
+        answer = scheduler.judge(trial_id, sweep.log.state.trials[trial_id].reports[-1])
     return str(answer)
 
 
@@ -217,7 +219,7 @@ def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
     assert train(sweep, 4.0, epochs=2) == "continue"
     scheduler = scheduled(tmp_path, "pause").controller.scheduler
     assert scheduler is not None
-    assert scheduler.ended_at("00001") is None
+    assert scheduler.scheduler.ended_at("00001") is None
 
 
 def test_a_trial_the_scheduler_ended_is_stopped_and_not_failed(tmp_path: Path) -> None:

@@ -185,11 +185,11 @@ def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> No
     sweep = reusing(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
     assert sweep.controller.has_next()
     assert len(rows(sweep)) == 4
-    assert sweep.controller.stopping.epochs == sweep.log.state.trained_epochs == 0.0
+    assert sweep.log.state.trained_epochs == 0.0
     # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
     assert sweep.controller.study.archive.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
     again = reusing(tmp_path / "new", [], every_epoch=False)
-    assert again.controller.stopping.epochs == 0.0, "after a resume, too"
+    assert again.log.state.trained_epochs == 0.0, "after a resume, too"
     assert again.controller.study.archive.trace == sweep.controller.study.archive.trace
 
 
@@ -204,7 +204,7 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     assert [row["reused_from"] for row in found] == ["", *[f"{sweep.out}/00000"] * (len(found) - 1)]
     assert len(found) == 6
     assert len({row["forget_loss"] for row in found}) == 1
-    assert sweep.controller.stopping.epochs == 2.0, "trained once"
+    assert sweep.log.state.trained_epochs == 2.0, "trained once"
     spec_hash, state = found[0]["spec_hash"], sweep.log.state
     assert ReusableTrials(sweep.out).find(spec_hash, state) is not None
     assert ReusableTrials(sweep.out, own=False).find(spec_hash, state) is None
