@@ -21,11 +21,10 @@ from types import MappingProxyType
 
 import yaml
 
-from search_spaces.consistency import relation_problems
 from search_spaces.fields import Field, shown
 from search_spaces.messages import did_you_mean, expected_one_of
 from search_spaces.parameters import Choice, Number, Parameter
-from search_spaces.space import Space
+from search_spaces.space import Space, relation_problems
 from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, compose, line_of, scalar
 

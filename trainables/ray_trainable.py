@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 STORED = "stored"
 """In a report: the model after its epoch is in the storage."""
-SAVE_EVERY_SECONDS = 15.0
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +71,7 @@ class UnlearningTrainable(tune.Trainable):
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
-        self._first, self._targets, self._goals = target, targets, goals
-        self._files = TrialFiles(out, storage)
+        self._first, self._targets, self._goals, self._files = target, targets, goals, TrialFiles(out, storage)
         self._gpus = float(config.get("gpus", gpus))  # a worker is reused only for trials with equal ones
         self._device = device_of(self._gpus)
         self._gpu_gb: float | None = None
@@ -91,8 +89,8 @@ class UnlearningTrainable(tune.Trainable):
         self._accepted = time.time()
         self._first_step: float | None = None
         self._saved_costs: list[Costs] = []
-        # Writing the state of a large model is slow: saving may take 2% of the time.
-        self._throttle = Throttle(share=0.02, pause=SAVE_EVERY_SECONDS)
+        # Saving may take 2% of the time, because writing the state of a large model is slow.
+        self._throttle = Throttle(share=0.02, pause=15.0)
         return True
 
     def step(self) -> dict[str, Any]:

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
@@ -30,34 +31,9 @@ def setting(role: Role, default: T, help: str = "", otherwise: str = "", **descr
     return found
 
 
-def _datasets() -> Collection[str]:
-    from trainables.data import DATASETS
-
-    return DATASETS
-
-
-def _templates() -> Collection[str]:
-    from trainables.templates import TEMPLATES
-
-    return TEMPLATES
-
-
-def _rules() -> Collection[str]:
-    from trainables.auto_lr.rules import RULES
-
-    return RULES
-
-
-def _probes() -> Collection[str]:
-    from trainables.auto_lr.rules import PROBES
-
-    return PROBES
-
-
-def _retain_objectives() -> Collection[str]:
-    from trainables.objectives import RETAIN_OBJECTIVES
-
-    return RETAIN_OBJECTIVES
+def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
+    """Return a function that imports a registry, whose names are the choices of a setting."""
+    return lambda: getattr(import_module(f"trainables.{module}"), registry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +66,7 @@ class TrialSpec:
     model_path: str | None = setting("placement", None, "Folder of a causal LM to fine-tune the target from.")
     target_path: str | None = setting("placement", None, "Folder of a causal LM that already is the target.")
     dataset: str = setting(
-        "data", "authors", "Data set by name (see 'list datasets').", "the model's", choices=_datasets
+        "data", "authors", "Data set by name (see 'list datasets').", "the model's", choices=_names("data", "DATASETS")
     )
     data_dir: str | None = setting("placement", None, "Folder with the data set's files, instead of the hub.")
     forget_split: str | None = setting(
@@ -104,7 +80,7 @@ class TrialSpec:
         None,
         "Prompt template: a name (see 'list templates'), chat for the tokenizer's chat template, or a FILE.",
         "Question: ...\\nAnswer: ...",
-        choices=_templates,
+        choices=_names("templates", "TEMPLATES"),
         decides=False,
     )
     limit: int | None = setting(
@@ -175,7 +151,10 @@ class TrialSpec:
         "method", "raw", "Weights raw as published, or unit, summing to 1.", choices=("raw", "unit")
     )
     retain_objective: str = setting(
-        "method", "ce", "ce, or kl: KL to the target model, on the retain set.", choices=_retain_objectives
+        "method",
+        "ce",
+        "ce, or kl: KL to the target model, on the retain set.",
+        choices=_names("objectives", "RETAIN_OBJECTIVES"),
     )
     lora_rank: int | None = setting(
         "training",
@@ -194,8 +173,12 @@ class TrialSpec:
         "on under AutoLR's rule safe",
         choices=("auto", "on", "off"),
     )
-    auto_lr_smoothing: str = setting("auto_lr", "safe", "safe, search, trust, paper, clip or official.", choices=_rules)
-    auto_lr_probe: str = setting("auto_lr", "fresh", "same or fresh retain batch.", choices=_probes)
+    auto_lr_smoothing: str = setting(
+        "auto_lr", "safe", "safe, search, trust, paper, clip or official.", choices=_names("auto_lr.rules", "RULES")
+    )
+    auto_lr_probe: str = setting(
+        "auto_lr", "fresh", "same or fresh retain batch.", choices=_names("auto_lr.rules", "PROBES")
+    )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
     auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
     auto_lr_probe_batches: int = setting(

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import groupby
 from operator import eq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from trainables.metrics.metric import Cost, Metric
 
@@ -84,57 +84,32 @@ def _longest_loop_of(text: str) -> float:
     return longest / len(found) if longest else 0.0
 
 
-_repetition = partial(
-    Metric,
-    fluency=True,
-    unit="share of 3-grams",
-    direction="min",
-    sets=("default",),
-    cost=Cost.GENERATION,
-    citation="Welleck et al., Neural Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319): "
-    "seq-rep-n, with n = 3 instead of 4, over words and punctuation marks instead of the model's tokens",
-)
-_loop = partial(
-    Metric,
-    fluency=True,
-    unit="share of the answer",
-    direction="min",
-    sets=("default",),
-    cost=Cost.GENERATION,
-    citation="Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), which "
-    "counts generations that end in a phrase repeated at least three times; here the part of an answer that loops",
-)
-METRICS = (
-    _repetition(
-        name="forget_repetition",
-        label="repetition in answers on the forget set",
-        of="forget",
-        formula="mean 1 - distinct 3-grams / 3-grams, in units of words and punctuation marks, of the answers that "
-        "verbmem is measured on",
-        measure=lambda scores: repetition(scores.answers_given("forget", prompts="verbmem")).mean(),
-    ),
-    _repetition(
-        name="retain_repetition",
-        label="repetition in answers on the retain set",
-        of="retain",
-        formula="mean 1 - distinct 3-grams / 3-grams, in units of words and punctuation marks, of the answers that "
-        "utility is measured on",
-        measure=lambda scores: repetition(scores.answers_given("retain", prompts="utility")).mean(),
-    ),
-    _loop(
-        name="forget_longest_loop",
-        label="longest loop in answers on the forget set",
-        of="forget",
-        formula="mean share of an answer's words and punctuation marks in its longest stretch that repeats one phrase "
-        "at least three times, of the answers that verbmem is measured on",
-        measure=lambda scores: longest_loop(scores.answers_given("forget", prompts="verbmem")).mean(),
-    ),
-    _loop(
-        name="retain_longest_loop",
-        label="longest loop in answers on the retain set",
-        of="retain",
-        formula="mean share of an answer's words and punctuation marks in its longest stretch that repeats one phrase "
-        "at least three times, of the answers that utility is measured on",
-        measure=lambda scores: longest_loop(scores.answers_given("retain", prompts="utility")).mean(),
-    ),
-)
+def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
+    """Return the two metrics of a set, on the answers that the metric called ``answers`` scores."""
+    common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
+    return (
+        common(
+            name=f"{of}_repetition",
+            label=f"repetition in answers on the {of} set",
+            unit="share of 3-grams",
+            formula="mean 1 - distinct 3-grams / 3-grams, in units of words and punctuation marks, of the answers that "
+            f"{answers} is measured on",
+            citation="Welleck et al., Neural Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319): "
+            "seq-rep-n, with n = 3 instead of 4, over words and punctuation marks instead of the model's tokens",
+            measure=lambda scores: repetition(scores.answers_given(of, prompts=answers)).mean(),
+        ),
+        common(
+            name=f"{of}_longest_loop",
+            label=f"longest loop in answers on the {of} set",
+            unit="share of the answer",
+            formula="mean share of an answer's words and punctuation marks in its longest stretch that repeats one "
+            f"phrase at least three times, of the answers that {answers} is measured on",
+            citation="Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), "
+            "which counts generations that end in a phrase repeated at least three times; here the part of an answer "
+            "that loops",
+            measure=lambda scores: longest_loop(scores.answers_given(of, prompts=answers)).mean(),
+        ),
+    )
+
+
+METRICS = (*_metrics("forget", "verbmem"), *_metrics("retain", "utility"))
