@@ -118,12 +118,12 @@ class Sweep:
 
     def figures(self) -> dict[str, Figure]:
         """The figures of the report by name, the frontier (``pareto``) first, drawn from what is there now."""
-        from analysis.figures.draw_pareto import draw_pareto
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
+        from analysis.report.figures import draw_frontier
 
         read = self._read()
-        found = {"pareto": draw_pareto(pareto_data(read.table, read.sweep))}
+        found = {"pareto": draw_frontier(pareto_data(read.table, read.sweep))}
         return found | {item.data.name: item.draw(item.data) for item in gallery(read)}
 
     def pick(self, **options: Any) -> dict[str, Any]:

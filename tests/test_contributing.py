@@ -96,7 +96,7 @@ def toy_data(sources: Sources) -> PanelFigure | None:
     """The seconds of each trial."""
     seconds = tuple(float(value) for value in sources.table.trials["wall_seconds"])
     line = Line("trials", tuple(map(float, range(len(seconds)))), seconds, "#0072b2")
-    return PanelFigure("toy", "Seconds", "By trial.", (Panel("", "trial", "s", (line,)),))
+    return PanelFigure("toy", "Seconds", (Panel("", "trial", "s", (line,)),))
 '''
 
 ADDITIONS = {

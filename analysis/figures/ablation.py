@@ -13,9 +13,9 @@ from analysis.figures.scales import LEAST_SPAN, apply_scale, limits_of, scale_fo
 from analysis.figures.selection import selected, shown_metrics
 from analysis.figures.style import INK, MUTED, PAPER, house_style, legend_of, plots
 from analysis.tables.columns import short
+from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
-from analysis.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,15 +69,8 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
             panels.append(AblationPanel(label, columns.better(metric), scale, tuple(changes)))
     lost = sum(_unfinished_pairs(table.of(rows)) for _, rows in table.own.trials.groupby("method"))
     paired = all(change.pairs for panel in panels for change in panel.changes)
-    how = (
-        "Means over pairs of trials that differ in the learning-rate policy alone (their number in brackets)."
-        if paired
-        else "(n): means over n pairs of trials that differ in the learning-rate policy alone. Without a number: no "
-        "such pair, so the trial of each arm nearest to the ideal corner; the two also differ in other settings."
-    )
-    if lost:
-        how += f" Left out: {counted(lost, 'pair')} of which a trial did not finish."
-    return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=how)
+    caption = note("ablation", paired=paired, lost=lost)
+    return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=caption)
 
 
 def draw_ablation(data: PanelFigure[AblationPanel]) -> Figure:

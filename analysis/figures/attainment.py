@@ -12,6 +12,7 @@ from analysis.figures.style import MUTED, OKABE_ITO, house_style, legend_of, plo
 from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
 from analysis.study.fronts import StudyAttainment, study_attainment
 from analysis.study.lr_study import LrStudy
+from analysis.tables.note import Note, note
 from analysis.tables.problems import file_stem
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ class AttainmentData:
     axes: tuple[str, str]
     attained: StudyAttainment
     name: str = "attainment"
-    caption: str = (
-        "Thick: attained by half of the runs; dashed: by one, and by all (no line where all attain nothing). Colour: "
-        "the arm that attains a place in more of its runs, the stronger the more of them. A run is the front of one "
-        "seed; AutoLR from several starts has one for each start and seed."
-    )
+    caption: Note | None = None
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[AttainmentData]:
@@ -40,7 +37,7 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
             stem = file_stem("attainment", *verdict.task.names, verdict.variant)
-            yield AttainmentData(title, axes, study_attainment(study.grid, verdict), stem)
+            yield AttainmentData(title, axes, study_attainment(study.grid, verdict), stem, note("attainment"))
 
 
 def draw_attainment(data: AttainmentData) -> Figure:
@@ -53,7 +50,8 @@ def draw_attainment(data: AttainmentData) -> Figure:
         _differences(right, data.attained.arms, data.attained.difference)
         right.set_title("attained in more runs by", loc="left", fontsize=10.5)
         for axes in (left, right):
-            across, up = (f"\u2190 better    {name}, cost from 0 to 1" for name in data.axes)
+            labels = [f"{name}, cost from 0 to 1" for name in data.axes]
+            across, up = (f"\u2190 better    {label}" for label in labels)
             axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel=across, ylabel=up)
         legend_of(figure, right)
         return figure

@@ -11,6 +11,7 @@ from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, 
 from analysis.figures.scales import scale_for
 from analysis.figures.selection import selected
 from analysis.figures.style import INK, MUTED, OKABE_ITO
+from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on, numbers
 from analysis.words import number, trial_name
@@ -43,8 +44,7 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
         (panel for panel in shown if panel),
         name="auto_lr_log",
         title="What AutoLR did at each update",
-        caption="The learning rate in use, the minimiser eta* of the fitted parabola, and the updates that kept the "
-        "rate because the parabola had no minimum ahead, by reason. Between two updates a rule may anneal the rate.",
+        caption=note("auto_lr_log"),
     )
 
 
@@ -69,8 +69,7 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
         (panel for panel in shown if panel),
         name="loss_landscape",
         title="Losses along the update direction",
-        caption="Losses of the model theta - x d, with the parabola AutoLR fits to the retain loss (same batch), the "
-        "learning rate eta of the probe, and the minimiser eta*; x is measured in learning rates.",
+        caption=note("landscape"),
         columns=3,
     )
 

@@ -12,6 +12,8 @@ from analysis.figures.scales import LEAST_SPAN
 from analysis.figures.style import INK, OKABE_ITO
 from analysis.frontier.anytime import anytime_data
 from analysis.study.lr_study import LrStudy
+from analysis.study.tuning_curve import TuningCurve
+from analysis.tables.note import note
 from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
@@ -47,9 +49,7 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
     """The tuning curve of every verdict, under a name of its own."""
     for verdict in study.verdicts:
-        curve, title = verdict.curve, study.subject(verdict)
-        picks, expected = curve.picks.tolist(), curve.expected.tolist()
-        figure = tuning_figure(picks, expected, auto=curve.auto, charge=curve.charge, equals=curve.equals, title=title)
+        figure = tuning_figure(verdict.curve, title=study.subject(verdict))
         yield replace(figure, name=file_stem("tuning-curve", *verdict.task.names, verdict.variant))
 
 
@@ -83,36 +83,26 @@ def anytime_figure(
         tuple(lines),
         y_least=LEAST_SPAN,
     )
-    caption = (
-        "The hypervolume of all trials of an arm, its seeds and settings together, that had ended after so many "
-        "seconds of training and evaluation; failed trials are charged. In the order in which the trials ended: a "
-        "grid runs its rates as listed, so where its curve rises says nothing about a search."
-    )
-    return PanelFigure("anytime_hypervolume", "Hypervolume over compute spent", caption, (panel,), columns=1)
+    title = "Hypervolume over compute spent"
+    return PanelFigure("anytime_hypervolume", title, (panel,), note("anytime_hypervolume"), columns=1)
 
 
-def tuning_figure(
-    picks: Sequence[float], expected: Sequence[float], *, auto: float, charge: float, equals: float, title: str = ""
-) -> PanelFigure[Panel]:
-    """The expected hypervolume of the best of n rates, and AutoLR, charged ``charge`` runs.
-
-    ``equals`` is the n at which the curve reaches AutoLR; where it never does it is infinite and no line is drawn.
-    AutoLR below what a single rate gives is said to be so.
-    """
-    ends = (min(picks, default=1.0), max([charge, *picks]))
+def tuning_figure(curve: TuningCurve, *, title: str = "") -> PanelFigure[Panel]:
+    """The expected hypervolume of the best of n rates, AutoLR at what it is charged, and the n that equals AutoLR."""
+    picks, expected = curve.picks.tolist(), curve.expected.tolist()
+    ends = (picks[0], max(curve.charge, picks[-1]))
     lines = (
         *finite_lines("best of n fixed rates, expected", picks, expected, OKABE_ITO[0], look="dots"),
-        Line("AutoLR", ends, (auto, auto), INK, "dashed"),
-        Line("AutoLR, at what it is charged", (charge,), (auto,), INK, "marks", "D"),
+        Line("AutoLR", ends, (curve.auto, curve.auto), INK, "dashed"),
+        Line("AutoLR, at what it is charged", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )
-    below = len(expected) > 0 and auto < expected[0]
-    label = "n* < 1: below a single rate" if below else f"n* = {equals:.3g}"
-    guides = (Guide("x", equals, label),) if np.isfinite(equals) else ()
+    label = "n* < 1: below a single rate" if curve.auto < expected[0] else f"n* = {curve.equals:.3g}"
+    guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
     axes = ("n, learning rates tried (runs)", "hypervolume (share of the box)")
     return PanelFigure(
         "tuning_curve",
         "How many rates must a person try to equal AutoLR?",
-        "Exact expectation over all subsets of n of the rates tried; AutoLR is charged for its probes.",
         (Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN),),
+        note("tuning_curve"),
         columns=1,
     )

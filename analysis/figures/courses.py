@@ -11,6 +11,7 @@ from analysis.figures.auto_lr import rate_course
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
 from analysis.figures.scales import LEAST_SPAN, scale_for
 from analysis.figures.selection import panel_title, shown_metrics, shown_trials
+from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers, thinned
 from analysis.words import trial_name
@@ -38,8 +39,7 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
         _panels(sources, units, from_target=True),
         name="metrics_over_steps",
         title="Metrics over steps",
-        caption="Per method the finished trial nearest to the ideal corner; step 0 is the No-unlearn model. "
-        "Losses and scores are those of the fixed evaluation sets.",
+        caption=note("metrics_over_steps"),
     )
 
 
@@ -52,8 +52,7 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
         _panels(sources, _GRADIENTS, from_target=False),
         name="gradients_over_steps",
         title="Gradients and learning rate over steps",
-        caption="Means over the steps since the report before. Methods that need one backward pass measure no norms. "
-        "A cosine below 0 is a conflict of the two objectives, both minimised.",
+        caption=note("gradients_over_steps"),
     )
 
 

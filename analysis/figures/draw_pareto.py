@@ -17,15 +17,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NARROW_LABEL = 56
-"""Letters beside a narrow plot."""
+_NARROW_LABEL, _LABEL_WIDTH = 56, 52
+"""Letters beside a narrow plot, and in a line of a point's label."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
 def draw_pareto(
-    data: ParetoData, *, size: tuple[float, float] = WIDE, links: Mapping[str, str] | None = None
+    data: ParetoData,
+    *,
+    subtitle: str = "",
+    notes: Sequence[str] = (),
+    size: tuple[float, float] = WIDE,
+    links: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The figure, ``size`` in inches; in an SVG the points of trials lead to the anchors in ``links``, by trial id."""
+    """The figure, ``size`` in inches; in an SVG the points of trials lead to the anchors in ``links``, by trial id.
+
+    ``subtitle`` and ``notes`` are the words for the data's counts and notes.
+    """
     with house_style():
         from matplotlib.figure import Figure
 
@@ -40,7 +48,7 @@ def draw_pareto(
         _frontier(axes, data)
         _unfinished(axes, data, links or {})
         _guesses(axes, data)
-        _words(figure, axes, data, narrow=narrow)
+        _words(figure, axes, data, subtitle, notes, narrow=narrow)
         return figure
 
 
@@ -118,9 +126,11 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     if data.chosen is None:
         return
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
-    axes.scatter([data.chosen.x], [data.chosen.y], **ring, zorder=5)
-    first = data.chosen_label.partition("\n")[0]
-    _call_out(axes, data, data.chosen, first.replace(": ", ":\n", 1) if narrow else data.chosen_label)
+    point, role = data.chosen.point, "recommended" if data.recommended else "closest to the thresholds"
+    axes.scatter([point.x], [point.y], **ring, zorder=5)
+    settings = textwrap.fill(data.chosen.settings, _LABEL_WIDTH)
+    wide = f"{role}: {data.chosen.name}\n{settings}"
+    _call_out(axes, data, point, f"{role}:\n{data.chosen.name}" if narrow else wide)
 
 
 def _shares(axes: Axes, positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -158,7 +168,7 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
     note.set_in_layout(False)
 
 
-def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> None:
+def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str], *, narrow: bool) -> None:
     room = _NARROW_LABEL if narrow else 999
     across, up = (textwrap.fill(_with_arrow(axis), room) for axis in (data.x, data.y))
     axes.set(xlabel=across, ylabel=up)
@@ -166,15 +176,15 @@ def _words(figure: Figure, axes: Axes, data: ParetoData, *, narrow: bool) -> Non
     axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
     # Above the label of the random guess, below the title.
     axes.annotate(
-        data.subtitle, (0, 1), xycoords="axes fraction", xytext=(0, 25), textcoords="offset points", color=MUTED,
+        subtitle, (0, 1), xycoords="axes fraction", xytext=(0, 25), textcoords="offset points", color=MUTED,
         fontsize=8 if narrow else 10,
     )  # fmt: skip
     if narrow:
         figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
         return
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
-    if data.notes:
-        figure.supxlabel("\n".join(data.notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)
+    if notes:
+        figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)
 
 
 def _with_arrow(axis: AxisData) -> str:

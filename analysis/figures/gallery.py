@@ -57,7 +57,8 @@ def gallery(
         for section, data_of, draw in FIGURES:
             data = data_of(part)
             if data is not None and len(parts) > 1:
-                data = replace(data, name=file_stem(data.name, *problem.names), caption=f"{problem}. {data.caption}")
+                caption = data.caption and replace(data.caption, source=str(problem))
+                data = replace(data, name=file_stem(data.name, *problem.names), caption=caption)
             found += [GalleryFigure(section, data, draw)] if data is not None else []
     compute = anytime_panels(parts)
     found += [GalleryFigure("compute", compute, draw_panels)] if compute is not None else []

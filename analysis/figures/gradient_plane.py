@@ -11,6 +11,7 @@ import numpy as np
 from analysis.figures.panels import PanelFigure, figure_of
 from analysis.figures.selection import shown_trials
 from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style, legend_of, plots
+from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers
 from analysis.words import number
@@ -66,11 +67,7 @@ def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[
         planes,
         name="gradient_plane",
         title="The gradients and the direction of each method",
-        caption="Norms, cosine and c_t of each method's trial nearest to the ideal corner, at the report nearest to "
-        f"half of its steps ({'; '.join(item.title for item in planes)}). All are means over the steps since the "
-        "report before, and d is drawn from these means: it need not be the direction of any one step. (The c_t of "
-        "ngdiff is that of the norms drawn.) A step goes against the direction d. In the region shaded along a "
-        "gradient, a small step against d lowers that objective; where both regions overlap it lowers both.",
+        caption=note("gradient_plane", steps=tuple(item.title for item in planes)),
     )
 
 

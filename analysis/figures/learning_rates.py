@@ -21,6 +21,7 @@ from analysis.figures.panels import (
 from analysis.figures.scales import LEAST_SPAN, scale_for
 from analysis.figures.selection import panel_title, shown_metrics
 from analysis.figures.style import INK
+from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 
@@ -50,10 +51,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
         panels,
         name="learning_rate_sensitivity",
         title="Final metrics against the learning rate",
-        caption="Each mark is a finished trial at a fixed learning rate; a line joins the medians where rates repeat; "
-        "a cross on the axis is a rate at which no trial finished. "
-        "The dashed line is the median of the AutoLR trials of the method, the band their range. "
-        "Trials may differ in more than the learning rate: the table of trials says in what.",
+        caption=note("learning_rate_sensitivity"),
         columns=min(len(metrics), 2),
     )
 
@@ -75,7 +73,7 @@ def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
         (panel for panels in shown for panel in panels),
         name="courses_by_learning_rate",
         title="The course of training at each learning rate",
-        caption="One line per finished trial, coloured by its fixed learning rate; dashed: AutoLR.",
+        caption=note("courses_by_learning_rate"),
         gradation=Gradation("learning rate, log scale", low, high),
     )
 

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from analysis.figures.style import INK, MARKERS, OKABE_ITO
+from analysis.tables.note import Note
 from analysis.tables.trial_table import TrialTable
 
 ABSENT = "no finished trial"
@@ -89,22 +90,25 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class PanelFigure(Generic[P]):
-    """A figure of panels of one kind. ``name`` is the stem of its files, ``caption`` what a reader must know."""
+    """A figure of panels of one kind.
+
+    ``name`` is the stem of its files, ``caption`` what a reader must know, worded by figure_captions.j2.
+    """
 
     name: str
     title: str
-    caption: str
     panels: tuple[P, ...]
+    caption: Note | None = None
     columns: int = 2
     gradation: Gradation | None = None
 
 
 def figure_of(
-    panels: Iterable[P], *, name: str, title: str, caption: str, columns: int = 2, gradation: Gradation | None = None
+    panels: Iterable[P], *, name: str, title: str, caption: Note, columns: int = 2, gradation: Gradation | None = None
 ) -> PanelFigure[P] | None:
     """The figure; None without a panel."""
     found = tuple(panels)
-    return PanelFigure(name, title, caption, found, columns, gradation) if found else None
+    return PanelFigure(name, title, found, caption, columns, gradation) if found else None
 
 
 def finite_lines(

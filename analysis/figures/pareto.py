@@ -1,9 +1,8 @@
-"""The frontier figure's content: every point, line and word of it, before anything is drawn."""
+"""The content of the frontier figure: its points, lines and counts."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,13 +14,11 @@ from analysis.figures.scales import LEAST_SPAN, limits_of, scale_of
 from analysis.figures.style import MUTED
 from analysis.frontier.frontier import Frontier, frontier, takeable
 from analysis.frontier.judgement import ModelChoice, choose_model
+from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
-from analysis.words import counted, model_name, number, settings_in_words
-
-_NAMED_TRIALS = 6
-_LABEL_WIDTH = 52
+from analysis.words import model_name, settings_in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,30 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """The model that the answer names."""
+
+    point: Point
+    name: str
+    settings: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the figure shows: trials that ended of those ``planned`` (None if unknown), and ``external`` rows.
+
+    ``members`` are the models on the frontier: epochs if every epoch of a trial counts.
+    """
+
+    hypervolume: float
+    ended: int
+    planned: int | None
+    external: int
+    members: int
+    every_epoch: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ParetoData:
     """The frontier figure.
 
@@ -74,12 +95,13 @@ class ParetoData:
         staircase: corners of the line below which nothing was attained, from worst bound to worst bound; empty without
             a frontier, and with more than two objectives, where the frontier is no line.
         corner: the reference, which closes the staircase to the dominated region.
-        chosen: the model that the sweep's answer names; ``chosen_label`` says whether it is recommended.
-        notes: what is not drawn, in sentences.
+        chosen: the model that the sweep's answer names, with its name and settings.
+        recommended: whether the answer recommends it; otherwise it is the closest to the thresholds.
+        notes: what is not drawn.
     """
 
     title: str
-    subtitle: str
+    counts: Counts
     x: AxisData
     y: AxisData
     methods: tuple[Series, ...]
@@ -89,9 +111,9 @@ class ParetoData:
     staircase: tuple[tuple[float, float], ...]
     corner: tuple[float, float]
     baseline: tuple[float, float] | None
-    chosen: Point | None
-    chosen_label: str
-    notes: tuple[str, ...]
+    chosen: Chosen | None
+    recommended: bool
+    notes: tuple[Note, ...]
     paths: tuple[tuple[tuple[float, float], ...], ...] = ()
 
 
@@ -128,10 +150,17 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]
     drawn += [baseline] if baseline else []
-    chosen, label = _chosen(choice or choose_model(table, sweep), table, pair, on_front)
+    choice, own_trials = choice or choose_model(table, sweep), len(table.own.trials)
     return ParetoData(
         title=sweep_title(table, sweep),
-        subtitle=_subtitle(table, sweep, front),
+        counts=Counts(
+            front.hypervolume,
+            ended=own_trials,
+            planned=sweep.planned_trials,
+            external=len(table.trials) - own_trials,
+            members=len(front.members),
+            every_epoch=table.every_epoch,
+        ),
         x=_axis(pair[0], [x for x, _ in drawn], sweep),
         y=_axis(pair[1], [y for _, y in drawn], sweep),
         methods=methods,
@@ -141,8 +170,8 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
         corner=(pair[0].worst, pair[1].worst),
         baseline=baseline,
-        chosen=chosen,
-        chosen_label=label,
+        chosen=_chosen(choice, table, pair, on_front),
+        recommended=choice.judgement.recommended,
         notes=tuple(_notes(table, sweep, front, finished)),
         paths=tuple(_paths(table, front, pair)),
     )
@@ -150,16 +179,15 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 def _chosen(
     choice: ModelChoice, table: TrialTable, pair: Sequence[Objective], on_front: Collection[str]
-) -> tuple[Point | None, str]:
-    """The point of the model that the answer names, with its label; (None, "") if it lacks one of the objectives."""
+) -> Chosen | None:
+    """The model that the answer names; None if there is none, or if it lacks one of the objectives."""
     if choice.row is None:
-        return None, ""
+        return None
     point = next(_points(choice.row.to_frame().T.infer_objects(), pair, on_front), None)
     if point is None:
-        return None, ""
-    role = "recommended" if choice.judgement.recommended else "closest to the thresholds"
-    words = textwrap.fill(settings_in_words(choice.row, table.varying), _LABEL_WIDTH)
-    return point, f"{role}: {model_name(choice.row, with_epoch=table.own.every_epoch)}\n{words}"
+        return None
+    name = model_name(choice.row, with_epoch=table.own.every_epoch)
+    return Chosen(point, name, settings_in_words(choice.row, table.varying))
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
@@ -251,43 +279,21 @@ def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
     return " on ".join(name for name in names if name) or sweep.name
 
 
-def _subtitle(table: TrialTable, sweep: SweepFile, front: Frontier) -> str:
-    ended, planned = len(table.own.trials), sweep.planned_trials
-    so_far = planned is not None and ended < planned
-    trials = f"{ended} of {counted(planned or 0, 'trial')} so far" if so_far else counted(ended, "trial")
-    foreign = len(table.trials) - ended
-    trials += f" and {counted(foreign, 'row')} from elsewhere" if foreign else ""
-    members = counted(len(front.members), "epoch") if table.every_epoch else str(len(front.members))
-    return f"hypervolume {front.hypervolume:.3f}  ·  {trials}, {members} on the frontier"
-
-
-def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.DataFrame) -> Iterator[str]:
+def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.DataFrame) -> Iterator[Note]:
     if len(finished) == 0:
-        ended = "finished with every objective measured" if len(table.trials) else "has ended yet"
-        yield f"No trial {ended}."
+        yield note("no_trial_drawn", any_ended=len(table.trials) > 0)
     for status in STATUSES[1:]:
         these = table.with_status(status)
-        ids = list(these["trial_id"])
-        if ids:
-            place = "it ended" if len(ids) == 1 else "they ended"
-            drawn = table.every_epoch and np.isfinite(values_of(these, sweep.objectives[:2])).all(axis=1).any()
-            where = f"drawn where {place}" if drawn else "not on the frontier"
-            yield f"{len(ids)} {status} ({_first(ids)}), {where}."
-    if unscored := [trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])]:
-        yield f"{len(unscored)} finished without a value of every objective ({_first(unscored)})."
+        if len(these):
+            drawn = table.every_epoch and measured(values_of(these, sweep.objectives[:2])).any()
+            yield note("unfinished_trials", status=status, trials=tuple(these["trial_id"]), drawn=bool(drawn))
+    if unscored := tuple(trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])):
+        yield note("unscored_trials", trials=unscored)
     pair = sweep.objectives[:2]
     values = values_of(finished, pair)
-    outside = int(
-        (np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)]) != values).any(axis=1).sum()
-    )
-    if outside:
-        bounds = " and ".join(f"{number(objective.low)} to {number(objective.high)}" for objective in pair)
-        what = counted(outside, "epoch" if table.every_epoch else "trial")
-        yield f"{what} beyond the bounds ({bounds}) drawn on them."
+    clipped = np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)])
+    if outside := int((clipped != values).any(axis=1).sum()):
+        bounds = tuple((objective.low, objective.high) for objective in pair)
+        yield note("models_beyond_bounds", count=outside, every_epoch=table.every_epoch, bounds=bounds)
     if len(sweep.objectives) > 2:
-        names = ", ".join(objective.name for objective in sweep.objectives)
-        yield f"Outlined: on the frontier of all {len(sweep.objectives)} objectives ({names}); two of them are drawn."
-
-
-def _first(ids: Sequence[str]) -> str:
-    return ", ".join([*ids[:_NAMED_TRIALS], *(["..."] if len(ids) > _NAMED_TRIALS else [])])
+        yield note("more_objectives", names=tuple(objective.name for objective in sweep.objectives))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
+from analysis.report.figures import caption
 from analysis.report.render import paragraphs, percent, say
 from analysis.report.study import arms_table, differences_table, rates_table, sensitivity_line, verdict_lines
 from analysis.study.fronts import arm_fronts
@@ -130,5 +131,5 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
         panel.label.partition(" (")[0] + (f" ({panel.better} is better)" if panel.better else "")
         for panel in data.panels
     ]
-    caption = say("page.auto_lr_caption", data=data)
-    return paragraphs("page.auto_lr", description=description), (DataTable(caption, ("method", *labels), tuple(cells)),)
+    words = say("page.auto_lr_caption", caption=caption(data.caption))
+    return paragraphs("page.auto_lr", description=description), (DataTable(words, ("method", *labels), tuple(cells)),)

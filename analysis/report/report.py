@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 from typing import cast
 
-from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
@@ -23,6 +22,7 @@ from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.report.answer import Answer, answer
 from analysis.report.example_answers import ExampleAnswers, example_answers
+from analysis.report.figures import caption, draw_frontier
 from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
 from analysis.report.render import note_text, paragraphs, render, say, sentence
@@ -104,8 +104,9 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     figures = []
     for section, data, draw in wanted:
         document = save_figure(draw(data), out / "figures", data.name)
-        svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {data.caption}")
-        figures.append((section, PageFigure(data.name, data.caption, svg)))
+        text = caption(data.caption)
+        svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
+        figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
         PageAnswer(
             title=sweep_title(part.table, part.sweep) + (f" ({problem.apart})" if problem.apart else ""),
@@ -193,8 +194,8 @@ def _page_frontier(
 ) -> PageFrontier:
     """Draw a frontier into its files, and for the page."""
     links = anchors(read.table)
-    document = save_figure(draw_pareto(data, links=links), out if stem == "pareto" else out / "figures", stem)
-    pictures = {"wide": document, "narrow": svg_text(draw_pareto(data, size=NARROW, links=links))}
+    document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
+    pictures = {"wide": document, "narrow": svg_text(draw_frontier(data, size=NARROW, links=links))}
     description, labels = say("page.frontier", data=data), point_labels(part.table, read.sweep.objectives)
     prefix = stem.replace("_", "-")
     svgs = {

@@ -18,6 +18,7 @@ from analysis.frontier.frontier import frontier, takeable
 from analysis.frontier.pick import CONSTRAINT, KNEE, NothingQualifies, pick
 from analysis.report.choice import choose
 from analysis.report.report import write_report
+from analysis.tables.note import note
 from analysis.tables.sources import read_sources
 from analysis.tables.trial_table import TrialTable
 from analysis.words import number
@@ -179,13 +180,11 @@ def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_path
     assert {(point.trial_id, point.epoch) for point in points if point.on_front} == FRONT
     assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
     assert sorted(map(len, data.paths)) == [3, 3]
-    assert "5 epochs" in data.subtitle
+    assert (data.counts.members, data.counts.every_epoch) == (5, True)
     # The diverged trial has no scores, so it is drawn in one of the two figures.
     assert scores is not None
-    assert [("1 diverged (00002), drawn" in note, "not on" in note) for note in (data.notes[0], scores.notes[0])] == [
-        (True, False),
-        (False, True),
-    ]
+    for figure, drawn in ((data, True), (scores, False)):
+        assert figure.notes[0] == note("unfinished_trials", status="diverged", trials=("00002",), drawn=drawn)
 
 
 def test_the_volume_over_compute_ends_at_the_frontiers_volume(make_epochs: MakeEpochs) -> None:

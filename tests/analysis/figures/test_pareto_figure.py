@@ -12,11 +12,13 @@ import pytest
 from matplotlib.collections import PathCollection
 from PIL import Image
 
-from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.inline_svg import PointLabel, inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data
 from analysis.figures.scales import limits_of, scale_of, tick_numbers
 from analysis.figures.style import NARROW, save_figure, svg_text
+from analysis.report.figures import draw_frontier
+from analysis.report.render import say
+from analysis.tables.note import note
 from analysis.tables.trade_off import Objective
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
@@ -52,13 +54,14 @@ def test_the_area_under_the_staircase_is_the_hypervolume(make_sweep: MakeSweep) 
     corners = [*data.staircase, data.corner]
     following = [*corners[1:], corners[0]]
     area = abs(sum(x * v - u * y for (x, y), (u, v) in zip(corners, following, strict=True))) / 2
-    assert f"hypervolume {area / 64:.3f}" in data.subtitle
+    assert data.counts.hypervolume == pytest.approx(area / 64)
 
 
 def test_trials_beyond_a_bound_are_drawn_on_it_and_counted(make_sweep: MakeSweep) -> None:
     data = _data(make_sweep([trial("0", 8.0, 90.0), trial("1", 4.0, 2.0)]))
     assert [(point.x, point.y) for point in data.methods[0].points] == [(8.0, 8.0), (4.0, 2.0)]
-    assert [note for note in data.notes if "1 trial" in note and "0 to 8 and 0 to 8" in note]
+    bounds = ((0.0, 8.0), (0.0, 8.0))
+    assert note("models_beyond_bounds", count=1, every_epoch=False, bounds=bounds) in data.notes
 
 
 def test_unfinished_trials_are_drawn_apart_if_they_were_measured_and_always_named(make_sweep: MakeSweep) -> None:
@@ -66,7 +69,10 @@ def test_unfinished_trials_are_drawn_apart_if_they_were_measured_and_always_name
     data = _data(make_sweep(rows))
     drawn = [(series.name, [point.trial_id for point in series.points]) for series in data.unfinished]
     assert drawn == [("diverged", ["1"])]
-    assert [note.partition(",")[0] for note in data.notes] == ["1 diverged (1)", "1 failed (2)"]
+    ends = (("diverged", ("1",)), ("failed", ("2",)))
+    assert data.notes == tuple(
+        note("unfinished_trials", status=status, trials=trials, drawn=False) for status, trials in ends
+    )
 
 
 def test_landmarks_are_the_baseline_the_guess_and_the_trial_to_take(make_sweep: MakeSweep) -> None:
@@ -75,14 +81,14 @@ def test_landmarks_are_the_baseline_the_guess_and_the_trial_to_take(make_sweep: 
     assert data.x.guess == 8.0
     assert data.x.limits[0] < 0.04 < 8.0 < data.x.limits[1]
     assert data.chosen is not None
-    assert data.chosen.trial_id == "00003"
-    assert "trial 00003" in data.chosen_label
+    assert (data.chosen.point.trial_id, data.chosen.name) == ("00003", "trial 00003")
 
 
 def test_the_title_names_model_and_data_and_the_subtitle_counts_the_trials(make_sweep: MakeSweep) -> None:
     data = _data(make_sweep([trial("0", 4.0, 4.0), trial("1", 3.0, 5.0)], settings={"trials": 16}))
     assert data.title == "tiny-phi on authors"
-    assert data.subtitle == "hypervolume 0.250  ·  2 of 16 trials so far, 1 on the frontier"
+    subtitle = say("figure_frontier.subtitle", counts=data.counts)
+    assert subtitle == "hypervolume 0.250 · 2 of 16 trials so far, 1 on the frontier"
 
 
 def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_sweep: MakeSweep) -> None:
@@ -90,7 +96,7 @@ def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_
     three = [*two, {"name": "utility", "direction": "max", "low": 0, "high": 1}]
     data = _data(make_sweep([trial("0", 4.0, 4.0, utility=0.5)], objectives=three))
     assert data.staircase == ()
-    assert any("retain_loss, forget_loss, utility" in note for note in data.notes)
+    assert note("more_objectives", names=("retain_loss", "forget_loss", "utility")) in data.notes
 
 
 @pytest.mark.parametrize(
@@ -143,14 +149,14 @@ def test_any_sweep_is_drawn(
     make_sweep: MakeSweep, rows: list[dict[str, object]] | None, size: tuple[float, float]
 ) -> None:
     data = _data(make_sweep(rows))
-    root = ElementTree.fromstring(svg_text(draw_pareto(data, size=size)))
+    root = ElementTree.fromstring(svg_text(draw_frontier(data, size=size)))
     assert root.tag.endswith("svg")
     drawn = sum(len(series.points) for series in data.methods)
     assert drawn == len([row for row in rows or [] if row["status"] == "finished"])
 
 
 def test_twelve_methods_differ_in_marker_or_colour(make_sweep: MakeSweep) -> None:
-    figure = draw_pareto(_data(make_sweep(_many(methods=12, trials=36))))
+    figure = draw_frontier(_data(make_sweep(_many(methods=12, trials=36))))
     (axes,) = figure.axes
     handles, labels = axes.get_legend_handles_labels()
     methods = [handle for handle, label in zip(handles, labels, strict=True) if label.startswith("m")]
@@ -163,7 +169,7 @@ def test_twelve_methods_differ_in_marker_or_colour(make_sweep: MakeSweep) -> Non
 
 def test_the_saved_figure_is_1600_by_1100_pixels_and_a_whole_svg(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 4.0, 0.1), trial("1", 5.0, 3.0)])
-    documents = [save_figure(draw_pareto(_data(out), links={"0": "trial-0"}), out, "pareto") for _ in range(2)]
+    documents = [save_figure(draw_frontier(_data(out), links={"0": "trial-0"}), out, "pareto") for _ in range(2)]
     assert documents[0] == documents[1]
     assert "#trial-0" in documents[0]
     with Image.open(io.BytesIO((out / "pareto.png").read_bytes())) as image:
@@ -178,7 +184,7 @@ def test_an_inline_figure_links_its_points_and_takes_the_colours_of_the_page(mak
     links = {"a": "trial-0", "b": "trial-1", "c": "trial-2"}
     labels = {"#trial-0@3": PointLabel("trial a", "gdiff, <lr>", "retain loss 0.1")}
     svg = inline_svg(
-        svg_text(draw_pareto(_data(make_sweep(rows)), links=links)),
+        svg_text(draw_frontier(_data(make_sweep(rows)), links=links)),
         prefix="wide",
         description='a "quoted" <b>',
         labels=labels,

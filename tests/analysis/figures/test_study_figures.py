@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import moocore
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ from analysis.figures.draw_panels import draw_panels
 from analysis.figures.style import svg_text
 from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
 from analysis.study.fronts import StudyAttainment
+from analysis.study.tuning_curve import tuning_curve
 
 
 def _sets(*fronts: list[list[float]]) -> np.ndarray:
@@ -54,7 +53,7 @@ def test_what_two_of_three_runs_attain_is_not_drawn_as_attained_by_all() -> None
 
 
 def test_auto_lr_below_a_single_rate_equals_no_number_of_them() -> None:
-    found = {auto: tuning_figure([1, 2], [0.4, 0.5], auto=auto, charge=1.033, equals=1.0) for auto in (0.3, 0.4)}
+    found = {auto: tuning_figure(tuning_curve([0.3, 0.5], auto)) for auto in (0.3, 0.4)}
     assert {auto: data.panels[0].guides[0].label for auto, data in found.items()} == {
         0.3: "n* < 1: below a single rate",
         0.4: "n* = 1",
@@ -72,8 +71,8 @@ def test_the_hypervolume_stays_between_two_trials() -> None:
     assert anytime_figure({"empty": ([], [])}) is None
 
 
-@pytest.mark.parametrize(("equals", "marked"), [(2.5, True), (math.inf, False)])
-def test_the_tuning_curve_marks_where_it_reaches_auto_lr(equals: float, marked: bool) -> None:
-    data = tuning_figure([1, 2, 3], [0.4, 0.5, 0.6], auto=0.55, charge=1.033, equals=equals)
-    assert ("n* = 2.5" in svg_text(draw_panels(data))) is marked
-    assert [line.ys for line in data.panels[0].lines[1:]] == [(0.55, 0.55), (0.55,)]
+@pytest.mark.parametrize(("auto", "marked"), [(0.45, True), (0.55, False)])
+def test_the_tuning_curve_marks_where_it_reaches_auto_lr(auto: float, marked: bool) -> None:
+    data = tuning_figure(tuning_curve([0.3, 0.5], auto))
+    assert ("n* = 1.5" in svg_text(draw_panels(data))) is marked
+    assert [line.ys for line in data.panels[0].lines[1:]] == [(auto, auto), (auto,)]

@@ -152,7 +152,7 @@ def test_every_view_names_the_same_model(folder: Callable[..., Path]) -> None:
     for figure in (pareto_data(table, sweep), scores_data(table, sweep)):
         assert figure is not None
         assert figure.chosen is not None
-        assert figure.chosen.trial_id == picked.row["trial_id"] == taken(choose_model(table, sweep)) == "1"
+        assert figure.chosen.point.trial_id == picked.row["trial_id"] == taken(choose_model(table, sweep)) == "1"
     assert judged.recommended
 
 

@@ -105,8 +105,8 @@ def test_a_better_row_from_elsewhere_is_mentioned_and_not_recommended(make_sweep
     assert read.sweep.baseline["retain_loss"] == 0.05, "that of the sweep, not of the table"
     data = pareto_data(read.table, read.sweep)
     assert data.chosen is not None
-    assert data.chosen.trial_id == "out/0"
-    assert data.subtitle.endswith("2 trials and 1 row from elsewhere, 1 on the frontier")
+    assert data.chosen.point.trial_id == "out/0"
+    assert (data.counts.ended, data.counts.external, data.counts.members) == (2, 1, 1)
 
 
 @pytest.mark.usefixtures("blank_figures")
