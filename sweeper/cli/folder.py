@@ -25,10 +25,10 @@ _CHECK_SECONDS = 0.2
 @plain_errors
 def status(folder: str, as_json: bool) -> None:
     """Print the status of the sweep in FOLDER, while it runs or after it ended; only reads files."""
-    from sweeper.followers.status import read_status, words
+    from sweeper.followers.status import format_status, read_status
 
-    standing = read_status(Path(folder))
-    click.echo(json.dumps(standing.to_dict()) if as_json else "\n".join(words(standing)))
+    status = read_status(Path(folder))
+    click.echo(json.dumps(status.to_dict()) if as_json else "\n".join(format_status(status)))
 
 
 @click.command()

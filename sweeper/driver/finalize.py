@@ -1,4 +1,4 @@
-"""How a sweep ends: tables in order, report written, MLflow told, and a summary of it."""
+"""The end of a sweep: tables and report are written, MLflow gets the answer, and a summary is returned."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ _KEPT = (
     *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
-"""What MLflow keeps with the sweep's run."""
+"""The artifacts of the sweep's run in MLflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a sweep ended, for people and for ``--json``. ``status`` has the number of trials with each status, zeros
-    included.
+    """How a sweep ended; its many fields are the keys of ``--json``.
 
-    ``run_again`` counts the trials without a result because the disk, the memory or a node failed.
-    ``reused`` counts the trials taken over from earlier sweeps, ``repeated`` those of a point that had been run here.
-    ``front`` counts what is on the frontier, ``front_trials`` the trials it is of. ``answer`` is what the report
-    answers, None where it has none. ``unmeasured`` counts epochs on the frontier whose metrics could not be measured.
+    ``asked`` is the number of trials asked for, ``trials`` of those that ended, ``status`` their number by status,
+    zeros included. ``run_again`` counts trials without a result, because the disk, the memory or a node failed.
+    ``reused`` counts trials copied from previous sweeps, ``repeated`` trials at a point that had run in this sweep.
+    ``front`` counts the members of the frontier, ``front_trials`` their trials, and ``unmeasured`` the members whose
+    metrics could not be measured. ``answer`` is the answer of the report, None without one. ``further`` has the options
+    with which ``resume`` continues.
     """
 
     out: str
@@ -64,7 +65,7 @@ def finalize(sweep: OpenSweep) -> Summary:
 
     Raises:
         SweepError: finished trials could not be written.
-        Interrupted: trials are left to run.
+        Interrupted: trials remain to be run.
     """
     from analysis.report.report import write_report
 
@@ -99,8 +100,8 @@ def finalize(sweep: OpenSweep) -> Summary:
         picture="pareto.png" if (out / "pareto.png").exists() else None,
     )
     console = sweep.console
-    waiting = console.status("sending what is left to MLflow") if console.is_terminal else nullcontext()
-    with waiting, phase("MLflow, what was not sent yet"):
+    waiting = console.status("sending the remaining records to MLflow") if console.is_terminal else nullcontext()
+    with waiting, phase("sending the remaining records to MLflow"):
         delivered = followers.tracker.close(timeout=60.0)
     unmirrored = followers.syncer.close() if followers.syncer is not None else None
     if refused is not None or log.unwritten:
@@ -134,24 +135,24 @@ def finalize(sweep: OpenSweep) -> Summary:
 
 
 def _of_the_disk(out: Path, refused: OSError | None, unwritten: int) -> str:
-    why = (refused.strerror or str(refused)) if refused else "the disk refuses"
-    lost = f"; {unwritten} trials that ended could not be written, and run again" if unwritten else ""
+    why = (refused.strerror or str(refused)) if refused else "the disk refuses writes"
+    lost = f"; {unwritten} ended trials could not be written and will run again" if unwritten else ""
     return (
-        f"{out}: {why}: the sweep cannot go on and has no report{lost}. What is in its tables is kept; make space, "
-        f"then go on with:\n  {resume_command(out)}"
+        f"{out}: {why}: the sweep cannot continue and has no report{lost}. Everything in its event log is kept. Make "
+        f"space, then continue with:\n  {resume_command(out)}"
     )
 
 
 def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], refusal: str | None) -> str:
-    what = f"{some_of(missing)} could not be fetched" if missing else "it does not have the last rows of the tables"
+    what = f"{some_of(missing)} could not be downloaded" if missing else "the last files could not be uploaded"
     return (
         f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
-        f"Nothing that finished is lost; when the storage answers, go on with:\n  {resume_command(out)}"
+        f"No finished trial is lost. When the storage answers, continue with:\n  {resume_command(out)}"
     )
 
 
 def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Of each trial on the frontier, its epochs there with the places of their checkpoints."""
+    """Return, by trial, the epochs on the frontier with their checkpoint folders."""
     found: dict[str, dict[str, str]] = {}
     for member in sorted(front, key=lambda member: member["step"] or 0):
         epochs = found.setdefault(member["trial_id"], {})
@@ -176,12 +177,12 @@ def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> R
 
 
 def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
-    """What MLflow's parent run says of the sweep, as the report does."""
+    """Return the tags of MLflow's parent run: the answer of the report."""
     if not answer:
         return {}
-    told = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
+    note = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
     outcome = {"outcome": answer["outcome"], RECOMMENDED_TRIAL: "none", RECOMMENDED_EPOCH: "none"}
     if answer["recommended"]:
         outcome[RECOMMENDED_TRIAL] = answer["trial_id"]
         outcome[RECOMMENDED_EPOCH] = "last" if answer["epoch"] is None else f"{answer['epoch']:g}"
-    return {"answer": answer["headline"], **outcome, NOTE: told}
+    return {"answer": answer["headline"], **outcome, NOTE: note}

@@ -230,7 +230,7 @@ def attach(sweep: OpenSweep) -> None:
     display.hypervolume = lambda: archive.trace[-1] if archive.trace else None
     display.remaining = sweep.estimate
     log.attach(display)
-    log.flush()
+    log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
     followers.checkpoints.reconcile()
 
 

@@ -37,8 +37,8 @@ class Cost:
         return f"{duration(self.seconds)} of trials, {hours:.3g} {kind} hours"
 
 
-def cost_of(state: SweepState, resources: Resources) -> Cost:
-    """Return the cost of ended trials and of trials that run now. Reused trials cost nothing.
+def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
+    """Return the cost of ended trials and, if the sweep is running, of running ones. Reused trials cost nothing.
 
     A trial without a GPU share of its own counts with the GPUs of ``resources``.
     """
@@ -46,7 +46,7 @@ def cost_of(state: SweepState, resources: Resources) -> Cost:
     held: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
         if trial.phase is Phase.RUNNING:
-            held.append((max(0.0, now - trial.started_at), resources.gpus))
+            held += [(max(0.0, now - trial.started_at), resources.gpus)] if is_running else []
         elif not trial.reused_from and math.isfinite(seconds := number(trial.outcome.get("wall_seconds"))):
             share = number(trial.outcome.get("gpu_share"))
             held.append((seconds, share if math.isfinite(share) else resources.gpus))

@@ -1,4 +1,4 @@
-"""How a sweep stands, read from the files in its folder: while it runs, from another process, or afterwards."""
+"""The status of a sweep, read from its folder: while it runs, from another process, and after it ends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from analysis.frontier.frontier import frontier
-from analysis.tables.sources import Sources, read_source
-from analysis.tables.trial_table import STATUSES, finite_cell, numbers
+from analysis.tables.sources import read_source
 from analysis.words import duration, number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
-from sweeper.followers.progress import Cost
+from sweeper.followers.display import describe
+from sweeper.followers.progress import Cost, cost_of
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, Published
 from sweeper.settings.resources import AUTO, Resources
+from sweeper.store.import_tables import read_state
+from sweeper.store.state import Phase, SweepState, Trial
+from trainables.run.reports import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTrial:
-    """A trial that has begun and not ended, with its last report: None where there was none."""
+    """A trial that has started and not ended, with the values of its last report, None if it has not reported."""
 
     trial_id: str
     settings: str = ""
@@ -35,10 +38,11 @@ class RunningTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
-    """``state`` is running, finished, interrupted or failed; ``trials`` has how many ended in which status.
+    """The status of a sweep; its many fields are the keys of ``status --json``.
 
-    ``front`` counts the epochs on the frontier and ``front_trials`` their trials; ``left_...`` is at the pace so
-    far, None where it is not known. ``warned_at`` is in seconds since 1970.
+    ``state`` is running, finished, interrupted or failed; ``trials`` has the number of ended trials by status.
+    ``front`` counts the epochs on the frontier and ``front_trials`` their trials. ``left_trials`` and ``left_seconds``
+    are estimates, None if unknown. ``warned_at`` is in seconds since 1970.
     """
 
     out: str
@@ -67,121 +71,107 @@ class SweepStatus:
 
 
 def read_status(out: Path) -> SweepStatus:
-    """How the sweep in ``out`` stands.
+    """Return the status of the sweep in ``out``.
 
     Raises:
         AnalysisError: there is no sweep, or a table cannot be read.
+        EventLogError: the event log is damaged.
     """
-    held = is_held(out)  # before the tables: a sweep that ends meanwhile is told as running, with all it has
-    told = Published.read(out)
-    source = read_source(out)
+    held = is_held(out)  # before the log: a sweep that ends meanwhile counts as running, with everything it has
+    published = Published.read(out)
+    source, sweep = read_source(out), read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)
-    ended, asked = source.table.trials, source.sweep.planned_trials or 0
-    by_status = {name: int((ended["status"] == name).sum()) for name in STATUSES}
-    state = _state(held, told, left=asked - len(ended))
-    live = told if told is not None and state == RUNNING else None
+    ended, asked = sweep.ended_trials, source.sweep.planned_trials or 0
+    counts = {str(status): sum(trial.outcome["status"] == status for trial in ended) for status in Status}
+    state = _state(published, held=held, remaining=asked - len(ended))
+    live = published if published is not None and state == RUNNING else None
     return SweepStatus(
         out=str(out),
         state=state,
         doing=live.doing if live else "",
         process=f"process {live.pid} on {live.host}" if live else "",
         asked=asked,
-        trials={name: count for name, count in by_status.items() if count},
-        running=_under_way(source, live),
+        trials={name: count for name, count in counts.items() if count},
+        running=tuple(_running(trial, live) for trial in _unfinished(sweep, live)),
         front=len(front.members),
         front_trials=len(set(front.trial_ids)),
-        hypervolume=front.hypervolume if source.sweep.objectives and len(ended) else None,
-        spent=_spent(source, live),
+        hypervolume=front.hypervolume if source.sweep.objectives and ended else None,
+        spent=cost_of(sweep, _resources(source.sweep.settings, ended), is_running=live is not None),
         left_trials=live.left_trials if live else None,
         left_seconds=live.left_seconds if live else None,
-        warning=told.warning if told else "",
-        warned_at=told.warned_at if told else None,
-        ended_because=told.ended_because if told and state != RUNNING else "",
+        warning=published.warning if published else "",
+        warned_at=published.warned_at if published else None,
+        ended_because=published.ended_because if published and state != RUNNING else "",
     )
 
 
-def _state(held: bool, told: Published | None, *, left: int) -> str:
+def _state(published: Published | None, *, held: bool, remaining: int) -> str:
     if held:
         return RUNNING
-    if told is not None:
-        return INTERRUPTED if told.state == RUNNING else told.state  # it was killed
-    return INTERRUPTED if left > 0 else FINISHED
+    if published is not None:
+        return INTERRUPTED if published.state == RUNNING else published.state  # a killed process wrote running
+    return INTERRUPTED if remaining > 0 else FINISHED
 
 
-def _under_way(source: Sources, live: Published | None) -> tuple[RunningTrial, ...]:
-    """Where a process is at the sweep its own trials, else those that have reported and have not ended."""
-    known = {str(item["trial_id"]): item for item in live.running} if live else {}
-    ids = [*known, *live.waiting] if live else source.table.running
-    found = []
-    for trial_id in ids:
-        reports = source.table.history_of(trial_id)
-        last = {} if reports.empty else {name: finite_cell(reports.iloc[-1], name) for name in _REPORTED}
-        told = known.get(trial_id, {})
-        found.append(
-            RunningTrial(
-                trial_id=trial_id,
-                settings=str(told.get("settings", "")),
-                epochs=told.get("epochs"),
-                waits=live is not None and trial_id in live.waiting,
-                to_end=live is not None and trial_id in live.to_end,
-                **last,
-            )
-        )
-    return tuple(found)
+def _unfinished(sweep: SweepState, live: Published | None) -> list[Trial]:
+    """Return the trials on workers and the paused ones; without a running process, the ones that have reported."""
+    trials = sweep.trials.values()
+    if live is None:
+        return [trial for trial in trials if trial.reports and not trial.outcome]
+    running = [trial for trial in trials if trial.phase is Phase.RUNNING]
+    return running + [sweep.trials[trial_id] for trial_id in live.waiting if trial_id in sweep.trials]
 
 
-_REPORTED = ("epoch", "forget_loss", "retain_loss")
-
-
-def _spent(source: Sources, live: Published | None) -> Cost:
-    trials, settings = source.table.trials, source.sweep.settings
-    own = trials[trials["reused_from"].map(str).isin(("", "nan"))] if "reused_from" in trials else trials
-    now = time.time()
-    running = sum(max(0.0, now - float(item["since"])) for item in live.running) if live else 0.0
-    cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
-    seconds = numbers(own, "wall_seconds").fillna(0.0)
-    if gpus != AUTO:
-        held = float(seconds.sum()) + running
-        return Cost(held, Resources(cpus=cpus, gpus=float(gpus)), held * float(gpus))
-    shares = numbers(own, "gpu_share").fillna(0.0) if "gpu_share" in own else seconds * 0.0
-    last = float(shares.iloc[-1]) if len(shares) else 0.0
-    return Cost(
-        float(seconds.sum()) + running,
-        Resources(cpus=cpus, gpus=last),
-        float((seconds * shares).sum()) + running * last,
+def _running(trial: Trial, live: Published | None) -> RunningTrial:
+    last = trial.reports[-1] if trial.reports else {}
+    return RunningTrial(
+        trial_id=trial.id,
+        settings=describe(trial.settings) if live and trial.settings else "",
+        epochs=trial.settings.get("epochs") if live else None,
+        waits=live is not None and trial.id in live.waiting,
+        to_end=live is not None and trial.stop_requested,
+        **{name: last.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
     )
 
 
-def words(standing: SweepStatus) -> list[str]:
-    """For a person, a line each."""
-    ended = sum(standing.trials.values())
-    split = ", ".join(f"{count} {name}" for name, count in standing.trials.items())
-    about = ", ".join(filter(None, (standing.doing and f"at work on: {standing.doing}", standing.process)))
-    lines = [f"{standing.state}{about and f' ({about})'}: {standing.out}"]
-    lines.append(f"{ended} of {counted(standing.asked, 'trial')} have ended{split and f': {split}'}")
-    if standing.ended_because:
-        lines.append(f"ended by {standing.ended_because}")
-    if standing.running:
-        lines.append("running:" if standing.state == RUNNING else "begun, and not ended:")
-    lines += [f"  {_trial(item)}" for item in standing.running]
-    if standing.hypervolume is not None:
-        members = f"{counted(standing.front, 'epoch')} of {counted(standing.front_trials, 'trial')}"
-        lines.append(f"frontier: {members}, hypervolume {standing.hypervolume:.4f}")
-    lines.append(f"cost so far: {standing.spent}")
-    if standing.left_trials is not None:
-        took = "" if standing.left_seconds is None else f", {duration(standing.left_seconds)}"
-        lines.append(f"left: about {counted(standing.left_trials, 'trial')}{took}")
-    if standing.warning:
-        at = time.strftime("%H:%M:%S ", time.localtime(standing.warned_at)) if standing.warned_at else ""
-        lines.append(f"last warning: {at}{standing.warning}")
-    if standing.state in (INTERRUPTED, "failed"):
-        lines.append(f"go on with:\n  {resume_command(standing.out)}")
+def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
+    """Return the resources of a trial; if GPU shares are measured, with the share of the last trial."""
+    cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
+    if gpus == AUTO:
+        gpus = next((share for trial in reversed(ended) if (share := trial.outcome.get("gpu_share"))), 0.0)
+    return Resources(cpus=cpus, gpus=float(gpus))
+
+
+def format_status(status: SweepStatus) -> list[str]:
+    """Return the lines that a person reads."""
+    ended = sum(status.trials.values())
+    split = ", ".join(f"{count} {name}" for name, count in status.trials.items())
+    about = ", ".join(filter(None, (status.doing and f"current step: {status.doing}", status.process)))
+    lines = [f"{status.state}{about and f' ({about})'}: {status.out}"]
+    lines.append(f"{ended} of {counted(status.asked, 'trial')} have ended{split and f': {split}'}")
+    if status.ended_because:
+        lines.append(f"ended by {status.ended_because}")
+    if status.running:
+        lines.append("running:" if status.state == RUNNING else "started, not ended:")
+    lines += [f"  {_format_trial(item)}" for item in status.running]
+    if status.hypervolume is not None:
+        members = f"{counted(status.front, 'epoch')} of {counted(status.front_trials, 'trial')}"
+        lines.append(f"frontier: {members}, hypervolume {status.hypervolume:.4f}")
+    lines.append(f"cost so far: {status.spent}")
+    if status.left_trials is not None:
+        seconds = "" if status.left_seconds is None else f", {duration(status.left_seconds)}"
+        lines.append(f"left: about {counted(status.left_trials, 'trial')}{seconds}")
+    if status.warning:
+        at = time.strftime("%H:%M:%S ", time.localtime(status.warned_at)) if status.warned_at else ""
+        lines.append(f"last warning: {at}{status.warning}")
+    if status.state in (INTERRUPTED, "failed"):
+        lines.append(f"continue with:\n  {resume_command(status.out)}")
     return lines
 
 
-def _trial(item: RunningTrial) -> str:
+def _format_trial(item: RunningTrial) -> str:
     epoch = "starts" if item.epoch is None else f"epoch {item.epoch:g}"
-    of = f" of {item.epochs:g}" if item.epochs and item.epoch is not None else ""
+    total = f" of {item.epochs:g}" if item.epochs and item.epoch is not None else ""
     losses = "" if item.epoch is None else f", forget {number(item.forget_loss)}, retain {number(item.retain_loss)}"
-    state = (", waits at a rung" if item.waits else "") + (", ends with this epoch" if item.to_end else "")
-    return " ".join(filter(None, (item.trial_id, item.settings, f"{epoch}{of}{losses}{state}")))
+    state = (", paused at a rung" if item.waits else "") + (", stops after this epoch" if item.to_end else "")
+    return " ".join(filter(None, (item.trial_id, item.settings, f"{epoch}{total}{losses}{state}")))
