@@ -1,4 +1,4 @@
-"""One unlearning run in this process, with its files: what ``unlearn`` does, and what a notebook would call."""
+"""One unlearning run in this process, with its files: the command ``unlearn``, also called from notebooks."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def run_once(
     landscape_points: int = 0,
     command: str = "the same call",
 ) -> Row:
-    """Run ``spec`` and return its row of a table of trials.
+    """Run ``spec`` and return its row, with the columns of trials.csv.
 
-    With ``out``: ``history.csv`` grows by a row per report, ``auto_lr.csv`` by a row per AutoLR update and
-    ``landscape.csv`` by ``landscape_points`` losses along its step; ``metrics.json`` is the returned row, and
-    of a finished run ``checkpoint/`` is the unlearned model and ``items.json`` has the values behind its metrics.
-    Where ``out`` holds an interrupted or killed run of the same spec, this goes on from its last saved state, to the
-    same bits as an undisturbed run; ``command`` is what others are told to type to do so.
+    With ``out``, ``history.csv`` gets one row for each report, ``auto_lr.csv`` one for each AutoLR update, and
+    ``landscape.csv`` has ``landscape_points`` losses along each AutoLR step. ``metrics.json`` is the returned row. A
+    finished run also writes ``checkpoint/``, the unlearned model, and ``items.json``, the values behind its metrics.
+    If ``out`` holds an interrupted or killed run of the same spec, the run continues from its last saved state and ends
+    bit-identical to an undisturbed run; ``command`` is what a user types to continue it.
 
     Raises:
-        OtherRun: ``out`` holds an unfinished run of another spec, or another process is at it.
+        OtherRun: ``out`` holds an unfinished run of another spec, or another process runs it.
     """
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
     if out is not None:
-        told = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
-        console.print(told, highlight=False, markup=False, soft_wrap=True)
+        line = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace, landscape_points=landscape_points if out is not None else 0)
     if out is None:
@@ -58,7 +58,7 @@ def run_once(
     with unfinished.held():
         epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)
         if epochs:
-            console.print(f"going on after epoch {epochs:g}", highlight=False)
+            console.print(f"continuing after epoch {epochs:g}", highlight=False)
         row = _run(run, workspace, unfinished, console, started)
         unfinished.discard()
     return row
@@ -72,22 +72,24 @@ def _run(
     unused = unused_columns([spec.method], spec.metrics)
     tables = ResultTables(out, without=unused) if out is not None else None
     first_step = time.time()
-    stands = f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}"
-    with progress_bar(console) as bar, heartbeat(console, lambda: stands):
+    progress = f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}"
+    with progress_bar(console) as bar, heartbeat(console, lambda: progress):
         task = bar.add_task(spec.method, total=spec.epochs)
         bar.update(task, completed=run.epoch)
         for report in run:
             losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
-            stands = f"{spec.method}, {report.epoch:g} of {counted(spec.epochs, 'epoch')}" + (losses and f": {losses}")
+            progress = f"{spec.method}, {report.epoch:g} of {counted(spec.epochs, 'epoch')}" + (
+                losses and f": {losses}"
+            )
             if tables is not None:
                 tables.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
                 tables.write()
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
     if (share := report.training.get("interpolation")) is not None:
-        said = "its last weights" if share == 1.0 else f"{share:.0%} of the way from the target to its last weights"
-        console.print(f"the model is {said} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
+        place = "the last weights" if share == 1.0 else f"{share:.0%} of the way from the target to the last weights"
+        console.print(f"the model has {place} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
     if out is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
         CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)

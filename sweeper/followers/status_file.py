@@ -1,4 +1,4 @@
-"""status.json: what the process at a sweep tells other processes, beyond what is in the tables."""
+"""status.json: what a running sweep reports to other processes beyond its tables and its log."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from search_spaces.durable import write_json
 
 STATUS_FILE = "status.json"
 RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "failed"
-"""The states of a sweep. Whoever was killed said ``running`` last."""
+"""The states of a sweep. A killed process leaves the state ``running``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """``run`` names the process, so that what is asked of one is never taken for asked of the next.
+    """The content of status.json; its many fields are the keys of the file.
 
-    ``running`` has of each trial on a worker its ``trial_id``, its ``settings`` in words, the ``epochs`` asked for and
-    ``since`` when it runs; ``waiting`` those that wait at a rung, ``to_end`` those that were asked to end. What is
-    ``left_...`` is an estimate. Times are seconds since 1970.
+    ``run`` identifies the process, so a request to one process is never taken for a request to the next.
+    ``running`` has, for each trial on a worker, its ``trial_id``, a short text of its ``settings``, its ``epochs`` and
+    its start ``since``; ``waiting`` has the ids of paused trials, ``to_end`` those of trials that a user stops.
+    ``left_trials`` and ``left_seconds`` are estimates. Times are in seconds since 1970.
     """
 
     run: str
@@ -40,12 +41,12 @@ class Published:
     ended_because: str = ""
 
     def write(self, out: Path) -> None:
-        """Replace the file of the sweep in ``out``; raises OSError where the disk refuses."""
+        """Write the file of the sweep in ``out``. Raises OSError if the disk refuses."""
         write_json(out / STATUS_FILE, asdict(self))
 
     @classmethod
     def read(cls, out: Path) -> Published | None:
-        """What was last told; None where there is no such file, or none of this version."""
+        """Return the content of the file; None if it is missing or has the format of another version."""
         try:
             content = json.loads((out / STATUS_FILE).read_text(encoding="utf-8"))
             for name in ("running", "waiting", "to_end"):

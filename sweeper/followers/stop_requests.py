@@ -1,7 +1,7 @@
-"""Requests to a running sweep: small files in its folder, each for one process and taken once.
+"""Stop requests to a running sweep: small files in its folder, each for one process and obeyed once.
 
-A request names the process it is for (``run`` of status.json). That one removes it before it obeys; the next process at
-the sweep, a ``resume``, removes what an earlier one has not taken.
+A request names its process (``run`` of status.json), which removes the file before it obeys. The next process of the
+sweep, a ``resume``, removes requests that a previous process has not taken.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _FOLDER = "requests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """That the process ``run`` end a trial, or without ``trial_id`` the sweep."""
+    """A request to the process ``run`` to stop a trial or, without ``trial_id``, the whole sweep."""
 
     run: str
     trial_id: str | None = None
 
 
 def ask(out: Path, request: Request) -> None:
-    """Leave a request in the folder of a sweep; raises OSError where the disk refuses."""
+    """Write a request to the folder of a sweep. Raises OSError if the disk refuses."""
     write_whole(out / _FOLDER / f"{uuid.uuid4().hex}.json", json.dumps(asdict(request)))
 
 
 def take(out: Path, run: str) -> list[Request]:
-    """The requests to ``run``, in no order, each only once; those to others, and what cannot be read, are removed."""
+    """Remove all requests, and return those to ``run``, in any order. Unreadable files are removed, too."""
     found = []
     for path in (out / _FOLDER).glob("*.json"):
         request = None
@@ -40,9 +40,9 @@ def take(out: Path, run: str) -> list[Request]:
         try:
             path.unlink()
         except OSError:
-            continue  # what cannot be removed would be obeyed again
+            continue  # a request that cannot be removed would be obeyed again
         if request is not None and request.run == run:
             found.append(request)
-    with contextlib.suppress(OSError):  # there is none, or another request has just come
+    with contextlib.suppress(OSError):  # missing, or not empty: another request has just arrived
         (out / _FOLDER).rmdir()
     return found

@@ -1,7 +1,6 @@
-"""The columns of the tables in a sweep's folder, in their order, and what each of them is.
+"""The columns of a sweep's tables, in order, and the description of each.
 
-What a trial was asked to do is described where its spec and its methods declare it, a metric by its record; the rest
-here.
+Settings of a trial are described in its spec and its methods, metrics in their records, all other columns here.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from trainables.spec import FIELDS
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the sweep's own. ``unit`` has the place ``{item}`` for what a loss is a mean over."""
+    """A column that is neither a setting nor a metric. ``{item}`` in ``unit`` is what a loss is averaged over."""
 
     name: str
     role: str
@@ -94,10 +93,10 @@ def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
 
 _LEADING = ("model", "dataset", "method", *option_names(), "lr", "auto_lr", "seed")
 _FURTHER = tuple(name for name in METRICS if name not in (*LOSS_METRICS, *DEFAULT_SET))
-"""The metrics that are measured only when they are asked for."""
+"""The metrics that are measured only on request."""
 
 PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
-"""The columns that say what a trial was asked to do."""
+"""The columns with the settings of a trial."""
 METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
 TRIAL_COLUMNS = (
     *(*_names(_NAMED), *PARAMETERS, *_names(_ENDED), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
@@ -108,14 +107,14 @@ HISTORY_COLUMNS = (
     _REPORTED.name,
 )
 CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
-"""A row per evaluated epoch of every trial; the checkpoint is relative to the sweep's folder."""
+"""One row for each evaluated epoch of each trial; the checkpoint is relative to the sweep's folder."""
 
 
 def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
-    """What the tables of a sweep do without: options that none of its methods has, metrics it does not measure.
+    """Return the columns that a sweep's tables omit: options of other methods, and metrics that it does not measure.
 
-    ``c`` and the metrics of the default set are in every table. ``metrics`` are names of metrics or of sets of them, or
-    none for that set.
+    ``c`` and the metrics of the default set are in every table. ``metrics`` are names of metrics or of sets; empty
+    means the default set.
     """
     options = {"c", *(name for method in methods for name in parse_method(method).options)}
     chosen = {name for given in metrics for name in SETS.get(given, (given,))}
@@ -130,7 +129,7 @@ OUTCOME_METRICS = tuple(
     for name in TRIAL_COLUMNS
     if name in METRIC_COLUMNS or any(name == item.name and item.role in ("progress", "cost") for item in _OWN)
 )
-"""The numeric columns that say how a trial ended."""
+"""The numeric columns of a trial's outcome."""
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", _REPORTED.name))
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
@@ -139,10 +138,10 @@ LANDSCAPE_COLUMNS = (
 
 
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
-    """What each column of trials.csv and history.csv is, as sweep.json says it, without what is empty or false.
+    """Return the description of each column of trials.csv and history.csv for sweep.json, without empty entries.
 
-    ``random_guess`` bounds the losses, ``ln|V|`` once the target is known; ``unit`` is what they are means over, token
-    or image.
+    ``random_guess`` is the upper bound of the losses, ``ln|V|``, in nats; it is known once the target is. ``unit`` is
+    what losses are averaged over: token or image.
     """
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {
@@ -171,7 +170,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
 
 
 def plugin_problems() -> list[str]:
-    """What plug-ins call by the name of a column that there is already."""
+    """Return a problem for each part of a plug-in that has the name of an existing column."""
     own = {*_names(_OWN), *FIELDS}
     found = []
     for plugin in plugins.active():

@@ -1,4 +1,4 @@
-"""The folder of a sweep: begun with its settings in sweep.json, and read again to go on."""
+"""The folder of a sweep and its sweep.json, from which the sweep is resumed."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _VERSIONS = ("torch", "ray", "transformers", "optuna", "mlflow", "peft", "datase
 
 
 class SweepError(RuntimeError):
-    """The sweep cannot start or go on; the message is a plain sentence for the user."""
+    """The sweep cannot start or continue; the message is a plain sentence for the user."""
 
     exit_code = 1
 
 
 class UsageError(SweepError):
-    """The folder given is not what the command needs."""
+    """The given folder is not what the command needs."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What stays of a sweep's beginning: the id MLflow knows it by, the time, the target (None before it is there)."""
+    """What a sweep keeps from its start: its id in MLflow, the time, and the target (None before it is prepared)."""
 
     sweep_id: str
     created: str
@@ -52,7 +52,7 @@ class Origin:
 
 
 def begin(settings: SweepSettings, out: Path) -> None:
-    """Make the folder of a new sweep, with the settings in it, so that it can be resumed from its first moment."""
+    """Create the folder of a new sweep with its settings. From then on the sweep can be resumed."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} holds another sweep")
     out.mkdir(parents=True, exist_ok=True)
@@ -66,16 +66,16 @@ def begin(settings: SweepSettings, out: Path) -> None:
 
 
 def discard(out: Path) -> None:
-    """Remove the folder of a sweep that could not begin, so that the corrected command can use it; never a trial."""
+    """Remove the folder of a sweep that could not start, so that the corrected command can use it. Trials are kept."""
     if not (out / LOG).is_file():
         shutil.rmtree(out, ignore_errors=True)
 
 
 def read_settings(out: Path) -> SweepSettings:
-    """The settings of the sweep in a folder.
+    """Return the settings of the sweep in a folder.
 
     Raises:
-        SweepError: there is no sweep, or its file cannot be read.
+        UsageError: the folder has no sweep, or sweep.json cannot be read.
     """
     path = out / "sweep.json"
     if not path.is_file():
@@ -84,12 +84,12 @@ def read_settings(out: Path) -> SweepSettings:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise UsageError(
-                f"{path} has format {content['format']}, this version reads format {FORMAT}: begin a new sweep"
+                f"{path} has format {content['format']}, this version reads format {FORMAT}: start a new sweep"
             )
         settings = SweepSettings.from_dict(content["settings"])
         _ = settings.parsed_objectives
     except KeyError as error:
-        raise UsageError(f"cannot read {path}: it lacks {error}; it is of another version, or damaged") from None
+        raise UsageError(f"cannot read {path}: it lacks {error}; it is damaged or from another version") from None
     except (ValueError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     return settings
@@ -108,10 +108,10 @@ def check_record(out: Path) -> None:
 
 
 def check_tables(out: Path) -> None:
-    """Refuse to go on from tables that are damaged: a row that cannot be read may be that of a finished trial.
+    """Check the tables of a sweep: a row that cannot be read may belong to a finished trial.
 
     Raises:
-        UsageError: says which file, where, and what to do.
+        UsageError: the message names the file, the line and the remedy.
     """
     if not any((out / name).exists() for name in ("trials.csv", "history.csv")):
         return
@@ -122,13 +122,13 @@ def check_tables(out: Path) -> None:
         read_source(out)
     except AnalysisError as error:
         raise UsageError(
-            f"{error}; put the file back from a copy, or mend or delete what is damaged: a trial whose row in "
-            "trials.csv is deleted runs again"
+            f"{error}; restore the file from a copy, or repair or delete the damaged rows. The sweep has no event log, "
+            "so a trial whose row in trials.csv is deleted runs again"
         ) from None
 
 
 def read_origin(out: Path) -> Origin:
-    """How the sweep in a folder began."""
+    """Return what the sweep in a folder keeps from its start."""
     content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
     target = content["target"] or {}
     return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
@@ -142,9 +142,9 @@ def describe(
     target: Target | None = None,
     targets: Mapping[int, Target] = MappingProxyType({}),
 ) -> None:
-    """Write sweep.json; what only the target knows is filled in once it is there.
+    """Write sweep.json. Entries that depend on the target are None until it is prepared.
 
-    Where every seed has a target of its own, ``targets`` are by seed, and the baseline is the mean of theirs.
+    ``targets`` has the target of each seed if every seed has its own; the baseline is then the mean of theirs.
     """
     every = list(targets.values()) or ([] if target is None else [target])
     guess = math.log(target.vocabulary_size) if target is not None else None
@@ -177,7 +177,7 @@ def describe(
 
 
 def _mean(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Of the metrics that all of them have."""
+    """Return the mean of each metric that all baselines have."""
     first, *others = baselines
     shared = [name for name in first if all(name in other for other in others)]
     return {name: math.fsum(item[name] for item in baselines) / len(baselines) for name in shared}

@@ -1,4 +1,4 @@
-"""The saved states of trials that are not over: where they are, and which can be gone on from."""
+"""The saved states of unfinished trials: where they are, and from which a trial can continue."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from sweeper.settings.sweep_settings import SweepSettings
 
 RUN_STATES = "ray"
-"""In the storage: Ray Tune's own folder."""
+"""Ray Tune's folder in object storage."""
 
 
 def place_of_run_states(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Where Tune keeps its own state, in its words, and which attempt at the sweep this is."""
+    """Return where Tune keeps its state, as arguments of its RunConfig, and the number of this attempt at the sweep."""
     if (bucket := settings.bucket) is not None:
         states = bucket.within(RUN_STATES)
         where = {"storage_path": states.path, "storage_filesystem": states.filesystem}
@@ -29,7 +29,7 @@ def place_of_run_states(settings: SweepSettings, out: Path) -> tuple[dict[str, A
 
 
 def run_state_folders(storage: Path, trial_id: str) -> list[Path]:
-    """The folders with saved states of an unfinished trial, newest first, over all attempts at the sweep."""
+    """Return the folders with saved states of a trial, newest first, across all attempts at the sweep."""
     return sorted(storage.glob(f"*/{trial_id}/checkpoint_*"), key=lambda path: path.stat().st_mtime, reverse=True)
 
 
@@ -40,10 +40,10 @@ def remove_run_states(storage: Path, trial_id: str) -> None:
 
 
 def run_state_keys(storage: Storage, trial_id: str) -> list[str]:
-    """The folders with saved states of an unfinished trial, newest first, over all attempts at the sweep.
+    """Return the keys of the saved states of a trial, newest first, across all attempts at the sweep.
 
     Raises:
-        StorageError: it does not answer.
+        StorageError: the storage does not answer.
     """
     return [
         f"{RUN_STATES}/{attempt}/{trial_id}/{name}"
@@ -54,10 +54,10 @@ def run_state_keys(storage: Storage, trial_id: str) -> list[str]:
 
 
 def attempts(storage: Storage) -> list[str]:
-    """The names of the attempts at the sweep so far.
+    """Return the names of the attempts at the sweep.
 
     Raises:
-        StorageError: it does not answer.
+        StorageError: the storage does not answer.
     """
     names = storage.names(RUN_STATES, folders=True)
     return [name for name in names if name.startswith("attempt-") and name.rpartition("-")[2].isdecimal()]

@@ -1,4 +1,4 @@
-"""What ``unlearn --out`` needs to go on after Ctrl-C or a kill: which run the folder holds, its last saved state."""
+"""The files with which ``unlearn --out`` continues after Ctrl-C or a kill: the run's spec and its last saved state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SAVE_SHARE = 0.05
 
 
 class OtherRun(Exception):
-    """The folder holds an unfinished run that is not this one, or that another process is at; a plain sentence."""
+    """The folder holds another unfinished run, or another process runs this one; the message is a plain sentence."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """unfinished.json: the run a folder was begun for. ``spec`` names its target, too."""
+    """The content of unfinished.json: the run of a folder. ``spec`` includes the key of its target."""
 
     spec: TrialSpec
     landscape_points: int
@@ -37,7 +37,7 @@ class RunFile:
 
     @classmethod
     def read(cls, out: Path) -> RunFile | None:
-        """The unfinished run in ``out``; None where there is none."""
+        """Return the unfinished run in ``out``, or None."""
         try:
             content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
             spec = TrialSpec.from_dict(content["spec"])
@@ -48,9 +48,9 @@ class RunFile:
 
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
-    """Why ``spec`` cannot go on in ``out``, where an unfinished run lies; None where it can or there is none.
+    """Return why ``spec`` cannot continue in ``out``: the folder holds another unfinished run. None if it can.
 
-    A ``spec`` without a target key is taken to be of the same target.
+    A ``spec`` without a target key counts as having the same target.
     """
     if (found := RunFile.read(out)) is None:
         return None
@@ -65,13 +65,13 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
     except MethodError:  # that of a plug-in which is not used here
         names = "method"
     return (
-        f"--out {out}: it holds an unfinished run with another {names}; go on with that by "
+        f"--out {out}: the folder holds an unfinished run with another {names}; continue that run with "
         f"'{found.command}', or name another folder"
     )
 
 
 class UnfinishedRun:
-    """The run being done in a folder: its state is saved after an epoch, in at most 5% of the time."""
+    """The running run of a folder. Its state is saved after epochs; saving takes at most 5% of the time."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -79,16 +79,16 @@ class UnfinishedRun:
         self._throttle = Throttle(share=SAVE_SHARE)
 
     def held(self) -> AbstractContextManager[None]:
-        """Keep other processes away from the folder.
+        """Lock the folder against other processes.
 
         Raises:
-            OtherRun: another one is at it.
+            OtherRun: another process holds it.
         """
         self.out.mkdir(parents=True, exist_ok=True)
-        return exclusive(self.out, OtherRun(f"--out {self.out}: this run is going on in another process"))
+        return exclusive(self.out, OtherRun(f"--out {self.out}: another process is running this run"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Take up the saved state, and cut the logs to it; returns the epochs done, 0 where there is no whole state.
+        """Load the saved state and cut the logs to it. Return the epochs done; 0 without a complete state.
 
         Raises:
             OtherRun: the folder holds an unfinished run of another spec.
@@ -99,7 +99,7 @@ class UnfinishedRun:
         content["plugins"] = run.spec.plugins
         write_json(self.out / RUN_FILE, content)
         remove_leftovers(self._state)
-        (self.out / "landscape.csv").unlink(missing_ok=True)  # written at the end of a run, and then whole
+        (self.out / "landscape.csv").unlink(missing_ok=True)  # written once, at the end of a run
         if (state := load_state_file(self._state)) is not None:
             run.load_state_dict(state)
             run.auto_lr.landscape.extend(state["landscape"])
@@ -108,13 +108,13 @@ class UnfinishedRun:
         return run.epoch
 
     def save(self, run: UnlearningRun) -> None:
-        """Write the state whole, if it is due. A disk that refuses costs the state, not the run."""
+        """Save the state if it is due. If the disk refuses, the run continues without this state."""
         if self._throttle.is_due():
             with self._throttle.saving():
                 save_state_file({**run.state_dict(), "landscape": run.auto_lr.landscape}, self._state)
 
     def discard(self) -> None:
-        """The run is over."""
+        """Delete the files: the run has ended."""
         for path in (self._state, self.out / RUN_FILE):
             path.unlink(missing_ok=True)
 
