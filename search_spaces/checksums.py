@@ -23,25 +23,25 @@ def write_checksums(folder: Path) -> None:
         OSError: the disk refuses.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
-    write_whole(folder / CHECKSUMS, as_list(folder, names))
+    write_whole(folder / CHECKSUMS, format_checksums(folder, names))
 
 
-def as_list(folder: Path, names: Iterable[str]) -> str:
+def format_checksums(folder: Path, names: Iterable[str]) -> str:
     """Return the list of the named files, without the list itself."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 
-def listed(folder: Path) -> dict[str, str]:
+def read_checksums(folder: Path) -> dict[str, str]:
     """Return the checksums of a folder by file; for an unreadable list only the list itself, with an empty checksum.
 
     Raises:
         OSError: the list is missing.
     """
-    return parsed((folder / CHECKSUMS).read_bytes())
+    return parse_checksums((folder / CHECKSUMS).read_bytes())
 
 
-def parsed(content: bytes) -> dict[str, str]:
-    """Return the checksums in the content of a list, as :func:`listed` does."""
+def parse_checksums(content: bytes) -> dict[str, str]:
+    """Return the checksums in the content of a list, as :func:`read_checksums` does."""
     try:
         lines = content.decode().splitlines()
         return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
@@ -49,13 +49,13 @@ def parsed(content: bytes) -> dict[str, str]:
         return {CHECKSUMS: ""}
 
 
-def damaged(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
+def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
     """Return the files of a folder that differ from its checksums, or from the ``known`` ones.
 
     Raises:
         OSError: the list is missing.
     """
-    known = listed(folder) if known is None else known
+    known = read_checksums(folder) if known is None else known
     return sorted(name for name, checksum in known.items() if _checksum(folder / name) != checksum)
 
 

@@ -185,7 +185,7 @@ def is_held(folder: Path) -> bool:
 
 
 @contextmanager
-def in_turn(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold a lock file, which stays, while the block runs; call ``on_wait`` once if another process holds it.
 
     The lock of a killed process is released. A file system without locks admits everyone.

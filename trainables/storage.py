@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from search_spaces.checksums import CHECKSUMS, as_list, damaged, listed
+from search_spaces.checksums import CHECKSUMS, damaged_files, format_checksums, read_checksums
 from search_spaces.durable import remove_whole, staged, write_whole
 
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
@@ -83,7 +83,7 @@ class Storage:
         self.delete(key)
         for name in chosen:
             self._upload(local / name, f"{key}/{name}")
-        self.write(f"{key}/{CHECKSUMS}", as_list(local, chosen).encode())
+        self.write(f"{key}/{CHECKSUMS}", format_checksums(local, chosen).encode())
 
     def has_folder(self, key: str) -> bool:
         """Return whether a complete folder has this key."""
@@ -102,14 +102,14 @@ class Storage:
             if not self._download(f"{key}/{CHECKSUMS}", staging / CHECKSUMS):
                 remove_whole(staging)
                 return False
-            for name in listed(staging):
+            for name in read_checksums(staging):
                 if not (staging / name).resolve().is_relative_to(staging.resolve()):
                     raise StorageError(f"{key}: {name} lies outside the folder")
                 (staging / name).parent.mkdir(parents=True, exist_ok=True)
                 if not self._download(f"{key}/{name}", staging / name):
                     remove_whole(staging)
                     return False  # its writer is deleting it
-            if wrong := damaged(staging):
+            if wrong := damaged_files(staging):
                 raise StorageError(f"{key}: {', '.join(wrong)} was damaged in transfer")
         return True
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from search_spaces import durable
-from search_spaces.durable import Throttle, exclusive, in_turn
+from search_spaces.durable import Throttle, exclusive, wait_for_lock
 from tests.search_spaces.conftest import names
 
 
@@ -118,11 +118,11 @@ def test_the_second_one_waits_and_is_notified_once(tmp_path: Path) -> None:
     lock, order = tmp_path / "new" / "lock", []
 
     def second() -> None:
-        with in_turn(lock, lambda: order.append("waits")):
+        with wait_for_lock(lock, lambda: order.append("waits")):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with in_turn(lock, lambda: order.append("nobody")):
+    with wait_for_lock(lock, lambda: order.append("nobody")):
         thread.start()
         while "waits" not in order:
             time.sleep(0.01)

@@ -3,7 +3,7 @@
 Both are computed from the texts of the answers alone. A text is split into units: lower-cased words and single
 punctuation marks, so that ``is.is.is`` has five units and ``!!!!`` has four. Limits:
 
-- An empty answer scores 0, the best value, so the metrics have to be read beside verbmem and utility.
+- An empty answer scores 0, the best value, so read the metrics together with verbmem and utility.
 - A loop inside one unspaced word (``lalalala``) is a single unit and is not seen.
 - In a script without spaces between words, a run of letters is a single unit, so most repetition is not seen.
 - An ellipsis of three dots counts as a loop of three units.
@@ -78,7 +78,7 @@ def _longest_loop_of(text: str) -> float:
     for period in range(1, len(found) // REPEATS + 1):
         matches = [*map(eq, found[period:], found)]
         needed = max((REPEATS - 1) * period, longest - period + 1)
-        if sum(matches) >= needed:  # else no run of them is long enough; the runs are slower to find
+        if sum(matches) >= needed:  # otherwise no run of matches is long enough
             run = max(len([*same]) for match, same in groupby(matches) if match)
             longest = run + period if run >= needed else longest
     return longest / len(found) if longest else 0.0

@@ -60,7 +60,7 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     if part in scores.generated:
         asked = scores.sets.questions[part]
         columns |= _generation_columns(
-            [*map(scores.scorer.asked, asked.questions)], asked.references, *scores.generated[part]
+            [*map(scores.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
         )
     return columns
 

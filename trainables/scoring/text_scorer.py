@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
 from trainables.template import QUESTION_ANSWER
-from trainables.text.generation import generate_greedy, rows_at_once
+from trainables.text.generation import generate_greedy, generation_batch_size
 from trainables.text.losses import sequence_nll
 from trainables.text.token_scores import TokenScores, token_scores
 from trainables.text.tokens import Tokens, encode, encode_examples, end_ids, pad_id, prompt_text
@@ -40,7 +40,7 @@ class TextScorer:
         """Return one question with one answer as tokens."""
         return encode(self.tokenizer, question, answer, max_length=self.max_length, template=self.template)
 
-    def asked(self, question: str) -> str:
+    def prompt_of(self, question: str) -> str:
         """Return the prompt of a question, without the space that begins the answer."""
         return prompt_text(question, template=self.template, tokenizer=self.tokenizer)
 
@@ -81,24 +81,24 @@ class TextScorer:
         after that token, so the rest is verified in another pass. If two tokens are equally likely within float32
         rounding, the result may differ from plain greedy decoding.
         """
-        begun: list[list[int]] = [[] for _ in sequences]
+        prefixes: list[list[int]] = [[] for _ in sequences]
         ends = self.ends
-        asked = list(range(len(sequences)))
-        while asked:
+        unverified = list(range(len(sequences)))
+        while unverified:
             assert losses.agreed is not None, "the losses are of sequences"
             assert losses.instead is not None, "the losses are of sequences"
             promising = []
-            for at, agreed, instead in zip(asked, losses.agreed.tolist(), losses.instead.tolist(), strict=True):
-                start = sequences[at].prompt_length + len(begun[at])
-                begun[at] += sequences[at].ids[start : start + agreed]
-                begun[at] += [instead] if instead >= 0 else []
+            for at, agreed, instead in zip(unverified, losses.agreed.tolist(), losses.instead.tolist(), strict=True):
+                start = sequences[at].prompt_length + len(prefixes[at])
+                prefixes[at] += sequences[at].ids[start : start + agreed]
+                prefixes[at] += [instead] if instead >= 0 else []
                 if agreed >= _MIN_VERIFIED and instead not in (-1, *ends):
                     promising.append(at)
-            drafts = [_with_rest(sequences[at], begun[at]) for at in promising]
-            asked = [at for at, draft in zip(promising, drafts, strict=True) if len(draft) > draft.prompt_length]
+            drafts = [_with_rest(sequences[at], prefixes[at]) for at in promising]
+            unverified = [at for at, draft in zip(promising, drafts, strict=True) if len(draft) > draft.prompt_length]
             losses = self.nll(model, [draft for draft in drafts if len(draft) > draft.prompt_length])
         prompts = [item.prompt for item in sequences]
-        return self.continuations(model, prompts, max_new_tokens=max_new_tokens, begun=begun)
+        return self.continuations(model, prompts, max_new_tokens=max_new_tokens, prefixes=prefixes)
 
     def continuations(
         self,
@@ -107,24 +107,24 @@ class TextScorer:
         *,
         max_new_tokens: int,
         strip: bool = True,
-        begun: Sequence[Sequence[int]] | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
-        """Return the greedy continuation of each prompt; ``begun`` are the first tokens of each, if known."""
+        """Return the greedy continuation of each prompt; ``prefixes`` are the first tokens of each, if known."""
         longest = max(map(len, prompts), default=1) + max_new_tokens
         return generate_greedy(
             model,
             self.tokenizer,
             prompts,
             max_new_tokens=max_new_tokens,
-            batch_size=rows_at_once(model, self.batch_size, longest=longest, max_length=self.max_length),
+            batch_size=generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length),
             device=self.device,
             strip=strip,
-            begun=begun,
+            prefixes=prefixes,
             ends=self.ends,
         )
 
 
-def _with_rest(sequence: Tokens, begun: Sequence[int]) -> Tokens:
+def _with_rest(sequence: Tokens, prefix: Sequence[int]) -> Tokens:
     """Return the tokens generated so far, followed by the reference's tokens from that position as a draft."""
-    known = (*sequence.prompt, *begun)
+    known = (*sequence.prompt, *prefix)
     return Tokens((*known, *sequence.ids[len(known) :]), len(known))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from search_spaces.checksums import CHECKSUMS, damaged, parsed
-from search_spaces.durable import in_turn
+from search_spaces.checksums import CHECKSUMS, damaged_files, parse_checksums
+from search_spaces.durable import wait_for_lock
 from trainables.storage import Storage, StorageError
 from trainables.target.cache import cache_folder
 from trainables.target.target import Target
@@ -56,13 +56,13 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
     there = storage.read(f"{FOLDER}/{key}/{CHECKSUMS}")
     if there is None:
         raise StorageError(f"{FOLDER}/{key}: the storage has no such target")
-    known = parsed(there)
+    known = parse_checksums(there)
     own = cache_folder() / "targets" / (origin.name if _MADE in known else key)
     for place in dict.fromkeys((origin, own)):
-        if place.is_dir() and not damaged(place, known):
+        if place.is_dir() and not damaged_files(place, known):
             return place
-    with in_turn(own.parent.with_name("unfinished") / f"{own.name}.lock", lambda: None):
-        if not own.is_dir() or damaged(own, known):  # otherwise another process of this machine was faster
+    with wait_for_lock(own.parent.with_name("unfinished") / f"{own.name}.lock", lambda: None):
+        if not own.is_dir() or damaged_files(own, known):  # otherwise another process of this machine was faster
             storage.get(f"{FOLDER}/{key}", own)
     return own
 

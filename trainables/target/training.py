@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.checksums import CHECKSUMS, damaged, write_checksums
-from search_spaces.durable import free_bytes, in_turn, staged
+from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
+from search_spaces.durable import free_bytes, staged, wait_for_lock
 from search_spaces.messages import counted, expected_one_of, size
 from trainables.data import TaskData
 from trainables.device import default_device
@@ -49,7 +49,7 @@ def trained(
     """
     if not is_made(folder):
         lock = folder.parent.with_name("unfinished") / f"{folder.name}.lock"
-        with in_turn(lock, lambda: on_progress(Progress(0, 0, WAITING))):
+        with wait_for_lock(lock, lambda: on_progress(Progress(0, 0, WAITING))):
             if not is_made(folder):  # the other process may have made it
                 _train(target_spec, folder, data=data, device=device, on_progress=on_progress)
     require_undamaged(folder)
@@ -170,7 +170,7 @@ def require_undamaged(folder: Path) -> None:
         with contextlib.suppress(OSError):  # the cache may be read-only
             write_checksums(folder)
         return
-    if differing := damaged(folder):
+    if differing := damaged_files(folder):
         raise TargetError(
             f"the cached model {folder} is damaged: {', '.join(differing)} "
             f"{'have' if len(differing) > 1 else 'has'} changed; delete that folder to make the model again"

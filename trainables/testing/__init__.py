@@ -1,1 +1,1 @@
-"""What every part of a kind promises, as checks to run on parts of one's own: each raises AssertionError."""
+"""Conformance checks for your own weightings, objectives, metrics, data sets, ...: each raises AssertionError."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def rows_at_once(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
+def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
     """Return the batch size of generation if ``batch_size`` sequences of up to ``max_length`` tokens are scored
     together.
 
@@ -43,19 +43,19 @@ def generate_greedy(
     batch_size: int,
     device: torch.device | str,
     strip: bool = True,
-    begun: Sequence[Sequence[int]] | None = None,
+    prefixes: Sequence[Sequence[int]] | None = None,
     ends: Sequence[int] = (),
 ) -> list[str]:
     """Return the greedy continuation of each prompt as text, in order, without special tokens, stripped by default.
 
     Prompts are left-padded in batches of similar length. Generation stops at EOS (or at one of ``ends``, if given) or
-    after ``max_new_tokens``. ``begun`` are the first tokens of each continuation, if known; they count towards the
+    after ``max_new_tokens``. ``prefixes`` are the first tokens of each continuation, if known; they count towards the
     length, and one that contains an end token is complete.
     """
     import torch
 
     padding, stop = pad_id(tokenizer), [*ends] or [tokenizer.eos_token_id]
-    generated = [list(tokens) for tokens in begun] if begun is not None else [[] for _ in prompts]
+    generated = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
     open_ones = [at for at, known in enumerate(generated) if not {*stop} & {*known} and len(known) < max_new_tokens]
     with scoring(model):
         for batch in sorted_batches([len(prompts[at]) + len(generated[at]) for at in open_ones], batch_size):

@@ -12,7 +12,7 @@ from transformers import LlamaConfig, MambaConfig, PhiConfig, PhiForCausalLM
 
 from trainables.data.examples import UnlearningData
 from trainables.scoring.text_scorer import TextScorer
-from trainables.text.generation import generate_greedy, rows_at_once
+from trainables.text.generation import generate_greedy, generation_batch_size
 from trainables.text.tokens import encode_examples
 
 
@@ -121,7 +121,7 @@ def test_the_number_of_answers_at_once_is_limited_by_the_memory_of_scoring(
 ) -> None:
     config = PhiConfig(vocab_size=vocabulary, hidden_size=32 * width, num_hidden_layers=layers, num_attention_heads=32)
     model = SimpleNamespace(config=config, dtype=torch.float32)
-    assert rows_at_once(model, 8, longest=longest, max_length=512) == rows  # type: ignore[arg-type]
+    assert generation_batch_size(model, 8, longest=longest, max_length=512) == rows  # type: ignore[arg-type]
 
 
 def test_shared_keys_and_values_count_once_and_models_without_attention_have_none() -> None:
@@ -129,11 +129,11 @@ def test_shared_keys_and_values_count_once_and_models_without_attention_have_non
         vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=4
     )
     model = SimpleNamespace(config=config, dtype=torch.float32)
-    assert rows_at_once(model, 8, longest=100, max_length=512) == 32  # type: ignore[arg-type]
+    assert generation_batch_size(model, 8, longest=100, max_length=512) == 32  # type: ignore[arg-type]
     config.num_key_value_heads = 32
-    assert rows_at_once(model, 8, longest=100, max_length=512) == 24  # type: ignore[arg-type]
+    assert generation_batch_size(model, 8, longest=100, max_length=512) == 24  # type: ignore[arg-type]
     mamba = SimpleNamespace(config=MambaConfig(), dtype=torch.float32)
-    assert rows_at_once(mamba, 8, longest=10, max_length=512) == 8  # type: ignore[arg-type]
+    assert generation_batch_size(mamba, 8, longest=10, max_length=512) == 8  # type: ignore[arg-type]
 
 
 def test_keys_and_values_are_as_large_as_they_are_counted(make_network: Any) -> None:
@@ -142,6 +142,6 @@ def test_keys_and_values_are_as_large_as_they_are_counted(make_network: Any) -> 
     found = sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) // 10
     vocabulary = found * 2 * 3 // 12  # logits of three times the memory that twice the keys and values take
     model.config.vocab_size = vocabulary
-    assert rows_at_once(model, 8, longest=10, max_length=512) == 24
+    assert generation_batch_size(model, 8, longest=10, max_length=512) == 24
     model.config.vocab_size = vocabulary - 1
-    assert rows_at_once(model, 8, longest=10, max_length=512) == 16
+    assert generation_batch_size(model, 8, longest=10, max_length=512) == 16
