@@ -70,10 +70,10 @@ class TrialSpec:
     )
     data_dir: str | None = setting("placement", None, "Folder with the data set's files, instead of the hub.")
     forget_split: str | None = setting(
-        "data", None, "What to forget of the data set (see 'list datasets').", "TOFU forget10, MUSE forget"
+        "data", None, "Split to forget (see 'list datasets').", "TOFU forget10, MUSE forget"
     )
     forget_class: str | None = setting(
-        "data", None, "Images: class to forget, by name or number.", "dog, bed, or digit 3"
+        "data", None, "Class of images to forget, by name or number.", "dog, bed, or digit 3"
     )
     template: str | None = setting(
         "data",
@@ -84,37 +84,42 @@ class TrialSpec:
         decides=False,
     )
     limit: int | None = setting(
-        "data", None, "Keep at most this many retain examples (authors, tofu: whole authors).", low=1
+        "data", None, "Maximum number of retain examples (for authors and tofu: of whole authors).", low=1
     )
     target_epochs: int | None = setting(
         "data", None, "Epochs of the target's fine-tuning.", "the model's", low=1, decides=False
     )
     target_lr: float | None = setting(
-        "data", None, "Learning rate of the target's fine-tuning.", above=0.0, decides=False
+        "data", None, "Learning rate of the target's fine-tuning.", "the model's", above=0.0, decides=False
     )
     target_batch_size: int | None = setting(
-        "data", None, "Batch size of the target's fine-tuning.", low=1, decides=False
+        "data", None, "Batch size of the target's fine-tuning.", "the model's", low=1, decides=False
     )
     target_lora_rank: int | None = setting(
         "data",
         None,
-        "Fine-tune the target through LoRA, merged afterwards; 0 or none trains all weights.",
+        "LoRA rank of the target's fine-tuning, merged afterwards; 0 or none trains all weights.",
         low=0,
         words=_RANK,
         decides=False,
     )
     target_seed: int = setting(
-        "data", 0, "Seed of the target's weights and fine-tuning.", low=0, high=2**32 - 1, decides=False
+        "data", 0, "Seed of the target's initial weights and fine-tuning.", low=0, high=2**32 - 1, decides=False
     )
     data_seed: int = setting("data", 0, "Seed of generated data (authors).", low=0, high=2**32 - 1, decides=False)
     lr: float = setting(
-        "training", 1e-4, "Learning rate, or where AutoLR starts.", "the model's", label="learning rate", above=0.0
+        "training",
+        1e-4,
+        "Learning rate, or AutoLR's first learning rate.",
+        "the model's",
+        label="learning rate",
+        above=0.0,
     )
-    auto_lr: str = setting("auto_lr", "off", "on or off.", choices=("on", "off"))
+    auto_lr: str = setting("auto_lr", "off", "Automatic learning rate (AutoLR): on or off.", choices=("on", "off"))
     seed: int = setting(
         "training",
         0,
-        "Order of batches, random weights.",
+        "Seed of the order of batches and of random weights.",
         low=0,
         high=2**32 - 1,
         fixed="--seeds says how many there are",
@@ -125,7 +130,7 @@ class TrialSpec:
     micro_batch: int | None = setting(
         "training",
         None,
-        "Examples per forward pass: less memory, the same step.",
+        "Examples per forward pass; fewer need less memory and give the same step.",
         "the batch",
         low=1,
         decides=False,
@@ -134,38 +139,45 @@ class TrialSpec:
     max_length: int = setting(
         "data", 512, "Cut sequences after this many tokens.", "512; MUSE 2048", low=8, unit="tokens"
     )
-    optimizer: str = setting("training", "adamw", "By name (see 'list optimizers').", choices=OPTIMIZERS)
+    optimizer: str = setting("training", "adamw", "Optimizer by name (see 'list optimizers').", choices=OPTIMIZERS)
     d_growth: float | None = setting(
         "training",
         None,
-        "Learning-rate-free: growth cap.",
+        "For learning-rate-free optimizers: maximum growth of the distance per step.",
         "1.2",
         flag="--growth-rate",
         low=1.0,
         when={"optimizer": LR_FREE},
     )
-    weight_decay: float = setting("training", 0.0, "Decoupled for adamw.", low=0.0)
-    momentum: float = setting("training", 0.0, "For sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})
-    max_grad_norm: float | None = setting("training", None, "Clip the combined gradient.", "off", above=0.0)
+    weight_decay: float = setting("training", 0.0, "Weight decay (decoupled for adamw).", low=0.0)
+    momentum: float = setting("training", 0.0, "Momentum of sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})
+    max_grad_norm: float | None = setting(
+        "training", None, "Clip the norm of the combined gradient to this.", "off", above=0.0
+    )
     weight_scale: str = setting(
-        "method", "raw", "Weights raw as published, or unit, summing to 1.", choices=("raw", "unit")
+        "method",
+        "raw",
+        "Weights of the two losses: raw, as published, or unit, scaled to sum to 1.",
+        choices=("raw", "unit"),
     )
     retain_objective: str = setting(
         "method",
         "ce",
-        "ce, or kl: KL to the target model, on the retain set.",
+        "Loss on the retain set: ce, or kl (KL divergence from the target model).",
         choices=_names("objectives", "RETAIN_OBJECTIVES"),
     )
     lora_rank: int | None = setting(
         "training",
         None,
-        "Train a LoRA adapter of this rank; 0 or none trains all weights.",
+        "Rank of the LoRA adapter to train; 0 or none trains all weights.",
         "the model's",
         low=1,
         words=_RANK,
     )
-    dtype: str = setting("training", "fp32", "fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16"))
-    gradient_checkpointing: bool = setting("training", False, "Trade time for memory.")
+    dtype: str = setting(
+        "training", "fp32", "Precision: fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16")
+    )
+    gradient_checkpointing: bool = setting("training", False, "Recompute activations: less memory, more time.")
     interpolate: str = setting(
         "training",
         "auto",
@@ -174,17 +186,23 @@ class TrialSpec:
         choices=("auto", "on", "off"),
     )
     auto_lr_smoothing: str = setting(
-        "auto_lr", "safe", "safe, search, trust, paper, clip or official.", choices=_names("auto_lr.rules", "RULES")
+        "auto_lr",
+        "safe",
+        "AutoLR's rule: safe, search, trust, paper, clip or official.",
+        choices=_names("auto_lr.rules", "RULES"),
     )
     auto_lr_probe: str = setting(
-        "auto_lr", "fresh", "same or fresh retain batch.", choices=_names("auto_lr.rules", "PROBES")
+        "auto_lr",
+        "fresh",
+        "Retain batch that AutoLR probes: same (as the step's) or fresh.",
+        choices=_names("auto_lr.rules", "PROBES"),
     )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
-    auto_lr_start: int = setting("auto_lr", 1, "First step AutoLR updates at.", low=1)
+    auto_lr_start: int = setting("auto_lr", 1, "First step at which AutoLR updates.", low=1)
     auto_lr_probe_batches: int = setting(
         "auto_lr",
         2,
-        "Fresh retain batches AutoLR probes on.",
+        "Number of fresh retain batches that AutoLR probes.",
         "2, or as many as have 8 rows",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
@@ -192,15 +210,17 @@ class TrialSpec:
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Also log the forget loss at AutoLR's probes.", "yes", decides=False
     )
-    loss_examples: int = setting("data", 64, "Retain examples for every epoch's retain loss.", low=1, decides=False)
+    loss_examples: int = setting(
+        "data", 64, "Number of retain examples for every epoch's retain loss.", low=1, decides=False
+    )
     eval_every: int = setting(
         "scoring", 1, "Epochs between evaluations of the losses; the last epoch is always evaluated.", low=1
     )
     metrics: tuple[str, ...] = setting(
-        "scoring", (), "NAME,... or all, tofu, muse, mia, ... (see 'list metrics').", "default"
+        "scoring", (), "Metrics: NAME,... or sets: all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )
     metrics_every: int | None = setting(
-        "scoring", None, "Also measure the metrics every so many epochs.", "at the end", low=1, fixed=""
+        "scoring", None, "Also measure the metrics after every this many epochs.", "at the end", low=1, fixed=""
     )
     retain_path: str | None = setting(
         "placement",

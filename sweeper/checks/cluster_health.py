@@ -1,4 +1,4 @@
-"""``doctor --address``: are the nodes of a cluster alike, do they answer, and do they share the folders?"""
+"""``doctor --address``: do the nodes of a cluster answer, have equal versions, and share the folders?"""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trainables.storage import Storage, StorageError
 
 
 def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
-    """What each node of the cluster says; None of one that does not answer.
+    """Return the facts of each node of the cluster; None for a node that does not answer.
 
-    A file is put into each of the folders and storages, which the nodes read, and beside which they write.
+    This writes a file into each folder and storage; the nodes read it and write another one beside it.
 
     Raises:
         PlacementError: the cluster cannot be joined.
         OSError: a folder cannot be written to from here.
-        StorageError: a storage cannot.
+        StorageError: a storage cannot be written to.
     """
     if problem := address_problem(address):
         raise PlacementError(problem)
@@ -54,7 +54,7 @@ def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 
 def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """What is wrong with which node, a sentence each; versions are those of all that a sweep does not bring along."""
+    """Return a sentence for each fault of a node. The project's version is ignored, because a sweep ships it."""
     here, found = versions(), []
     del here[PROJECT]
     for name, facts in nodes.items():
@@ -68,7 +68,7 @@ def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
 
 
 def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """A line a node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
+    """Return a line per node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
     lines = []
     for name, facts in nodes.items():
         if facts is None:
@@ -83,5 +83,5 @@ def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
 
 
 def as_values(nodes: Mapping[str, Facts | None]) -> dict[str, Any]:
-    """For ``--json``."""
+    """Return the facts for ``--json``."""
     return {name: None if facts is None else asdict(facts) for name, facts in nodes.items()}

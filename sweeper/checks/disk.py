@@ -1,4 +1,4 @@
-"""How much disk models will take, said before any is trained, and why there is too little."""
+"""The disk space that models will take, checked before any is trained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNADAPTED = ("embed", "wte", "wpe", "lm_head")
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """What a sweep or a run writes: ``checkpoint`` bytes for a model kept, ``state`` bytes for one that is running."""
+    """The files of a sweep or a run: ``checkpoint`` bytes per kept model, ``state`` bytes per running trial."""
 
     checkpoint: int
     state: int
@@ -30,16 +30,16 @@ class Disk:
 
     @property
     def bytes(self) -> int:
-        """In all, once every model is there."""
+        """The bytes of all models and saved states."""
         return self.models * self.checkpoint + self.running * self.state
 
     @property
     def least(self) -> int:
-        """What nothing can be done without: the first model beside those running."""
+        """The bytes needed at least: the first model and the states of the running trials."""
         return self.checkpoint + self.running * self.state
 
     def words(self, out: Path, *, free: int) -> str:
-        """``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB, 1 saved state of 400 MB), 86 GB are free``."""
+        """Return ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB, 1 saved state of 400 MB), 86 GB are free``."""
         parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)}"]
         if self.running:
             parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)}")
@@ -47,9 +47,9 @@ class Disk:
 
 
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
-    """For ``models`` checkpoints of trials like ``spec`` that start from the model in the folder ``target``.
+    """Return the disk space of ``models`` checkpoints of trials like ``spec`` that start from the model in ``target``.
 
-    Epochs that are on the frontier for a while, and the report, come on top.
+    It does not include epochs that are on the frontier for a while, and the report.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())
@@ -61,30 +61,30 @@ def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk
 
 
 def check_disk(disk: Disk, out: Path) -> str:
-    """What the models will take and what is free, in a line; where it may not do, that is said, too.
+    """Return a line with the needed and the free space, and a warning if it may not suffice.
 
     Raises:
-        SweepError: not even the first of them would fit.
+        SweepError: not even the first model fits.
     """
     free = free_bytes(out)
-    told = disk.words(out, free=free)
+    line = disk.words(out, free=free)
     if free < disk.least:
         raise SweepError(
-            f"not enough disk: the first checkpoint and what is saved on the way take {size(disk.least)}, and "
+            f"not enough disk: the first checkpoint and the saved states take {size(disk.least)}, and "
             f"{size(free)} are free in {out}; make room there, or name another folder with --out"
         )
     if free < disk.bytes:
-        told += "; that may not do: make room, or run fewer --trials (what finishes first is kept)"
-    return told
+        line += "; this may not suffice: make room, or run fewer --trials (the first to finish are kept)"
+    return line
 
 
 def parameters_of(folder: Path) -> int:
-    """How many numbers the model in a folder has, by its safetensors files; 0 where there are none."""
+    """Return the number of parameters in the safetensors files of a folder; 0 if there are none."""
     return sum(math.prod(shape) for shape in _shapes(folder).values())
 
 
 def _shapes(folder: Path) -> dict[str, list[int]]:
-    """The shape of every weight in the safetensors files of a folder, from their headers."""
+    """Return the shape of every weight in the safetensors files of a folder, from their headers."""
     found: dict[str, list[int]] = {}
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:

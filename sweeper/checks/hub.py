@@ -1,31 +1,35 @@
-"""Whether the hub, or its local cache, has what a run needs: asked once, before anything starts, in a few seconds."""
+"""What a run needs from the Hugging Face hub: whether it is cached or can be downloaded, and its size."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from sweeper.checks.downloads import has_dataset
+from search_spaces.messages import size
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES, dataset_modality
 from trainables.models.checkpoints import TOKENIZERS, folder_problems
-from trainables.models.hub_cache import cached_snapshot
+from trainables.models.hub_cache import FILES, NOT_FILES, cached_snapshot
 from trainables.models.registry import find_model
+from trainables.spec import TrialSpec
 
 TIMEOUT_SECONDS = 6.0
 
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
-    """One plain sentence per ``(kind, id)`` that is neither cached nor reachable; kind is ``model`` or ``dataset``."""
+    """Return a problem for each ``(kind, id)`` neither cached nor reachable; kind is ``model`` or ``dataset``."""
     late = f"no answer within {TIMEOUT_SECONDS:g} s"
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
 
     def ask(kind: str, name: str) -> None:
         reasons[kind, name] = _reason(kind, name)
 
-    # Daemon threads: an executor's would be joined at exit and keep a user waiting for a dead network.
+    # Daemon threads, because an executor's threads are joined at exit, which would wait for a dead network.
     threads = [threading.Thread(target=ask, args=repository, daemon=True) for repository in repositories]
     for thread in threads:
         thread.start()
@@ -47,7 +51,7 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    """Why the repository cannot be had; None when it is cached or the hub answers for it."""
+    """Return why the repository is not available; None if it is cached or on the hub."""
     if kind == "model":
         return _model_reason(name)
     if has_dataset(name):
@@ -68,13 +72,13 @@ def _model_reason(name: str) -> str | None:
     found = folder_problems(folder) if folder is not None else []
     if folder is not None and not found:
         return None
-    if cut := next((problem for problem in found if "not whole" in problem), None):
-        # The hub's client takes a file that has its name for the file, so asking again would not mend it.
+    if cut := next((problem for problem in found if "is truncated" in problem), None):
+        # The hub's client accepts any file with the right name, so downloading again would not repair it.
         return f"its files in the local cache are damaged ({cut}); delete {folder} and what it links to, and try again"
     try:
         hub = HfApi()
         listing = hub.model_info(name, timeout=TIMEOUT_SECONDS - 1)
-        # Anybody may see a gated model's listing; its files say whether they may be read.
+        # The listing of a gated model is public; only its files show whether access is granted.
         config = hf_hub_url(name, "config.json", endpoint=hub.endpoint)
         get_hf_file_metadata(config, timeout=TIMEOUT_SECONDS - 1, endpoint=hub.endpoint)
     except Exception as error:
@@ -91,14 +95,14 @@ def _refusal(error: Exception) -> str:
     if isinstance(error, RepositoryNotFoundError):
         return "it does not exist there, or is private"
     if isinstance(error, EntryNotFoundError):
-        return "there is no config.json in it, so it is no model that transformers loads"
+        return "there is no config.json in it, so transformers cannot load it"
     answer = error.response if isinstance(error, HfHubHTTPError) else None
-    told = "the hub cannot be reached" if answer is None else f"the hub answered {answer.status_code}"
-    return f"{told} ({(str(error).strip() or type(error).__name__).splitlines()[0][:120]})"
+    outcome = "the hub cannot be reached" if answer is None else f"the hub answered {answer.status_code}"
+    return f"{outcome} ({(str(error).strip() or type(error).__name__).splitlines()[0][:120]})"
 
 
 def _listing_reason(files: Sequence[str]) -> str | None:
-    """What a repository with these files lacks: weights in safetensors, all of their shards, a tokenizer."""
+    """Return what a repository with these files lacks: safetensors weights, all their shards, or a tokenizer."""
     weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         return "there are no *.safetensors weights in it"
@@ -111,3 +115,61 @@ def _listing_reason(files: Sequence[str]) -> str | None:
     if not set(TOKENIZERS) & set(files):
         return "there is no tokenizer in it"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A repository of the hub that is not in its local cache; ``bytes`` is None if the hub does not say."""
+
+    kind: str
+    name: str
+    bytes: int | None
+
+    def words(self) -> str:
+        """Return ``model microsoft/phi-1_5, 2.8 GB``."""
+        return f"{self.kind} {self.name}" + (f", {size(self.bytes)}" if self.bytes is not None else "")
+
+
+def downloads(spec: TrialSpec) -> tuple[Download, ...]:
+    """Return the repositories of the model and the data that are not cached."""
+    found = []
+    hub_id = find_model(spec.model).hub_id
+    if hub_id is not None and spec.model_path is None and spec.target_path is None:
+        folder = cached_snapshot(hub_id)
+        if folder is None or folder_problems(folder):
+            found.append(Download("model", hub_id, _size("model", hub_id)))
+    dataset = DATASETS[spec.dataset]
+    if dataset.hub_id is not None and spec.data_dir is None and not has_dataset(dataset.hub_id):
+        found.append(Download("dataset", dataset.hub_id, _size("dataset", dataset.hub_id)))
+    return tuple(found)
+
+
+def has_dataset(name: str) -> bool:
+    """Return whether the hub's cache has the data set, judged by its README."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        snapshot_download(name, repo_type="dataset", local_files_only=True, allow_patterns=["README.md"])
+    except Exception:  # the hub's client has many errors for a missing repository
+        return False
+    return True
+
+
+def _size(kind: str, name: str) -> int | None:
+    """Return the bytes to download; None if the hub does not answer."""
+    from huggingface_hub import HfApi
+
+    try:
+        listing: Any = HfApi().repo_info(name, repo_type=kind, files_metadata=True, timeout=TIMEOUT_SECONDS)
+        files = [item for item in listing.siblings or () if kind == "dataset" or _is_fetched(item.rfilename)]
+        sizes = [item.size for item in files]
+    except Exception:
+        return None
+    return sum(sizes) if sizes and None not in sizes else None
+
+
+def _is_fetched(name: str) -> bool:
+    def fits(patterns: tuple[str, ...]) -> bool:
+        return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+    return fits(FILES) and not fits(NOT_FILES)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from search_spaces.durable import free_bytes
 from search_spaces.messages import counted
 from sweeper.checks.disk import FLOAT, Disk, disk_of, parameters_of
-from sweeper.checks.downloads import Download, downloads
+from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, earlier_pace, measured_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
@@ -31,17 +32,20 @@ NO_TARGET = "the target is not fine-tuned yet"
 NO_DOWNLOAD = "the model or the data are not downloaded yet"
 NO_SWEEP = "no previous sweep is similar"
 _GRADIENTS = 2
-"""At most: of the forget and of the retain loss; what a weighting makes of them takes the place of one."""
+"""The largest number of gradients in memory: those of the forget and of the retain loss."""
+_SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batch_size", "optimizer")
+"""The settings that a plan always shows; it shows others if they differ from their defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """``trials`` are left to run, ``at_once`` side by side. ``settings`` are those of all trials, and what is searched.
+    """A plan: ``trials`` of ``asked`` remain, and ``at_once`` of them run concurrently.
 
-    With ``shares_gpus`` that is before a share has been measured. ``seconds`` is the whole estimate (``at_most``
-    without what a scheduler saves), ``memory`` the bytes of a trial. ``seconds``, ``memory`` and ``disk`` are None if
-    the estimate needs a target or a previous sweep that does not exist; ``unknown`` has the reasons by these names.
-    ``measured`` says whether ``--measure`` prepared the target and timed an epoch.
+    ``settings`` has the settings of all trials and what is searched; ``shares_gpus`` means that ``at_once`` holds until
+    a GPU share has been measured. ``seconds`` estimates the whole duration, ``at_most`` without what a scheduler saves;
+    ``memory`` is in bytes per trial. ``seconds``, ``memory`` and ``disk`` are None if the estimate needs a target or a
+    previous sweep that does not exist; ``unknown`` has the reasons by these names. ``measured`` says whether
+    ``--measure`` prepared the target and timed an epoch.
     """
 
     what: str
@@ -66,7 +70,7 @@ class Plan:
     free: int
 
     def to_dict(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the plan for ``--json``."""
         return asdict(self) | {"disk_bytes": self.disk.bytes if self.disk else None}
 
 
@@ -82,14 +86,14 @@ def plan_of_sweep(
 ) -> Plan:
     """Return the plan for the sweep in ``out``, of which ``ended`` trials have ended.
 
-    ``earlier`` are the folders of other sweeps, from which the time is estimated; with ``measure`` it is estimated from
-    one epoch that is run now. ``epochs_spent`` epochs of the sweep's budget are used up.
+    The time is estimated from the sweeps in ``earlier``, with ``measure`` from one epoch that is run now.
+    ``epochs_spent`` epochs of the sweep's budget are used up.
 
     Raises:
         PlacementError: trials cannot be placed, or no cluster answers.
         DataError, TargetError: the data cannot be read, or with ``measure`` the target cannot be prepared.
     """
-    resources, left = settings.resources, max(0, settings.trials - ended)
+    resources, remaining = settings.resources, max(0, settings.trials - ended)
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
     if settings.address is None:
         slots, place = slots_here(resources), f"on this machine ({counted(os.cpu_count() or 1, 'CPU')})"
@@ -97,43 +101,41 @@ def plan_of_sweep(
         place = f"on the Ray cluster at {settings.address}"
         with ray_cluster(settings.address, resources=resources) as slots:
             pass
-    at_once = max(1, min(settings.max_concurrent or slots, slots, left or 1))
-    pace_of_scheduler = None if settings.scheduler == NONE else settings.scheduler
-    base = _needs(
-        settings.base, earlier=earlier, scheduler=settings.scheduler, gpus=gpus, measure=measure, console=console
-    )
-    epochs = float(settings.base.epochs)
-    if settings.epoch_budget is not None and left:
-        epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / left)
-    at_most = None if base.pace is None else base.pace.trial(epochs) * left / at_once
-    share = base.pace.share if base.pace is not None and pace_of_scheduler else 1.0
-    seconds = None if base.pace is None else base.pace.trial(epochs * (share or 1.0)) * left / at_once
-    budget = settings.time_budget_seconds
-    waiting = left if settings.scheduler != NONE and settings.stopping == "pause" else 0
-    return Plan(
+    at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
+    waiting = remaining if settings.scheduler != NONE and settings.stopping == "pause" else 0
+    base = settings.base
+    pace = _pace(base, earlier, scheduler=settings.scheduler, gpus=gpus, measure=measure, console=console)
+    epochs = float(base.epochs)
+    if settings.epoch_budget is not None and remaining:
+        epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / remaining)
+    seconds = at_most = None
+    if pace is not None:
+        budget = math.inf if settings.time_budget_seconds is None else settings.time_budget_seconds
+        share = (pace.share if settings.scheduler != NONE else None) or 1.0
+        seconds, at_most = (
+            min(budget, pace.trial(length) * remaining / at_once) for length in (epochs * share, epochs)
+        )
+    searched = settings.space.format_values(grid=settings.sampler == "grid")
+    plan = Plan(
         what=settings.kind,
         out=str(out),
-        settings=_told(settings.base)
-        | {name: str(value) for name, value in settings.space.format_values(grid=settings.sampler == "grid").items()}
+        settings=_shown(base)
+        | {name: str(value) for name, value in searched.items()}
         | {name: getattr(settings, name) for name in ("sampler", "seeds", "scheduler", "objectives", "candidates")},
-        trials=left,
+        trials=remaining,
         asked=settings.trials,
         at_once=at_once,
         resources=resources,
         shares_gpus=settings.shares_gpus,
         place=place,
-        downloads=base.downloads,
-        target=base.target,
-        seconds=seconds if budget is None or seconds is None else min(seconds, budget),
-        at_most=at_most if budget is None or at_most is None else min(at_most, budget),
-        pace=base.pace,
-        memory=base.memory,
-        memory_source=base.memory_source,
-        disk=base.disk(models=left, running=max(at_once, waiting)),
-        unknown=base.unknown,
+        seconds=seconds,
+        at_most=at_most,
+        pace=pace,
         measured=measure,
         free=free_bytes(out),
+        **_unknown_yet(),
     )
+    return _with_model(plan, base, models=remaining, running=max(at_once, waiting))
 
 
 def plan_of_run(
@@ -141,79 +143,79 @@ def plan_of_run(
 ) -> Plan:
     """Return the plan for one run in this process, as :func:`plan_of_sweep`; if ``out`` is None, no model is kept."""
     gpus = 1.0 if gpus_here() else 0.0
-    base = _needs(spec, earlier=earlier, scheduler=NONE, gpus=gpus, measure=measure, console=console)
-    seconds = None if base.pace is None else base.pace.trial(spec.epochs)
-    return Plan(
+    pace = _pace(spec, earlier, scheduler=NONE, gpus=gpus, measure=measure, console=console)
+    seconds = None if pace is None else pace.trial(spec.epochs)
+    plan = Plan(
         what="unlearn",
         out=str(out) if out is not None else "",
-        settings=_told(spec) | dict(spec.options),
+        settings=_shown(spec) | dict(spec.options),
         trials=1,
         asked=1,
         at_once=1,
         resources=Resources(cpus=1.0, gpus=gpus),
         place="in this process",
-        downloads=base.downloads,
-        target=base.target,
         seconds=seconds,
         at_most=seconds,
-        pace=base.pace,
-        memory=base.memory,
-        memory_source=base.memory_source,
-        disk=base.disk(models=1, running=1) if out is not None else None,
-        unknown={name: why for name, why in base.unknown.items() if name != "disk" or out is not None},
+        pace=pace,
         measured=measure,
         free=free_bytes(out or Path()),
+        **_unknown_yet(),
     )
+    plan = _with_model(plan, spec, models=1, running=1)
+    if out is None:
+        unknown = {name: why for name, why in plan.unknown.items() if name != "disk"}
+        plan = replace(plan, disk=None, unknown=unknown)
+    return plan
 
 
-@dataclass(frozen=True, slots=True)
-class _Needs:
-    """What a trial with ``spec`` needs. ``folder`` holds its model, or one of the same size."""
-
-    spec: TrialSpec
-    folder: Path | None
-    downloads: tuple[Download, ...]
-    target: str
-    pace: TrialPace | None
-    memory: int | None
-    memory_source: str
-    unknown: Mapping[str, str]
-
-    def disk(self, *, models: int, running: int) -> Disk | None:
-        return None if self.folder is None else disk_of(self.spec, self.folder, models=models, running=running)
+def _unknown_yet() -> dict[str, Any]:
+    """Return the fields of a plan that :func:`_with_model` fills in."""
+    empty = {"downloads": (), "target": "", "memory": None, "memory_source": "", "disk": None}
+    return {**empty, "unknown": {}}
 
 
-def _needs(
-    spec: TrialSpec, *, earlier: Sequence[Path], scheduler: str, gpus: float | str, measure: bool, console: Console
-) -> _Needs:
+def _pace(
+    spec: TrialSpec, earlier: Sequence[Path], *, scheduler: str, gpus: float | str, measure: bool, console: Console
+) -> TrialPace | None:
     if measure:
-        pace: TrialPace | None = measured_pace(spec, console=console)
-    else:
-        pace = earlier_pace(spec, earlier, scheduler=scheduler, gpus=gpus)
+        return measured_pace(spec, console=console)
+    return earlier_pace(spec, earlier, scheduler=scheduler, gpus=gpus)
+
+
+def _with_model(plan: Plan, spec: TrialSpec, *, models: int, running: int) -> Plan:
+    """Return the plan with what depends on the model: downloads, target, memory and disk."""
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
     folder = _model_folder(spec, trained if cached else None)
-    memory, source = (pace.memory, "measured") if pace is not None and pace.memory else _memory(spec, folder)
+    memory, source = plan.pace.memory if plan.pace is not None else None, "measured"
+    if memory is None and folder is not None:
+        memory = _memory(spec, folder)
+        source = "weights, gradients and optimizer state, without activations and, on a CPU, the process"
+    target = "not in the cache: it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"
     elif cached:
         target = "cached"
-    else:
-        target = "not in the cache: it is fine-tuned first (the time estimate does not include this)"
     no_model = NO_DOWNLOAD if missing else NO_TARGET
-    unknown = {}
-    if pace is None:
+    unknown = {"memory": no_model} if memory is None else {}
+    if plan.pace is None:
         unknown["seconds"] = NO_SWEEP if cached or spec.target_path else f"{no_model} and {NO_SWEEP}"
-    if memory is None:
-        unknown["memory"] = no_model
     if folder is None:
         unknown["disk"] = no_model
-    return _Needs(spec, folder, missing, target, pace, memory, source, unknown)
+    return replace(
+        plan,
+        downloads=missing,
+        target=target,
+        memory=memory,
+        memory_source=source if memory is not None else "",
+        disk=None if folder is None else disk_of(spec, folder, models=models, running=running),
+        unknown=unknown,
+    )
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
-    """A folder with a model of the target's size; None where none is on this machine."""
+    """Return a folder with a model of the target's size; None if there is none on this machine."""
     hub_id = find_model(spec.model).hub_id
     for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
         if place and parameters_of(Path(place)):
@@ -221,21 +223,14 @@ def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
     return None
 
 
-def _memory(spec: TrialSpec, folder: Path | None) -> tuple[int | None, str]:
-    """Bytes of weights, gradients and optimizer state; what activations take depends on the batches."""
-    if folder is None:
-        return None, ""
-    disk = disk_of(spec, folder, models=1, running=1)
-    trained = disk.checkpoint // FLOAT
+def _memory(spec: TrialSpec, folder: Path) -> int:
+    """Return the bytes of weights, gradients and optimizer state; those of activations depend on the batches."""
+    trained = disk_of(spec, folder, models=1, running=1).checkpoint // FLOAT
     kept = trained * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
-    return FLOAT * (
-        parameters_of(folder) + kept
-    ), "weights, gradients, optimizer state; what comes on top are activations and, on a CPU, the process"
+    return FLOAT * (parameters_of(folder) + kept)
 
 
-def _told(spec: TrialSpec) -> dict[str, object]:
-    """The settings a person looks for, and those that are not as usual."""
-    first = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batch_size", "optimizer")
+def _shown(spec: TrialSpec) -> dict[str, object]:
     row = spec.row()
-    other = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
-    return {name: row[name] for name in dict.fromkeys((*first, *other)) if name in row and name != "target_key"}
+    changed = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
+    return {name: row[name] for name in dict.fromkeys((*_SHOWN, *changed)) if name in row and name != "target_key"}

@@ -21,15 +21,15 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
 _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
-"""Of these roles the settings that say little, or in a way that is known, about how long an epoch takes."""
+"""Fields of these roles that hardly change the duration of an epoch, or change it in a known way."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """An epoch's seconds, and those of a trial beside its epochs (loading, final metrics, saving).
+    """Seconds of an ``epoch``, and of a trial outside its epochs: loading, final metrics, saving (``beside``).
 
-    ``share`` of the epochs asked for is what earlier trials were trained under the same ``scheduler``; None where it is
-    not known. ``memory`` is what a short run took at most, in bytes. ``source`` says where it is from.
+    ``share`` is the share of the requested epochs that previous trials ran under the same ``scheduler``, None if
+    unknown; ``memory`` is the peak of a short run in bytes; ``source`` names where the numbers are from.
     """
 
     epoch: float
@@ -39,14 +39,14 @@ class TrialPace:
     memory: int | None = None
 
     def trial(self, epochs: float) -> float:
-        """Seconds of a trial of so many epochs."""
+        """Return the seconds of a trial of so many epochs."""
         return self.beside + epochs * self.epoch
 
 
 def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
-    """The medians over the trials of the first of the ``folders`` that holds a sweep like this one; None where none."""
+    """Return the medians over the trials of the first of the ``folders`` with a similar sweep, else None."""
     for folder in folders:
         settings = _settings(folder, spec, gpus=gpus)
         if settings is None:
@@ -73,7 +73,7 @@ def earlier_pace(
 
 
 def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
-    """Run one trial of two epochs and time the second, when everything is warm. Prints what it does on ``console``.
+    """Run one trial of two epochs and time the second, when everything is warm. Messages go to ``console``.
 
     The target is fine-tuned first if the cache does not hold it. Only the cache is written to.
 
@@ -102,7 +102,7 @@ def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
 
 
 def _peak(device: str) -> int:
-    """The most memory this process has taken, in bytes: of the GPU where it ran on one."""
+    """Return the peak memory of this process in bytes; on a GPU, the peak GPU memory."""
     if device.startswith("cuda"):
         import torch
 
@@ -112,7 +112,7 @@ def _peak(device: str) -> int:
 
 
 def _settings(folder: Path, spec: TrialSpec, *, gpus: float | str) -> Mapping[str, object] | None:
-    """The settings of the sweep in ``folder`` where its trials are like ``spec``; None where they are not."""
+    """Return the settings of the sweep in ``folder`` if its trials are like ``spec``, else None."""
     try:
         settings: dict[str, object] = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["settings"]
         theirs = TrialSpec.from_dict(settings["base"])  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def _epochs(row: Mapping[str, str]) -> float:
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:
-    """Seconds of training and of the evaluations after epochs, without the answers generated at the end."""
+    """Return the seconds of training and of the evaluations after epochs, without the answers generated at the end."""
     parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

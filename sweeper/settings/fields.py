@@ -84,7 +84,12 @@ DESCRIBED: list[Field] = [
     _trial("lr", PARETO, repeats=True, help="Learning rate; repeats.", otherwise="the model's range"),
     _trial("lr", STUDY, repeats=True, help="Learning rate; repeats.", otherwise="5 rates over the model's range"),
     _trial("lr", RUN, repeats=True),
-    _trial("auto_lr", PARETO, choices=("off", "on", "both"), help="off, on, or both to search over the two."),
+    _trial(
+        "auto_lr",
+        PARETO,
+        choices=("off", "on", "both"),
+        help="Automatic learning rate: off, on, or both to search over the two.",
+    ),
     _trial("auto_lr", RUN),
     option("space", None, "Search space: 'paper' for the paper's grid, or a FILE.yaml.", PARETO, is_path=True),
     option(
@@ -94,7 +99,7 @@ DESCRIBED: list[Field] = [
         otherwise="32; 16 without a scheduler; the whole grid for a grid",
         changeable="New total number of trials; a finished sweep continues.",
     ),
-    option("sampler", "tpe", "tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO),
+    option("sampler", "tpe", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO),
     option("seeds", 1, "Runs per configuration.", PARETO, kind=int, low=1),
     option("seeds", 2, "Runs per configuration.", STUDY, kind=int, low=1),
     _trial("seed", *SWEEPS, help="First seed of the trials and of the search."),
@@ -111,7 +116,7 @@ DESCRIBED: list[Field] = [
         choices=("all", "last"),
     ),
     option(
-        *("scheduler", None, "none, or moasha, which stops trials that fall behind.", *SWEEPS),
+        *("scheduler", None, "Scheduler: none, or moasha, which stops trials that fall behind.", *SWEEPS),
         otherwise="moasha; none with grid, several seeds, --candidates last, or objectives measured at a trial's end",
     ),
     option("grace", None, "Epochs before trials are first compared.", *SWEEPS, kind=int, low=1, otherwise="1"),
@@ -175,9 +180,14 @@ DESCRIBED: list[Field] = [
     _trial(
         *("auto_lr_smoothing", STUDY),
         repeats=True,
-        help="safe, search, trust, paper, clip or official; one arm each; repeats.",
+        help="AutoLR's rule: safe, search, trust, paper, clip or official; one arm each; repeats.",
     ),
-    _trial("auto_lr_probe", STUDY, repeats=True, help="same or fresh retain batch; one arm each; repeats."),
+    _trial(
+        "auto_lr_probe",
+        STUDY,
+        repeats=True,
+        help="Retain batch that AutoLR probes: same or fresh; one arm each; repeats.",
+    ),
     _trial("auto_lr_probe_batches", STUDY, repeats=True, help="Retain batches that a fresh probe averages; repeats."),
     option(
         *("extend", False, "If the best rate is at the edge of the grid, also run up to 4 rates beyond it.", STUDY),

@@ -1,4 +1,4 @@
-"""The objectives of a sweep: which metric, which way, and within which bounds fixed beforehand."""
+"""The objectives and constraints of a sweep: metrics with directions, fixed bounds and thresholds."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class ObjectiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One axis of the search as it was asked for: a metric's ``name``, and the ``direction``, max or min."""
+    """One objective: the ``name`` of a metric, and the ``direction``, max or min."""
 
     name: str
     direction: str
 
     @property
     def column(self) -> str:
-        """The metric that is optimised, a column of trials.csv: the capped forget loss for ``forget_loss``, and of a
-        metric whose best value lies between its bounds its distance from there."""
+        """The column of trials.csv that is optimised: the capped forget loss for ``forget_loss``, and the distance from
+        the ideal value for a metric whose ideal value lies between its bounds."""
         return METRICS[self.name].optimised
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
-        """As sweep.json has it; the analysis reads it with its bounds.
+        """Return the objective with its bounds for sweep.json.
 
-        ``unit`` is what a loss is a mean over: token or image.
+        ``unit`` is what a loss is averaged over: token or image.
         """
         metric = METRICS[self.column]
         low, high = metric.bounds(random_guess)
@@ -46,10 +46,10 @@ class Objective:
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """``name:max,name:min`` over reported metrics, at least two.
+    """Read ``name:max,name:min``: at least two reported metrics.
 
     Raises:
-        ObjectiveError: unknown metric or direction, fewer than two, or one twice.
+        ObjectiveError: unknown metric or direction, fewer than two objectives, or one twice.
     """
     found = []
     for part in text.split(","):
@@ -60,8 +60,8 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
             raise ObjectiveError(f"objective '{part.strip()}' needs a direction: {name}:min or {name}:max")
         if direction == "max" and METRICS[name].ideal is not None:
             raise ObjectiveError(
-                f"objective '{part.strip()}': of {name} {METRICS[name].better}, so only its distance from there can be "
-                f"optimised: {name}:min"
+                f"objective '{part.strip()}': {METRICS[name].better} for {name}, so only the distance from that value "
+                f"can be optimised: {name}:min"
             )
         found.append(Objective(name, direction))
     if len(found) < 2:
@@ -72,19 +72,19 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def objective_set(text: str) -> frozenset[str]:
-    """The objectives of a text as :func:`parse_objectives` reads it, by which two sweeps are compared: in any order."""
+    """Return the objectives in a text as a set, to compare two sweeps."""
     return frozenset(part.strip() for part in text.split(","))
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """The objectives with their bounds, as the analysis has them, once the target is known."""
+    """Return the objectives with their bounds, which depend on the target, for the analysis."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
 
 
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
-    """A plain sentence for each objective that no model of this data set is ever scored by."""
+    """Return a problem for each objective that is not measured for models of this data set."""
     modality = dataset_modality(dataset)
     measured = [name for name, metric in METRICS.items() if modality.name in metric.modalities]
     return [
@@ -95,8 +95,8 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """The chosen ``metrics`` and those the objectives need beside them; () stays () where the default set has all."""
-    # A distance is told beside the value it is of.
+    """Return the chosen ``metrics`` and those that the objectives need; () stays () if the default set has all."""
+    # A distance is reported beside the value it is computed from.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
     if not metrics:
         further = dict.fromkeys(name for name in names if name not in DEFAULT_SET)

@@ -1,4 +1,4 @@
-"""A sweep's settings: what is fixed, what varies, how it is searched, where it runs. Written to sweep.json."""
+"""The settings of a sweep: what is fixed, what varies, how it is searched and where it runs; kept in sweep.json."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
 
 FRONT_METRICS = 8
-"""Of how many epochs on the front, the nearest to the ideal corner, the costly metrics are measured."""
+"""The number of epochs on the frontier, nearest to the ideal corner, for which costly metrics are measured."""
 ALL, LAST = "all", "last"
 CANDIDATES = (ALL, LAST)
-"""Which epochs of a trial may be on the frontier, in the words of ``--candidates``."""
+"""The values of ``--candidates``: which epochs of a trial may be on the frontier."""
 PARETO, LR_STUDY = "pareto", "lr-study"
-"""What a sweep is run for, which decides what its end says."""
+"""The kinds of sweeps; they differ in what is printed at the end."""
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
-"""What the seeds may vary besides the order of examples, and the field of a trial that has it."""
+"""What seeds may vary besides the order of examples, with the field of a trial that holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
     """Everything that is needed to run a sweep again.
 
-    Of a learning-rate study, ``primary`` names its one question that is not corrected for the others, and ``extension``
-    has the points that ``extend`` has added to its grid.
-    ``gpus_per_trial`` is at most 1, or "auto": see :mod:`sweeper.execution.gpu_shares`.
-    ``candidates``: whether every epoch of a trial may be on the frontier ("all"), or its last ("last").
-    ``scheduler`` ends trials early (``stopping`` "stop") or lets them wait ("pause"); ``grace`` and ``reduction`` are
-    its rungs, see :func:`sweeper.search.halving.rungs`.
-    ``constraints`` are thresholds as :func:`search_spaces.constraint.parse_constraint` reads them, ``until`` is what
-    :func:`sweeper.search.stopping.parse_until` reads; ``enqueue`` has the points that are tried first, by plain names;
-    ``warm_start`` and ``reuse`` are folders of earlier sweeps.
-    ``ship``: whether the nodes of a cluster get this project from the driver.
-    ``storage`` is a folder for Ray's states, or the address of a storage that everything travels through; there the
-    sweep is in the folder ``stored_as``, named when it begins.
-    ``given`` has the values that the user gave, each with its source.
-    ``base`` has the fields that do not vary; ``space`` proposes the rest, by name: ``method``, ``lr``, ``auto_lr``,
-    any method option, and any other field of a trial's spec.
+    Attributes:
+        base: the fields that do not vary.
+        space: proposes the other fields by name: ``method``, ``lr``, ``auto_lr``, method options, and any other field.
+        gpus_per_trial: at most 1, or "auto"; see :mod:`sweeper.execution.gpu_shares`.
+        ship: whether the nodes of a cluster get this project from the driver.
+        storage: a folder for Ray's states, or the address of a bucket that everything travels through; there the sweep
+            is in the folder ``stored_as``, which is named when the sweep starts.
+        candidates: whether every epoch of a trial may be on the frontier ("all"), or only its last ("last").
+        scheduler: stops trials early (``stopping`` "stop") or pauses them ("pause"); ``grace`` and ``reduction`` define
+            its rungs, see :func:`sweeper.search.halving.rungs`.
+        primary: the one question of a learning-rate study that is not corrected for the others.
+        extension: the points that ``extend`` has added to the grid of a study.
+        constraints: thresholds for :func:`search_spaces.constraint.parse_constraint`.
+        until: a rule for :func:`sweeper.search.stopping.parse_until`.
+        enqueue: the points to try first, by plain names.
+        warm_start, reuse: folders of previous sweeps.
+        given: the values that the user gave, each with its source.
     """
 
     name: str
@@ -94,7 +96,7 @@ class SweepSettings:
 
     @property
     def resources(self) -> Resources:
-        """What one trial takes; where shares are measured, the first of its class."""
+        """The resources of one trial; if GPU shares are measured, those of the first trial of each class."""
         gpus = self.gpus_per_trial
         if gpus == AUTO:
             gpus = 1.0 if self.address or gpus_here() else 0.0
@@ -102,7 +104,7 @@ class SweepSettings:
 
     @property
     def shares_gpus(self) -> bool:
-        """Whether a trial's share of a GPU is measured: on this machine only where there is one."""
+        """Whether a trial's share of a GPU is measured; this needs a GPU."""
         return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
@@ -112,18 +114,18 @@ class SweepSettings:
 
     @property
     def parsed_constraints(self) -> tuple[Constraint, ...]:
-        """Which results are acceptable."""
+        """The thresholds that results must meet."""
         return tuple(map(parse_constraint, self.constraints))
 
     @property
     def goals(self) -> Goals:
-        """What every epoch is judged by; nothing where only the last one of a trial counts."""
+        """The columns and directions that every epoch is judged by; none if only last epochs count."""
         every = self.candidates == ALL
         return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 
     @property
     def params(self) -> dict[str, object]:
-        """What its trials are asked to do, by name: values that all of them have, and the ranges of those that vary."""
+        """The parameters for MLflow: the values that all trials share, and the ranges of those that vary."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
@@ -144,16 +146,16 @@ class SweepSettings:
 
     @property
     def target_seeds(self) -> tuple[int, ...]:
-        """The seeds with a target of their own; the first one, where all share it."""
+        """The seeds with a target of their own; the first seed if all share one target."""
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_of(self, seed: int) -> TrialSpec:
-        """``base`` for the trials of a seed, with the seed of its target or of its data where it varies that."""
+        """Return ``base`` for the trials of a seed, with that seed for the target or the data if seeds vary them."""
         varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
         return replace(self.base, **varied)
 
     def ray_storage(self, out: Path) -> Path:
-        """The folder for Ray Tune's own state, absolute: OUT/ray, or one of this sweep's own under ``storage``."""
+        """Return the absolute folder for Ray Tune's state: OUT/ray, or a folder for this sweep under ``storage``."""
         if self.storage is None:
             return out.resolve() / "ray"
         digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
@@ -161,17 +163,17 @@ class SweepSettings:
 
     @property
     def bucket(self) -> Storage | None:
-        """The sweep's own part of the storage that everything travels through; None where all see the same folders."""
+        """The sweep's part of the bucket that everything travels through; None if all nodes see the same folders."""
         if self.storage is None or not is_address(self.storage):
             return None
         return Storage(self.storage).within(self.stored_as)
 
     def shared(self, *folders: Path) -> tuple[Path, ...]:
-        """Of these, the folders that every node must see."""
+        """Return those of the folders that every node must see."""
         return () if self.bucket is not None else folders
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
-        """The spec of the trial the space proposed; options that do not apply to its method are left out."""
+        """Return the spec for a proposal of the space, without options that do not apply to its method."""
         values = dict(config)
         method = parse_method(str(values.get("method", self.base.method)))
         given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
@@ -180,7 +182,7 @@ class SweepSettings:
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
-        """A JSON-able mapping, read back by :meth:`from_dict`; without the password of the tracking address."""
+        """Return a mapping for JSON, without the password of the tracking address; read by :meth:`from_dict`."""
         return asdict(self) | {
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),
@@ -190,12 +192,12 @@ class SweepSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
-        """The settings :meth:`to_dict` made."""
+        """Return the settings in a mapping from :meth:`to_dict`."""
         given = dict(values)
         given["base"] = TrialSpec.from_dict(given["base"])
         given["space"] = Space.from_dict(given["space"])
         given["extension"] = tuple(given.get("extension", ()))
-        given.setdefault("candidates", LAST)  # of a sweep that was begun when no other epoch was recorded
+        given.setdefault("candidates", LAST)  # sweeps of old versions recorded no other epochs
         for name in ("constraints", "enqueue", "warm_start", "reuse"):
             given[name] = tuple(given.get(name, ()))
         given["given"] = from_json(given.get("given", {}))

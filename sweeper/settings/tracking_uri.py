@@ -1,4 +1,4 @@
-"""Which tracking URIs can work: what is wrong with one, found without importing MLflow and without the network."""
+"""Check and print tracking URIs, without importing MLflow and without the network."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
 
 
 def tracking_problem(uri: str) -> str | None:
-    """A plain sentence saying why MLflow cannot work with ``uri``, or None.
+    """Return why MLflow cannot use ``uri``, or None. Takes milliseconds.
 
-    Takes milliseconds. Of an HTTP server only the address is checked, not whether it answers: a sweep tolerates a
-    dead server.
+    For an HTTP server only the address is checked, not whether it answers, because a sweep tolerates a dead server.
     """
     if uri == "databricks":
         return None
@@ -60,7 +59,7 @@ def tracking_problem(uri: str) -> str | None:
 
 
 def absolute_uri(uri: str) -> str:
-    """``uri`` with the relative path of a SQLite file made absolute, so that it names one file from any folder."""
+    """Return ``uri`` with an absolute path for a SQLite file, so that it names the same file from any folder."""
     path = sqlite_path(uri)
     if path is None:
         return uri
@@ -70,14 +69,11 @@ def absolute_uri(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """``uri`` as it may be printed and stored: without the password, also where that is a parameter behind the ``?``.
-
-    Of any other text, all that is in it stays.
-    """
+    """Return ``uri`` without passwords, also those in parameters after the ``?``; any other text stays as it is."""
     uri = _SECRET_PARAMETER.sub(r"\1***", uri)
     head, mark, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
-    if "@" not in authority and _is_half_password(authority):  # one with a slash that is not percent-encoded
+    if "@" not in authority and _is_half_password(authority):  # a password with a slash that is not percent-encoded
         authority, slash, path = rest, "", ""
     credentials, at, host = authority.rpartition("@")
     if not at:
@@ -86,12 +82,12 @@ def shown_uri(uri: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """A sentence of somebody else's, such as an error's, as it may be printed."""
+    """Return a text, such as an error message, without passwords."""
     return " ".join(map(shown_uri, text.split(" ")))
 
 
 def known_uri(stored: str) -> str:
-    """The address with its password, which is stored nowhere: from $MLFLOW_TRACKING_URI where that is the same."""
+    """Return the address with its password, which is not stored, if $MLFLOW_TRACKING_URI has the same address."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -102,12 +98,12 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Whether this machine opens the store itself, and so decides where a new experiment keeps its artifacts."""
+    """Return whether this machine opens the store itself, and so decides where artifacts are kept."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The database file of a SQLite URI; None for other schemes and for a database in memory."""
+    """Return the database file of a SQLite URI; None for other schemes and for a database in memory."""
     head, mark, tail = uri.partition(":///")
     name = tail.partition("?")[0]
     if head.partition("+")[0] != "sqlite" or not mark or name in ("", ":memory:"):
@@ -116,7 +112,7 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def missing_database(uri: str) -> str | None:
-    """A plain sentence where ``uri`` names a SQLite file that is not there, which MLflow would make anew; else None."""
+    """Return a problem if ``uri`` names a SQLite file that does not exist, which MLflow would create; else None."""
     path = sqlite_path(uri)
     if path is None or path.exists():
         return None

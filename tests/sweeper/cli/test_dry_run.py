@@ -178,7 +178,7 @@ def test_a_model_from_the_hub_is_named_with_its_size(
     monkeypatch: pytest.MonkeyPatch, data: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sweeper.checks.hub.hub_problems", lambda repositories: [])
-    monkeypatch.setattr("sweeper.checks.downloads._size", lambda kind, name: 2_840_000_000)
+    monkeypatch.setattr("sweeper.checks.hub._size", lambda kind, name: 2_840_000_000)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     arguments = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01", "--gpus-per-trial", "0")
     result = invoke("pareto", "--model", "phi-1.5", *arguments, "--dry-run")
