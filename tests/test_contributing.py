@@ -193,6 +193,17 @@ ADDITIONS = {
         + command("pareto", "--help"),
         "--toy",
     ),
+    "option of a sweep or a command": Addition(
+        {
+            "sweeper/settings/fields.py": (
+                '    option("sampler", "tpe",',
+                '    option("toy", 3, "How warm.", PARETO, kind=int, low=1),\n',
+            )
+        },
+        "from sweeper.settings.sources import Options, from_python;"
+        "assert Options('pareto', from_python('pareto', {'toy': '5'}))['toy'] == 5;" + command("pareto", "--help"),
+        "--toy INTEGER",
+    ),
     "sampler": Addition(
         {
             "sweeper/search/samplers.py": (
