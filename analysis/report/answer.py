@@ -77,38 +77,6 @@ class Member:
     collapsed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The frontier of the sweep's own models, as seen from the model that the answer names.
-
-    Attributes:
-        models: the number of models compared.
-        members: the number of models on the frontier.
-        knee: the member nearest to the ideal corner, at ``distance`` with objectives scaled to [0, 1].
-        largest: the member with the largest ``contribution`` to the hypervolume, in [0, 1].
-        is_member: whether the named model is on the frontier.
-        leaves_out: whether rows of tables from other programs were left out.
-    """
-
-    models: int
-    members: int
-    knee: Model
-    distance: float
-    largest: Model
-    contribution: float
-    is_member: bool
-    leaves_out: bool
-
-
-@dataclass(frozen=True, slots=True)
-class External:
-    """A row of another program's table that is nearer to the ideal corner than the model named."""
-
-    trial_id: str
-    method: str
-    distance: float
-
-
 @dataclass(frozen=True, eq=False)
 class Answer:
     """What to take, or why nothing. Sentences are rendered from the facts.
@@ -121,6 +89,9 @@ class Answer:
         model: the model to take or, if none is recommended, the closest one; None if no model can be compared. The
             fields below are about it.
         objectives, scores: its objectives, and every score of it or of the target.
+        compared: the number of models compared: evaluated epochs, or finished trials.
+        on_front: whether it is on the frontier of these models.
+        nearer: the row of another program's table that is nearer to the ideal corner; "" if none is.
         no_gain: whether the target is at least as good in every objective.
         seeds: the numbers of good trials and of all trials with its settings, if not all are good.
     """
@@ -135,8 +106,9 @@ class Answer:
     model: Model | None = None
     objectives: tuple[Score, ...] = ()
     scores: tuple[Score, ...] = ()
-    standing: Standing | None = None
-    external: External | None = None
+    compared: int = 0
+    on_front: bool = False
+    nearer: str = ""
     no_gain: bool = False
     seeds: tuple[int, int] | None = None
 
@@ -214,8 +186,9 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         model=_model(row, table.varying, every_epoch=every),
         objectives=objectives,
         scores=tuple(_scores(rows.iloc[[judgement.place]], sweep, thresholds)),
-        standing=_standing(own, row, table),
-        external=_external(front, row, sweep.objectives),
+        compared=len(table.own.models.trials if every else table.own.finished),
+        on_front=bool(row.name in own.members.index),
+        nearer=_nearer(front, row, sweep.objectives),
         no_gain=all(
             item.before is not None
             and item.after is not None
@@ -237,30 +210,11 @@ def _objective(item: Objective, row: pd.Series, before: Mapping[str, float]) -> 
     return Score(item.column, label, before.get(item.column), finite_cell(row, item.column), item.direction)
 
 
-def _standing(front: Frontier, row: pd.Series, table: TrialTable) -> Standing | None:
-    if (best := recommend(front)) is None:
-        return None
-    own = table.own
-    members = [_model(item, table.varying, every_epoch=own.every_epoch) for _, item in front.members.iterrows()]
-    return Standing(
-        models=len(own.models.trials) if own.every_epoch else len(own.finished),
-        members=len(members),
-        knee=members[best.nearest],
-        distance=best.distance,
-        largest=members[best.largest],
-        contribution=float(front.contributions[best.largest]),
-        is_member=model_name(row, with_epoch=own.every_epoch) in {item.name for item in members},
-        leaves_out=len(own.trials) < len(table.trials),
-    )
-
-
-def _external(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> External | None:
+def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> str:
     best = recommend(front)
     own = float(np.linalg.norm(costs_of(values_of(row.to_frame().T.infer_objects(), objectives), objectives)))
-    if best is None or best.distance >= own or not front.members.iloc[best.nearest]["external"]:
-        return None
-    nearer = front.members.iloc[best.nearest]
-    return External(str(nearer["trial_id"]), str(nearer["method"]), best.distance)
+    knee = None if best is None or best.distance >= own else front.members.iloc[best.nearest]
+    return "" if knee is None or not knee["external"] else str(knee["trial_id"])
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ import datetime
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import cast
@@ -25,11 +25,11 @@ from analysis.report.example_answers import ExampleAnswers, example_answers
 from analysis.report.figures import caption, draw_frontier
 from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
-from analysis.report.render import note_text, paragraphs, render, say, sentence
+from analysis.report.render import listed, note_text, paragraphs, render, say, sentence
 from analysis.report.study import study_cautions, study_headline
 from analysis.report.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
-from analysis.tables.columns import Columns
+from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem, by_problem, file_stem
@@ -40,25 +40,14 @@ from search_spaces.durable import write_json, write_whole
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
-    """The axes of a frontier over two scores; ``kind`` is what both are, such as ROUGE, or ""."""
-
-    kind: str
-    columns: tuple[str, ...]
-    labels: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PageFrontier:
-    """A drawn frontier as ``<svg>`` for wide and narrow screens; ``scores`` if it is not over the objectives.
+    """A drawn frontier as ``<svg>`` for wide and narrow screens; ``kind`` and ``labels`` name the scores, "" and () for
+    that over the objectives."""
 
-    ``name`` is the stem of its files.
-    """
-
-    scores: Scores | None
-    name: str
     wide: str
     narrow: str
+    kind: str = ""
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +59,12 @@ class PageAnswer:
 
     title: str
     anchor: str
+    choice: ModelChoice
     answer: Answer
     examples: ExampleAnswers | None
     front: Frontier
-    frontiers: Sequence[PageFrontier]
     hypervolumes: Mapping[str, float]
+    frontiers: Sequence[PageFrontier] = ()
 
 
 def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
@@ -91,15 +81,11 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     parts, notes = by_problem(read)
     study = study_in(read)
     wanted = gallery(read, study, parts)
-    fronts = {problem: frontier(part.table.models, part.sweep.objectives) for problem, part in parts.items()}
-    hypervolumes = {problem: _further_hypervolumes(part) for problem, part in parts.items()}
-    choices = {problem: choose_model(part.table, part.sweep) for problem, part in parts.items()}
     answers = {
-        problem: answer(part.table, part.sweep, fronts[problem], choices[problem]) for problem, part in parts.items()
+        problem: _answered(out, problem, part, anchor=f"-{i}" if len(parts) > 1 else "")
+        for i, (problem, part) in enumerate(parts.items())
     }
-    examples = {problem: _examples(out, answers[problem], choices[problem]) for problem in parts}
-    content = _content(parts, fronts, answers, hypervolumes)
-    drawn = {problem: list(_frontiers(part, choices[problem])) for problem, part in parts.items()}
+    content = _content(parts, answers)
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     for section, data, draw in wanted:
@@ -108,27 +94,14 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
         figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
-        PageAnswer(
-            title=sweep_title(part.table, part.sweep) + (f" ({problem.apart})" if problem.apart else ""),
-            anchor=f"-{i}" if len(parts) > 1 else "",
-            answer=answers[problem],
-            examples=examples[problem],
-            front=fronts[problem],
-            frontiers=[
-                _page_frontier(
-                    out, file_stem(name, *problem.names) if len(parts) > 1 else name, scores, data, part, read
-                )
-                for name, data, scores in drawn[problem]
-            ],
-            hypervolumes=hypervolumes[problem],
-        )
-        for i, (problem, part) in enumerate(parts.items())
+        replace(item, frontiers=list(_drawn(out, problem, parts[problem], read, item)))
+        for problem, item in answers.items()
     ]
     page = _page(
         read,
         page_answers,
         list(findings(read, parts, figures, study)),
-        _notices(read, notes, fronts, study),
+        _notices(read, notes, answers, study),
         verdict=[study_headline(study), *study_cautions(study)] if study and _is_study(read) else [],
         is_judged=study is not None and bool(study.verdicts),
     )
@@ -152,11 +125,23 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
     return [folder / f"{data.name}.png" for _, data, _ in items]
 
 
-def _further_hypervolumes(part: Sources) -> dict[str, float]:
-    """Return what the models dominate in other boxes than that of the objectives, by the box's name."""
-    models = part.table.models
-    boxes = further_objectives(part.sweep.objectives, part.sweep.columns, models.measured(part.sweep.columns.metrics))
-    return {name: frontier(models, box).hypervolume for name, box in boxes.items()}
+def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> PageAnswer:
+    """Answer for one problem; nothing is drawn yet."""
+    table, sweep = part.table, part.sweep
+    front, choice = frontier(table.models, sweep.objectives), choose_model(table, sweep)
+    found, row = answer(table, sweep, front, choice), choice.row
+    boxes = further_objectives(sweep.objectives, sweep.columns, table.models.measured(sweep.columns.metrics))
+    return PageAnswer(
+        title=sweep_title(table, sweep) + (f" ({problem.apart})" if problem.apart else ""),
+        anchor=anchor,
+        choice=choice,
+        answer=found,
+        examples=example_answers(out, found.model.checkpoint, str(row.get("target_key", "")))
+        if found.model is not None and found.model.checkpoint and row is not None
+        else None,
+        front=front,
+        hypervolumes={name: frontier(table.models, box).hypervolume for name, box in boxes.items()},
+    )
 
 
 def _is_study(sources: Sources) -> bool:
@@ -164,45 +149,34 @@ def _is_study(sources: Sources) -> bool:
     return bool(sources.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in sources.sweeps)
 
 
-def _examples(out: Path, answer: Answer, choice: ModelChoice) -> ExampleAnswers | None:
-    if answer.model is None or choice.row is None or not answer.model.checkpoint:
-        return None
-    return example_answers(out, answer.model.checkpoint, str(choice.row.get("target_key", "")))
-
-
-def _frontiers(sources: Sources, choice: ModelChoice) -> Iterator[tuple[str, ParetoData, Scores | None]]:
-    """Yield the frontiers over the objectives and over the primary scores: the files' stem, the data, the scores."""
-    table, sweep = sources.table, sources.sweep
-    if len(sweep.objectives) < 2:
-        return
-    yield "pareto", pareto_data(table, sweep, choice), None
-    if (data := scores_data(table, sweep, choice)) is not None:
-        columns = [item.column for item in score_objectives(table, sweep)]
-        units = {table.columns[name].unit for name in columns}
-        # "ROUGE-L recall" of both is ROUGE; scores without a common unit are named themselves.
-        kind = units.pop().partition("-")[0] if len(units) == 1 else ""
-        labels = tuple(map(table.columns.label, columns))
-        yield file_stem("pareto", kind.lower() or "scores"), data, Scores(kind, tuple(columns), labels)
-
-
-def _stem(name: str, problem: Problem, parts: Mapping[Problem, Sources]) -> str:
-    return file_stem(name, *problem.names) if len(parts) > 1 else name
-
-
-def _page_frontier(
-    out: Path, stem: str, scores: Scores | None, data: ParetoData, part: Sources, read: Sources
-) -> PageFrontier:
-    """Draw a frontier into its files, and for the page."""
-    links = anchors(read.table)
-    document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
-    pictures = {"wide": document, "narrow": svg_text(draw_frontier(data, size=NARROW, links=links))}
-    description, labels = say("page.frontier", data=data), point_labels(part.table, read.sweep.objectives)
-    prefix = stem.replace("_", "-")
-    svgs = {
-        width: inline_svg(picture, prefix=f"{prefix}-{width}", description=description, labels=labels)
-        for width, picture in pictures.items()
-    }
-    return PageFrontier(scores, stem, **svgs)
+def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
+    """Draw the frontiers over the objectives and over the primary scores, into files and for the page."""
+    table, sweep = part.table, part.sweep
+    scores = score_objectives(table, sweep)
+    units = {table.columns[score.column].unit for score in scores}
+    # "ROUGE-L recall" of both is ROUGE; scores without a common unit are named themselves.
+    unit = units.pop().partition("-")[0] if len(units) == 1 else ""
+    wanted: list[tuple[str, ParetoData, str, list[str]]] = []
+    if len(sweep.objectives) > 1:
+        wanted.append(("pareto", pareto_data(table, sweep, item.choice), "", []))
+        if (data := scores_data(table, sweep, item.choice)) is not None:
+            names, labels = zip(*((short(x.column), table.columns.label(x.column)) for x in scores), strict=True)
+            wanted.append((file_stem("pareto", unit.lower() or "scores"), data, unit or listed(names), list(labels)))
+    links, points = anchors(read.table), point_labels(table, read.sweep.objectives)
+    for name, data, kind, axes in wanted:
+        stem = file_stem(name, *problem.names) if item.anchor else name
+        document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
+        pictures = {"wide": document, "narrow": svg_text(draw_frontier(data, size=NARROW, links=links))}
+        svgs = [
+            inline_svg(
+                picture,
+                prefix=f"{stem.replace('_', '-')}-{width}",
+                description=say("page.frontier", data=data),
+                labels=points,
+            )
+            for width, picture in pictures.items()
+        ]
+        yield PageFrontier(svgs[0], svgs[1], kind, axes)
 
 
 def _page(
@@ -262,17 +236,12 @@ def _page(
     )
 
 
-def _content(
-    parts: Mapping[Problem, Sources],
-    fronts: Mapping[Problem, Frontier],
-    answers: Mapping[Problem, Answer],
-    hypervolumes: Mapping[Problem, Mapping[str, float]],
-) -> dict[str, object]:
+def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
     """Return the content of pareto.json; of several problems all fronts in a row, and each problem in ``places``."""
     contents = {
-        problem: pareto_content(fronts[problem], part.table, part.sweep)
-        | {"further_hypervolumes": dict(hypervolumes[problem]), "answer": answers[problem].to_dict()}
-        for problem, part in parts.items()
+        problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
+        | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
+        for problem, item in answers.items()
     }
     first = next(iter(contents.values()))
     if len(parts) == 1:
@@ -284,16 +253,16 @@ def _content(
 
 
 def _notices(
-    sources: Sources, notes: Sequence[Note], fronts: Mapping[Problem, Frontier], study: LrStudy | None
+    sources: Sources, notes: Sequence[Note], answers: Mapping[Problem, PageAnswer], study: LrStudy | None
 ) -> tuple[str, ...]:
     """Return what is incomplete or left out."""
     table, sweep = sources.table, sources.sweep
     finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
     outside = values_outside(table.trials, sweep.columns)
-    unscored = [name for front in fronts.values() for name in front.unscored if name in finished]
+    unscored = [name for item in answers.values() for name in item.front.unscored if name in finished]
     return paragraphs(
         "page.notices",
-        problems=list(fronts),
+        problems=list(answers),
         ended=len(table.own.trials),
         planned=sweep.planned_trials,
         running=len(table.running),

@@ -1,4 +1,4 @@
-"""The table of all trials in a report, and the course of each."""
+"""The table of all trials in a report, and what is drawn for each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from analysis.words import model_name, number, settings_in_words
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
-"""Reports of all courses together, of a dozen numbers each: what keeps the page under some megabytes."""
+"""Reports of all courses together, a dozen numbers each: a limit on the size of the page."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column of the page's table; ``numeric`` ones are right-aligned and sorted by value."""
+    """A column of the page's table; ``numeric`` columns are right-aligned and sorted by value."""
 
     name: str
     text: str
@@ -32,38 +32,30 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """What is shown, and what is sorted by (empty: last)."""
-
-    text: str
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
 class TrialLine:
-    """One row; ``anchor`` is where the points of the figure lead."""
+    """One row; points of the figures link to its ``anchor``. Missing ``values`` are None."""
 
     anchor: str
     trial_id: str
     status: str
     on_front: bool
-    cells: tuple[Cell, ...]
+    values: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TrialsSection:
-    """``same`` holds the settings all trials share, as (name, value)."""
+    """The table of trials; ``same`` has the settings that all trials share, with their values."""
 
     headings: tuple[Heading, ...]
     lines: tuple[TrialLine, ...]
-    same: tuple[tuple[str, str], ...]
+    same: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A small chart of a trial's course: ``lines`` are (column, name), ``log`` an axis for values of many sizes.
+    """A small chart of a trial over time: ``lines`` are (column, name); ``log`` allows a logarithmic axis.
 
-    ``losses``: with the model before unlearning as its start, and the loss of a random guess as a line.
+    A chart of ``losses`` starts with the target's and shows that of a random guess.
     """
 
     title: str
@@ -73,21 +65,21 @@ class Chart:
 
 
 def anchors(table: TrialTable) -> dict[str, str]:
-    """The anchor of each trial's row on the page, by trial id."""
+    """Return the anchor of each trial's row on the page, by trial id."""
     return {trial_id: f"trial-{i}" for i, trial_id in enumerate(table.trials["trial_id"])}
 
 
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> TrialsSection:
-    """Every trial, those ``on_front`` marked; the settings that differ between trials as columns, the others once."""
+    """Return every trial, with the settings that differ between trials as columns; ``on_front`` are trial ids."""
     trials, columns = table.trials, table.columns
-    # Where things lie on this machine and what they hash to is nothing to compare.
+    # Paths and hashes are nothing to compare.
     shown = [name for name in table.spec_columns if columns[name].role != "placement" and not name.endswith("_key")]
     varying = [name for name in shown if name in table.varying]
     scores = [*columns.losses, *columns.metrics, "wall_seconds"]
     extra = [item.column for item in objectives if item.column not in scores]
     measured = [name for name in (*extra, *scores) if name in trials.columns and trials[name].notna().any()]
     names = dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured])
-    frame = trials.assign(on_front=["yes" if trial_id in on_front else "" for trial_id in trials["trial_id"]])
+    frame = trials.assign(on_front=["yes" if trial_id in on_front else "no" for trial_id in trials["trial_id"]])
     headings = tuple(
         Heading(name, _HEADINGS.get(name, short(name)), bool(pd.api.types.is_numeric_dtype(frame[name])))
         for name in names
@@ -99,20 +91,16 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
             trial_id=str(row["trial_id"]),
             status=str(row["status"]),
             on_front=row["trial_id"] in on_front,
-            cells=tuple(_cell(row[heading.name], heading) for heading in headings),
+            values=tuple(plain(row[heading.name]) for heading in headings),
         )
         for _, row in frame.iterrows()
     )
     first = {name: plain(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
-    same = tuple((name, number(value)) for name, value in first.items() if value is not None)
-    return TrialsSection(headings, lines, same)
+    return TrialsSection(headings, lines, {name: value for name, value in first.items() if value is not None})
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
-    """What the points of a frontier figure show when pointed at, by their link.
-
-    The link of an epoch is ``#trial-3@13``; the link of the end of a trial has no epoch if its epochs are not drawn.
-    """
+    """Return what the points of a frontier figure show when pointed at, by their link, such as ``#trial-3@13``."""
     shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
     places = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
@@ -131,7 +119,7 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
 
 
 def charts(table: TrialTable) -> tuple[Chart, ...]:
-    """The charts of a trial's course, as far as its history has their columns."""
+    """Return the charts of a trial over time, as far as its history has their columns."""
     columns = table.columns
     scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]
     units = {columns[name].unit for name in scores}
@@ -150,10 +138,9 @@ def charts(table: TrialTable) -> tuple[Chart, ...]:
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
-    """What the page's script draws a trial's details from: by trial id, its settings, its error and its course.
+    """Return what the page's script draws by trial id: settings, error and course.
 
-    A course has at most 300 reports (fewer, not below 30, where there are more than 40 trials), evenly chosen, the
-    first and the last always among them.
+    A course has at most 300 evenly chosen reports, fewer (but at least 30) for more than 40 trials.
     """
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]
@@ -175,10 +162,3 @@ def page_data(table: TrialTable) -> dict[str, object]:
         }
         for _, row in table.trials.iterrows()
     }
-
-
-def _cell(value: object, heading: Heading) -> Cell:
-    known = plain(value)
-    if known is None:
-        return Cell("" if heading.name == "on_front" else "–", "")
-    return Cell(number(known), repr(float(known)) if isinstance(known, (int, float)) else str(known))

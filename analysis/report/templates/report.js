@@ -4,7 +4,7 @@
   document.documentElement.classList.add("js");
   const SVG = "http://www.w3.org/2000/svg";
   const make = (name, attributes, text) => {
-    const svg = ["svg", "line", "polyline", "circle", "text", "title"].includes(name);
+    const svg = ["svg", "line", "polyline", "text"].includes(name);
     const node = svg ? document.createElementNS(SVG, name) : document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
     if (text !== undefined) node.textContent = text;
@@ -20,51 +20,40 @@
   /* One small line chart: lines are {name, y}, all over the same x. */
   function chart(title, x, lines, { log = true, guide = null, xName = "epoch" } = {}) {
     const W = 360, H = 190, L = 58, R = 74, T = 8, B = 30;
-    const all = lines.flatMap((line) => line.y).filter((v) => v !== null && Number.isFinite(v));
+    const all = [...lines.flatMap((line) => line.y), guide].filter((v) => v !== null && Number.isFinite(v));
     if (!all.length) return null;
-    if (guide !== null) all.push(guide);
     let low = Math.min(...all), high = Math.max(...all);
     const useLog = log && low > 0 && high / low > 8;
     const map = useLog ? Math.log10 : (v) => v;
     if (low === high) { low -= Math.abs(low) * 0.1 || 0.1; high += Math.abs(high) * 0.1 || 0.1; }
-    const y0 = map(low), y1 = map(high), x0 = Math.min(...x), x1 = Math.max(...x) === x0 ? x0 + 1 : Math.max(...x);
+    const x0 = x[0], x1 = x.at(-1) === x0 ? x0 + 1 : x.at(-1);
     const px = (v) => L + ((v - x0) / (x1 - x0)) * (W - L - R);
-    const py = (v) => H - B - ((map(v) - y0) / (y1 - y0)) * (H - T - B);
+    const py = (v) => H - B - ((map(v) - map(low)) / (map(high) - map(low))) * (H - T - B);
     const svg = make("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": title });
-    const write = (text, [x, y], anchor, cls = "") => svg.append(make("text", { x, y, "text-anchor": anchor, class: cls }, text));
-    const tick = (v) => {
-      svg.append(make("line", { class: "axis", x1: L, x2: W - R, y1: py(v), y2: py(v) }));
-      write(short(v), [L - 6, py(v) + 4], "end");
-    };
-    if (useLog) {
-      const step = Math.max(1, Math.ceil((y1 - y0) / 5));
-      const tens = [];
-      for (let k = Math.ceil(y0); k <= Math.floor(y1); k += step) tens.push(10 ** k);
-      (tens.length > 1 ? tens : [low, high]).forEach(tick);
-    } else [0, 0.25, 0.5, 0.75, 1].forEach((share) => tick(low + share * (high - low)));
-    [x0, x1].forEach((v, i) => write(short(v), [px(v), H - B + 15], i ? "end" : "start"));
-    write(xName, [(L + W - R) / 2, H - B + 15], "middle");
-    if (guide !== null) {
-      svg.append(make("line", { class: "guide", x1: L, x2: W - R, y1: py(guide), y2: py(guide) }));
+    const write = (text, x, y, anchor, cls = "") => svg.append(make("text", { x, y, "text-anchor": anchor, class: cls }, text));
+    const across = (cls, v) => svg.append(make("line", { class: cls, x1: L, x2: W - R, y1: py(v), y2: py(v) }));
+    for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+      const v = useLog ? low * (high / low) ** share : low + share * (high - low);
+      across("axis", v);
+      write(short(v), L - 6, py(v) + 4, "end");
     }
-    const labels = [];
+    write(short(x0), px(x0), H - B + 15, "start");
+    write(short(x1), px(x1), H - B + 15, "end");
+    write(xName, (L + W - R) / 2, H - B + 15, "middle");
+    if (guide !== null) across("guide", guide);
+    const labels = guide === null ? [] : [{ name: "guess", at: py(guide) + 4 }];
     lines.forEach((line, i) => {
       const known = x.map((v, k) => [v, line.y[k]]).filter((p) => p[1] !== null && (!useLog || p[1] > 0));
       if (!known.length) return;
-      const points = known.map((p) => `${px(p[0]).toFixed(1)},${py(p[1]).toFixed(1)}`).join(" ");
-      svg.append(make("polyline", { class: `s${i}`, points }));
-      if (known.length <= 40) for (const p of known) {
-        const dot = make("circle", { class: `s${i}`, cx: px(p[0]), cy: py(p[1]), r: 2.4 });
-        dot.append(make("title", {}, `${line.name} ${short(p[1])} at ${xName} ${short(p[0])}`));
-        svg.append(dot);
-      }
-      labels.push({ cls: `s${i}`, name: line.name, at: py(known[known.length - 1][1]) + 4 });
+      svg.append(make("polyline", { class: `s${i}`, points: known.map((p) => `${px(p[0]).toFixed(1)},${py(p[1]).toFixed(1)}`).join(" ") }));
+      labels.push({ cls: `s${i}`, name: line.name, at: py(known.at(-1)[1]) + 4 });
     });
-    /* Labels at the ends of the lines, pushed apart where lines end together. */
-    if (guide !== null) labels.push({ name: "guess", at: py(guide) + 4 });
+    /* Labels at the ends of the lines, pushed apart if lines end together. */
     labels.sort((a, b) => a.at - b.at);
-    for (let k = 1; k < labels.length; k += 1) labels[k].at = Math.max(labels[k].at, labels[k - 1].at + 13);
-    for (const label of labels) write(label.name, [W - R + 6, label.at], "start", label.cls);
+    labels.forEach((label, k) => {
+      if (k) label.at = Math.max(label.at, labels[k - 1].at + 13);
+      write(label.name, W - R + 6, label.at, "start", label.cls);
+    });
     const box = make("div", { class: "chart" });
     box.append(make("h4", {}, useLog ? `${title}, log scale` : title), svg);
     return box;
