@@ -1,4 +1,4 @@
-"""What the nodes of a cluster are, and whether they are alike: asked by a task on each of them."""
+"""Query the nodes of a cluster: each node runs a function of this module as a Ray task."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-ANSWERS = 30.0
-"""Seconds a node has to answer."""
+TIMEOUT = 30.0
+"""Seconds within which a node must answer."""
 
 PROJECT = "unlearning-sweeper"
 PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
-"""What the driver and the nodes must have in the same version: weights, states and code travel between them.
+"""Packages that driver and nodes need in the same version, because weights, states and code travel between them.
 
-The project itself only where a sweep does not bring it, see :mod:`sweeper.execution.shipping`.
+The project itself only if a sweep does not ship it, see :func:`sweeper.execution.cluster.runtime_env`.
 """
 
 T = TypeVar("T")
 Node = Mapping[str, Any]
-"""As ``ray.nodes()`` has it."""
+"""An entry of ``ray.nodes()``."""
 Versions = Mapping[str, str | None]
-"""By package; None for one that is missing."""
+"""Versions by package; None if it is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,11 @@ class Facts:
 
     Attributes:
         versions: of Python and of :data:`PACKAGES`.
-        cpus, gpus: processors, and the names of the GPUs that torch sees.
-        memory_gb: free memory, 1e9 bytes; None where the system does not say.
-        unseen: which of the folders asked for are not there.
-        refused: folders and storages that cannot be written to, or do not hold what the driver wrote, each with the
-            reason.
-        free_gb: of each folder that is there, free disk, 1e9 bytes.
+        cpus, gpus: number of processors, and names of the GPUs that torch sees.
+        memory_gb: free memory, 1e9 bytes; None if the system does not report it.
+        unseen: requested folders that do not exist.
+        refused: folders and storages that are not writable or lack the driver's file, each with the reason.
+        free_gb: free disk space of each existing folder, 1e9 bytes.
     """
 
     versions: Versions
@@ -49,8 +48,11 @@ class Facts:
     free_gb: Mapping[str, float]
 
 
+# Run on a node: these functions import nothing of this project -------------------------------------------------------
+
+
 def versions() -> dict[str, str | None]:
-    """Of Python and of :data:`PACKAGES`, of the machine it runs on."""
+    """Return the versions of Python and of :data:`PACKAGES`."""
     import importlib.metadata
     import platform
 
@@ -64,35 +66,37 @@ def versions() -> dict[str, str | None]:
 
 
 def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence[str] = ()) -> dict[str, Any]:
-    """The fields of :class:`Facts`, of the machine it runs on; nothing of this project is imported.
+    """Return the fields of :class:`Facts`.
 
-    With ``mark``, the name of a file that the driver has put into each folder and into each storage (an address as
-    pyarrow reads it), it is read, and one beside it written.
+    Args:
+        paths: folders to look for.
+        mark: name of a file that the driver has put into each folder and storage; it is read, and another is written.
+        storages: addresses in pyarrow's format.
     """
     import platform
     import shutil
 
-    beside = f"{mark}-{platform.node()}-{os.getpid()}"
+    own_mark = f"{mark}-{platform.node()}-{os.getpid()}"
 
-    def storage_refusal(uri: str) -> str | None:
+    def storage_error(uri: str) -> str | None:
         try:
             from pyarrow.fs import FileSystem
 
             filesystem, place = FileSystem.from_uri(uri)
             with filesystem.open_input_stream(f"{place}/{mark}") as stream:
                 stream.read()
-            with filesystem.open_output_stream(f"{place}/{beside}") as stream:
+            with filesystem.open_output_stream(f"{place}/{own_mark}") as stream:
                 stream.write(b"x")
-            filesystem.delete_file(f"{place}/{beside}")
-        except (ImportError, OSError, ValueError, NotImplementedError) as error:  # Arrow's own are of these
+            filesystem.delete_file(f"{place}/{own_mark}")
+        except (ImportError, OSError, ValueError, NotImplementedError) as error:  # Arrow's errors are subclasses
             return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         return None
 
-    def refusal(path: str) -> str | None:
-        own = os.path.join(path, beside)
+    def folder_error(path: str) -> str | None:
         try:
             with open(os.path.join(path, str(mark)), encoding="utf-8") as file:
                 file.read()
+            own = os.path.join(path, own_mark)
             with open(own, "w", encoding="utf-8") as file:
                 file.write("x")
             os.unlink(own)
@@ -111,9 +115,9 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
     except ImportError:
         gpus = []
     missing = unseen(paths)
-    seen = [path for path in paths if path not in missing]
-    refused = {path: reason for path in seen if mark and (reason := refusal(path))}
-    refused |= {uri.partition("?")[0]: reason for uri in storages if (reason := storage_refusal(uri))}
+    existing = [path for path in paths if path not in missing]
+    refused = {path: reason for path in existing if mark and (reason := folder_error(path))}
+    refused |= {uri.partition("?")[0]: reason for uri in storages if (reason := storage_error(uri))}
     return {
         "versions": versions(),
         "cpus": os.cpu_count() or 1,
@@ -121,69 +125,71 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         "memory_gb": memory,
         "unseen": missing,
         "refused": refused,
-        "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in seen},
+        "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in existing},
     }
 
 
 def gpu_memory() -> list[float]:
-    """GB (1e9 bytes) of each GPU of the machine it runs on, by its driver; [] where that does not say."""
+    """Return the memory of each GPU in GB (1e9 bytes), as its driver reports it; [] without a driver."""
     import subprocess
 
-    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
-        said = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True).stdout
-        return [float(line) * 2**20 / 1e9 for line in said.split()]
+        output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+        return [float(line) * 2**20 / 1e9 for line in output.split()]
     except (OSError, ValueError, subprocess.SubprocessError):
         return []
 
 
-def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
-    """The answer of each node, by its name; None of one that does not answer within :data:`ANSWERS` seconds.
+def unseen(paths: Sequence[str]) -> list[str]:
+    """Return the folders that do not exist."""
+    return [path for path in paths if not os.path.isdir(path)]
 
-    ``question`` is a function of this module, sent by value: a node is to answer whatever project it has, if any.
+
+# Run on the driver ---------------------------------------------------------------------------------------------------
+
+
+def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
+    """Return each node's result by its name; None if it does not answer within :data:`TIMEOUT` seconds.
+
+    ``question`` is a function of this module. It is pickled by value, so that a node needs no version of the project.
     """
     import ray
     from ray import cloudpickle
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    asked = {}
-    here = sys.modules[__name__]
-    cloudpickle.register_pickle_by_value(here)
+    tasks = {}
+    module = sys.modules[__name__]
+    cloudpickle.register_pickle_by_value(module)
     try:
         remote = ray.remote(num_cpus=0, max_retries=0)(question)
         for node in nodes:
             strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
             name = f"{node['NodeManagerHostname']} ({str(node['NodeID'])[:8]})"
-            asked[name] = remote.options(scheduling_strategy=strategy).remote(*arguments)
+            tasks[name] = remote.options(scheduling_strategy=strategy).remote(*arguments)
     finally:
-        cloudpickle.unregister_pickle_by_value(here)
-    found: dict[str, T | None] = {}
-    for name, answer in asked.items():
+        cloudpickle.unregister_pickle_by_value(module)
+    answers: dict[str, T | None] = {}
+    for name, task in tasks.items():
         try:
-            found[name] = ray.get(answer, timeout=ANSWERS)
-        except ray.exceptions.RayError:  # among them that the time is over
-            found[name] = None
-    return found
+            answers[name] = ray.get(task, timeout=TIMEOUT)
+        except ray.exceptions.RayError:  # including a timeout
+            answers[name] = None
+    return answers
 
 
 def facts_of_nodes(
     nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None, storages: Sequence[str] = ()
 ) -> dict[str, Facts | None]:
-    """:class:`Facts` of each node, by its name; None of one that does not answer."""
+    """Return :class:`Facts` of each node by its name; None if it does not answer."""
     answers = ask_nodes(facts, [str(path) for path in paths], mark, list(storages), nodes=nodes)
     return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
 
 
-def unseen(paths: Sequence[str]) -> list[str]:
-    """Which of the folders are not there, on the machine it runs on."""
-    return [path for path in paths if not os.path.isdir(path)]
-
-
 def differences(here: Versions, there: Versions) -> list[str]:
-    """In what another machine differs: ``torch 2.4.0 in place of 2.13.0``, ``no peft``."""
-    found = []
-    for package, expected in here.items():
-        version = there.get(package)
-        if version != expected:
-            found.append(f"no {package}" if version is None else f"{package} {version} in place of {expected}")
-    return found
+    """Return how another machine's versions differ: ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
+    return [
+        f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
+        for package, version in here.items()
+        if there.get(package) != version
+    ]

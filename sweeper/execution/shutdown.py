@@ -1,7 +1,12 @@
-"""How Ctrl-C, SIGTERM and SIGHUP stop a sweep: what is finished stays, what is half started is started first.
+"""Stop a sweep on Ctrl-C, SIGTERM and SIGHUP: finished results stay, and Ray is never left half started.
 
-Each signal is answered at once with a line that says what happens next. The handler only puts the line into a queue,
-which is safe at any point of the main thread; a thread prints it, so that it appears above a live display.
+One handler serves all three signals, while :func:`interruptible` runs. It prints at once what happens next, and then
+
+- while Ray starts (:func:`defer_signals`), waits until Ray has started; a second signal stops at once;
+- while trials run, asks Tune's loop to end through SIGUSR1; a second signal stops at once;
+- at any other time raises KeyboardInterrupt.
+
+If a call into Ray keeps the main thread from running the handler, a watching thread ends the process.
 """
 
 from __future__ import annotations
@@ -16,35 +21,47 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
 
 class Interrupted(Exception):
-    """The user stopped the sweep; everything finished is on disk."""
+    """The user stopped the sweep; all finished results are on disk."""
 
 
-_PATIENCE = 20.0
-"""Seconds until a signal ends the process where the main thread has not heard it, or must not yet."""
-_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_SOON = 0.5
-"""Seconds until a signal counts as not handled yet, which is then reported."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TIME_LIMIT = 20.0
+"""Seconds until the process ends if the main thread does not handle a signal, or defers it."""
+_REPORT_AFTER = 0.5
+"""Seconds after which an unhandled signal is reported."""
 _LAST_LINES = 2.0
-"""Seconds that the end of the context waits for lines that are not printed yet: nobody may read stderr."""
+"""Seconds to wait at the end for lines that are not printed yet, in case nobody reads stderr."""
 
-_AMID_TRIALS = "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
-_AT_ONCE = "cancelling the step in progress"
-_RAY_STARTS = f"stopping when Ray has started, in {_PATIENCE:g} s at the latest; press Ctrl-C again to stop at once"
-_NOT_HANDLED = f"waiting for a call that cannot be interrupted; the process ends in {_PATIENCE:g} s at the latest"
+_STOPPING_TRIALS = (
+    "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
+)
+_STOPPING = "cancelling the step in progress"
+_STARTING_RAY = f"stopping when Ray has started, in {_TIME_LIMIT:g} s at the latest; press Ctrl-C again to stop at once"
+_UNHANDLED = f"waiting for a call that cannot be interrupted; the process ends in {_TIME_LIMIT:g} s at the latest"
 
-_heard_at = [-math.inf]
-_last_words = ["error: interrupted\n"]
-_lines = [queue.SimpleQueue[str | None]()]
-_interrupted = threading.Event()
-_broken_off = threading.Event()
+
+@dataclass
+class _State:
+    """State of the handler. ``lines`` is a queue because putting into it is safe anywhere in the main thread."""
+
+    farewell: str = "error: interrupted\n"
+    interrupted: threading.Event = field(default_factory=threading.Event)
+    aborted: threading.Event = field(default_factory=threading.Event)
+    deferral: threading.Timer | None = None
+    handled_at: float = -math.inf
+    lines: queue.SimpleQueue[str | None] = field(default_factory=queue.SimpleQueue)
+
+
+_state = _State()
 
 
 def is_interrupted() -> bool:
-    """Whether the sweep was told to stop."""
-    return _interrupted.is_set()
+    """Whether a user has stopped the sweep."""
+    return _state.interrupted.is_set()
 
 
 def _print(line: str) -> None:
@@ -52,72 +69,83 @@ def _print(line: str) -> None:
 
 
 @contextmanager
-def interruptible(unhandled: str = _last_words[0], *, say: Callable[[str], object] = _print) -> Iterator[None]:
-    """Let Ctrl-C, SIGTERM, and SIGHUP of a closed terminal, stop the sweep in order.
+def interruptible(farewell: str = _State.farewell, *, say: Callable[[str], object] = _print) -> Iterator[None]:
+    """Handle the signals while the block runs. A stop raises :class:`Interrupted`.
 
-    While Tune's loop runs, it is stopped by the SIGUSR1 that it listens to. At any other time, or at the second signal,
-    KeyboardInterrupt ends the step in progress. ``say`` is called in another thread with a line on what happens next.
-    If a call into Ray keeps the main thread from handling the signal, the process ends, and prints ``unhandled``.
+    Args:
+        farewell: printed if the process must end because the main thread does not handle a signal.
+        say: called in another thread with each line, so that it appears above a live display.
     """
-
-    def stop(number: int, frame: object) -> None:
-        if number == signal.SIGHUP:
-            _leave_terminal()
-        _heard_at[0] = time.monotonic()
-        if _broken_off.is_set():
-            raise KeyboardInterrupt
-        first = not _interrupted.is_set()
-        _interrupted.set()
-        if first and callable(signal.getsignal(signal.SIGUSR1)):
-            _report(number, _AMID_TRIALS)
-            os.kill(os.getpid(), signal.SIGUSR1)
-        else:
-            _report(number, _AT_ONCE)
-            raise KeyboardInterrupt
-
-    _last_words[0] = unhandled
-    _interrupted.clear()
-    _broken_off.clear()
+    global _state
+    _state = _State(farewell)
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
+    is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    numbers = [number for number in _SIGNALS if number != signal.SIGHUP or not is_nohup]
+    before = {number: signal.signal(number, _handle) for number in numbers}
     try:
-        with _printed(say), _handled_by(stop), _ended_unheard():
+        with _lines_printed(say), _unhandled_signals_watched():
             yield
     except KeyboardInterrupt:
         raise Interrupted from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _handle(number: int, frame: object) -> None:
+    if number == signal.SIGHUP:
+        _detach_from_terminal()
+    _state.handled_at = time.monotonic()
+    if _state.aborted.is_set():
+        raise KeyboardInterrupt
+    is_first = not _state.interrupted.is_set()
+    _state.interrupted.set()
+    if is_first and _state.deferral is not None:
+        _report(number, _STARTING_RAY)
+        _state.deferral.start()
+    elif is_first and callable(signal.getsignal(signal.SIGUSR1)):
+        _report(number, _STOPPING_TRIALS)
+        os.kill(os.getpid(), signal.SIGUSR1)
+    else:
+        _report(number, _STOPPING)
+        raise KeyboardInterrupt
+
+
+def _report(number: int, text: str) -> None:
+    _state.lines.put(f"interrupted by {signal.Signals(number).name}: {text}")
 
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Let a first signal take effect at the end of the block, which has a while for that; a second ends it at once."""
-    held = threading.Timer(_PATIENCE, _end_process)
-    held.daemon = True
-
-    def note(number: int, frame: object) -> None:
-        _heard_at[0] = time.monotonic()
-        if _interrupted.is_set():
-            _report(number, _AT_ONCE)
-            raise KeyboardInterrupt
-        _interrupted.set()
-        _report(number, _RAY_STARTS)
-        held.start()
-
+    """Let a first signal take effect after the block, or end the process if the block takes too long."""
+    deferral = _state.deferral = threading.Timer(_TIME_LIMIT, _end_process)
+    deferral.daemon = True
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
-        with _handled_by(note):
-            yield
+        yield
     finally:
-        held.cancel()
-    if _interrupted.is_set():
+        _state.deferral = None
+        deferral.cancel()
+        for number, handler in before.items():  # Ray installs its own for SIGTERM
+            signal.signal(number, handler)
+    if is_interrupted():
         raise KeyboardInterrupt
 
 
-def _report(number: int, what: str) -> None:
-    _lines[0].put(f"interrupted by {signal.Signals(number).name}: {what}")
+def detach_tune() -> None:
+    """Stop passing signals to Tune's loop, which has ended."""
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+
+def abort_main_thread() -> None:
+    """Raise KeyboardInterrupt in the main thread, from another thread. This does not count as an interruption."""
+    _state.aborted.set()
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 @contextmanager
-def _printed(say: Callable[[str], object]) -> Iterator[None]:
-    """Print the lines of :func:`_report` while the block runs, all of them before it is left."""
-    lines = _lines[0] = queue.SimpleQueue()
+def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
+    lines = _state.lines
 
     def print_lines() -> None:
         for line in iter(lines.get, None):
@@ -134,11 +162,11 @@ def _printed(say: Callable[[str], object]) -> Iterator[None]:
 
 
 @contextmanager
-def _ended_unheard() -> Iterator[None]:
-    """End the process if a signal has arrived and its handler has not run for long; report the wait soon.
+def _unhandled_signals_watched() -> Iterator[None]:
+    """Report a signal whose handler has not run soon, and end the process if it still has not run much later.
 
-    Python runs handlers in the main thread, between two of its own instructions: not while a call into Ray waits for a
-    head that does not answer.
+    Python runs handlers between two instructions of the main thread, so not while a call into Ray waits for a head that
+    does not answer.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -149,25 +177,25 @@ def _ended_unheard() -> Iterator[None]:
 
     def watch() -> None:
         with open(reader, "rb", buffering=0) as signals:
-            while come := signals.read(1):
-                came, reported = time.monotonic(), False
-                # A second of grace: the handler may have run before this thread was told.
-                while come[0] in _STOPPING and _heard_at[0] < came - 1.0:
+            while number := signals.read(1):
+                arrived, is_reported = time.monotonic(), False
+                # One second of tolerance, because the handler may have run before this thread.
+                while number[0] in _SIGNALS and _state.handled_at < arrived - 1.0:
                     if over.wait(0.1):
                         return
-                    waited = time.monotonic() - came
-                    if waited > _SOON and not reported:
-                        _report(come[0], _NOT_HANDLED)
-                        reported = True
-                    if waited > _PATIENCE:
+                    waited = time.monotonic() - arrived
+                    if waited > _REPORT_AFTER and not is_reported:
+                        _report(number[0], _UNHANDLED)
+                        is_reported = True
+                    if waited > _TIME_LIMIT:
                         _end_process()
 
-    earlier = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=watch, name="unheard signals", daemon=True).start()
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, name="unhandled signals", daemon=True).start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(earlier)
+        signal.set_wakeup_fd(before)
         over.set()
         os.close(writer)
 
@@ -175,73 +203,46 @@ def _ended_unheard() -> Iterator[None]:
 def _end_process() -> None:
     try:
         os.set_blocking(2, False)
-        os.write(2, _last_words[0].encode())
-    finally:  # nobody may hear it
+        os.write(2, _state.farewell.encode())
+    finally:  # stderr may be closed
         os._exit(130)
 
 
-@contextmanager
-def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
-    numbers = list(_STOPPING)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup
-        numbers.remove(signal.SIGHUP)
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, other in before.items():  # inside, Ray has put its own on SIGTERM
-            signal.signal(number, other)
+def _detach_from_terminal() -> None:
+    """Redirect standard streams of a closed terminal to the null device, because writing to them would fail."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+            is_lost = os.isatty(descriptor)
+        except OSError:
+            is_lost = True
+        if is_lost:
+            os.dup2(null, descriptor)
+    os.close(null)
 
 
 @contextmanager
 def preserve_sigterm_handler() -> Iterator[None]:
-    """Have SIGTERM handled as before, whatever the block does to it: Ray, as it is left, has it end the process.
+    """Keep SIGTERM's handler while the block, in any thread, shuts Ray down.
 
-    From any thread, and so in C: Python changes handlers in the main thread alone.
+    Ray's C++ code resets it to the default, which ends the process, at some time in the first 0.3 s of a shutdown that
+    takes more than one second (measured with Ray 2.60). It provides no way to prevent this, and a mask would have to
+    cover the threads of all libraries. So the handler is written again every 10 ms, by sigaction, because Python
+    changes handlers only in the main thread.
     """
-    libc, before, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
-    libc.sigaction(int(signal.SIGTERM), None, before)
+    libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
+    libc.sigaction(int(signal.SIGTERM), None, handler)
 
-    def keep() -> None:
+    def restore() -> None:
         while not over.wait(0.01):
-            libc.sigaction(int(signal.SIGTERM), before, None)
+            libc.sigaction(int(signal.SIGTERM), handler, None)
 
-    keeper = threading.Thread(target=keep, name="SIGTERM", daemon=True)
-    keeper.start()
+    thread = threading.Thread(target=restore, name="SIGTERM", daemon=True)
+    thread.start()
     try:
         yield
     finally:
         over.set()
-        keeper.join()
-        libc.sigaction(int(signal.SIGTERM), before, None)
-
-
-def abort_main_thread() -> None:
-    """End at once what goes on in the main thread, by KeyboardInterrupt; nobody asked for it, so it is no interruption.
-
-    For other threads, which cannot raise there.
-    """
-    _broken_off.set()
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-def _leave_terminal() -> None:
-    """The terminal is closed: what is still printed to it would fail."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        if os.isatty(descriptor) or not _is_open(descriptor):
-            os.dup2(nowhere, descriptor)
-    os.close(nowhere)
-
-
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
-
-
-def detach_tune() -> None:
-    """Tune's loop is over: a signal ends what goes on now, and is not passed on to the loop."""
-    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        thread.join()
+        libc.sigaction(int(signal.SIGTERM), handler, None)

@@ -1,4 +1,4 @@
-"""The study's file, OUT/optuna.log, made whole whatever has happened to it; optuna-dashboard opens it."""
+"""Open the study's file, OUT/optuna.log, and repair it if it is damaged. optuna-dashboard opens it, too."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ logger = logging.getLogger(__name__)
 
 
 def open_journal(out: Path) -> optuna.storages.BaseStorage:
-    """The storage in ``OUT/optuna.log``: its lines up to the first that is damaged, which every later one builds on.
+    """Return the storage in ``OUT/optuna.log``, with the lines before the first damaged one.
 
-    What is lost so is in trials.csv (see :meth:`sweeper.search.study.SweepStudy.restore`); the damaged file is kept as
-    ``optuna.log.damaged``.
+    Later lines depend on the damaged one. The lost trials are restored from trials.csv
+    (:meth:`sweeper.search.study.SweepStudy.restore`), and the damaged file is kept as ``optuna.log.damaged``.
     """
     log = out / "optuna.log"
     cut_torn_line(log)
-    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # a killed driver's: the caller holds the folder
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # of a killed driver: the caller holds the folder's lock
     if log.is_file():
         lines = log.read_bytes().splitlines(keepends=True)
-        whole = next((number for number, line in enumerate(lines) if not _is_operation(line)), len(lines))
-        if whole < len(lines):
-            _set_aside(log, f"its line {whole + 1} cannot be read", rest=b"".join(lines[:whole]))
+        intact = next((index for index, line in enumerate(lines) if not _is_operation(line)), len(lines))
+        if intact < len(lines):
+            _set_aside(log, f"line {intact + 1} cannot be read", rest=b"".join(lines[:intact]))
     try:
         return _storage(log)
-    except Exception as error:  # whatever Optuna makes of lines that are JSON and do not fit together
-        _set_aside(log, f"its lines do not fit together ({type(error).__name__})", rest=b"")
+    except Exception as error:  # Optuna raises various errors for valid JSON lines that are inconsistent
+        _set_aside(log, f"its lines are inconsistent ({type(error).__name__})", rest=b"")
         return _storage(log)
 
 
@@ -51,10 +51,9 @@ def _is_operation(line: bytes) -> bool:
     return isinstance(content, dict) and isinstance(content.get("op_code"), int)
 
 
-def _set_aside(log: Path, why: str, *, rest: bytes) -> None:
-    kept = log.with_name(f"{log.name}.damaged")
-    kept.unlink(missing_ok=True)
-    log.rename(kept)
+def _set_aside(log: Path, problem: str, *, rest: bytes) -> None:
+    damaged = log.with_name(f"{log.name}.damaged")
+    log.replace(damaged)
     if rest:
         write_whole(log, rest, sync=True)
-    logger.warning("%s is damaged: %s; it is kept as %s, and trials.csv tells what is lost", log, why, kept.name)
+    logger.warning("%s is damaged: %s; it is kept as %s, and trials.csv has the rest", log, problem, damaged.name)

@@ -1,4 +1,4 @@
-"""Who is at a sweep in a storage: a driver says so every ten seconds, and one that finds another there keeps away."""
+"""The lease on a sweep in an object storage: a driver renews it every ten seconds, and other drivers keep away."""
 
 from __future__ import annotations
 
@@ -16,79 +16,79 @@ from typing import Any
 from trainables.storage import Storage, StorageError
 
 FILE = "driver.json"
-"""In the storage while a driver is at the sweep: on which machine it is, its folder there, and when it last wrote."""
-BEAT = 10.0
-"""Seconds between two."""
-PATIENCE = 2.5 * BEAT
-"""After so many seconds without one a driver is taken for dead."""
+"""In the storage while a driver runs the sweep: its machine, its folder there, and the time of the last write."""
+INTERVAL = 10.0
+"""Seconds between two writes."""
+TIMEOUT = 2.5 * INTERVAL
+"""Seconds without a write after which a driver counts as dead."""
 
 logger = logging.getLogger(__name__)
 
 
 class OtherDriver(RuntimeError):
-    """Another driver is at the sweep; the message says which, and what to do."""
+    """Another driver runs the sweep; the message names it and says what to do."""
 
     exit_code = 2
 
 
 class Lease:
-    """Says that this driver is at the sweep, from now on until :meth:`end`.
+    """Renew the lease of this driver until :meth:`end`.
 
-    A storage that does not answer meanwhile is asked again; another driver that says so, too, is warned of once.
+    If the storage does not answer, the write is tried again. A warning is logged once if another driver writes as well.
     """
 
-    def __init__(self, storage: Storage, out: Path, *, beat: float = BEAT) -> None:
-        """Raises StorageError where the storage does not answer."""
-        self._storage, self._beat = storage, beat
-        self._said = {"driver": uuid.uuid4().hex, **_place(out)}
+    def __init__(self, storage: Storage, out: Path, *, interval: float = INTERVAL) -> None:
+        """Take the lease. Raises StorageError if the storage does not answer."""
+        self._storage, self._interval = storage, interval
+        self._own = {"driver": uuid.uuid4().hex, **_place(out)}
         self._over = threading.Event()
-        self._say()
-        self._thread = threading.Thread(target=self._go_on, name="lease", daemon=True)
+        self._write()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Say nothing more; for others this driver is at the sweep for ``PATIENCE`` seconds yet."""
+        """Stop renewing the lease; other drivers keep away for another ``TIMEOUT`` seconds."""
         self._over.set()
-        self._thread.join(BEAT)
+        self._thread.join(INTERVAL)
 
     def end(self) -> None:
-        """Say that this driver is not at the sweep any more; what another one said there since stays.
+        """Give up the lease, unless another driver has taken it.
 
         Raises:
-            StorageError: it does not answer.
+            StorageError: the storage does not answer.
         """
         self.stop()
-        there = _read(self._storage)
-        if there is None or there["driver"] == self._said["driver"]:
+        current = _read(self._storage)
+        if current is None or current["driver"] == self._own["driver"]:
             self._storage.delete(FILE)
 
-    def _say(self) -> None:
-        self._storage.write(FILE, json.dumps({**self._said, "at": time.time()}).encode())
+    def _write(self) -> None:
+        self._storage.write(FILE, json.dumps({**self._own, "at": time.time()}).encode())
 
-    def _go_on(self) -> None:
-        warned = False
-        while not self._over.wait(self._beat):
+    def _renew(self) -> None:
+        is_warned = False
+        while not self._over.wait(self._interval):
             with contextlib.suppress(StorageError, OSError):
-                there = _read(self._storage)
-                if there is not None and there["driver"] != self._said["driver"] and not warned:
-                    logger.warning("%s: end one of the two, they run the same trials", _in_words(self._storage, there))
-                    warned = True
-                self._say()
+                current = _read(self._storage)
+                if current is not None and current["driver"] != self._own["driver"] and not is_warned:
+                    logger.warning("%s: stop one of the two, they run the same trials", _format(self._storage, current))
+                    is_warned = True
+                self._write()
 
 
 @contextlib.contextmanager
 def hold_lease(storage: Storage | None, out: Path, *, say: Callable[[str], object]) -> Iterator[None]:
-    """Inside, this driver says that it is at the sweep in the storage; nothing where there is none.
+    """Hold the lease while the block runs. Without a storage there is no lease.
 
     Raises:
-        OtherDriver: another driver is at it, see :func:`other_driver`.
-        StorageError: it does not answer at the beginning.
+        OtherDriver: another driver holds it, see :func:`other_driver`.
+        StorageError: the storage does not answer at the start.
     """
     if storage is None:
         yield
         return
-    if reason := other_driver(storage, out, say=say):
-        raise OtherDriver(reason)
+    if problem := other_driver(storage, out, say=say):
+        raise OtherDriver(problem)
     lease = Lease(storage, out)
     try:
         yield
@@ -98,44 +98,44 @@ def hold_lease(storage: Storage | None, out: Path, *, say: Callable[[str], objec
 
 
 def other_driver(
-    storage: Storage, out: Path, *, say: Callable[[str], object], patience: float | None = None
+    storage: Storage, out: Path, *, say: Callable[[str], object], timeout: float | None = None
 ) -> str | None:
-    """Why the sweep in a storage cannot go on in the folder ``out``: another driver is at it. None where none is.
+    """Return why the sweep cannot run in the folder ``out``, or None if no other driver runs it.
 
-    Where one never said that it has ended, waits ``patience`` seconds (``PATIENCE``) for its next word, and says so by
-    ``say``; of one that is silent nothing stays. The driver of this very folder needs no waiting for: it has a lock.
+    If a driver has not given up its lease, wait ``timeout`` seconds (:data:`TIMEOUT`) for a renewal, and announce the
+    wait through ``say``. A lease that is not renewed is deleted. A lease of this folder is ignored, because a lock
+    protects the folder.
 
     Raises:
         StorageError: the storage does not answer.
     """
-    before, patience = _read(storage), PATIENCE if patience is None else patience
+    before, timeout = _read(storage), TIMEOUT if timeout is None else timeout
     if before is None or (out.is_dir() and _place(out).items() <= before.items()):
         return None
-    say(f"{_in_words(storage, before)}: waiting {patience:.0f} s to see whether it still does")
-    time.sleep(patience)
+    say(f"{_format(storage, before)}: waiting {timeout:.0f} s to see whether it still does")
+    time.sleep(timeout)
     after = _read(storage)
     if after is None or after == before:
         storage.delete(FILE)
         return None
-    return f"{_in_words(storage, after)}: two that run one sweep would run its trials twice; end that one first"
+    return f"{_format(storage, after)}: two drivers would run each trial twice; stop that one first"
 
 
 def _read(storage: Storage) -> dict[str, Any] | None:
     try:
-        found = json.loads(storage.read(FILE) or b"")
-        said = {name: str(found[name]) for name in ("driver", "host", "boot", "out")}
-        return {**said, "at": float(found["at"])}
+        content = json.loads(storage.read(FILE) or b"")
+        return {name: str(content[name]) for name in ("driver", "host", "boot", "out")} | {"at": float(content["at"])}
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def _place(out: Path) -> dict[str, str]:
-    """Which folder it is, of which machine: clones have one name, and start at different times."""
+    """Identify a folder of a machine. The boot id tells apart cloned machines, which have the same name."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    started = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
-    return {"host": socket.gethostname(), "boot": started, "out": str(out.resolve())}
+    boot_id = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
+    return {"host": socket.gethostname(), "boot": boot_id, "out": str(out.resolve())}
 
 
-def _in_words(storage: Storage, said: dict[str, Any]) -> str:
-    ago = max(0.0, time.time() - said["at"])
-    return f"a driver on {said['host']} wrote to {storage.uri.partition('?')[0]} {ago:.0f} s ago"
+def _format(storage: Storage, lease: dict[str, Any]) -> str:
+    seconds = max(0.0, time.time() - lease["at"])
+    return f"a driver on {lease['host']} wrote to {storage.uri.partition('?')[0]} {seconds:.0f} s ago"

@@ -1,4 +1,4 @@
-"""What the project is made of and which version of it runs, for the record of what it does."""
+"""The project's packages, and its version and commit, which a sweep records."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ PACKAGES = ("sweeper", "trainables", "search_spaces", "analysis")
 
 
 def commit() -> str | None:
-    """The commit of the checkout this runs from, with ``-dirty`` where files of it have changed; None of a wheel."""
+    """Return the checkout's commit, with ``-dirty`` if its files have changed; None for an installed package."""
     here = Path(__file__)
-    # A virtual environment may lie inside somebody else's repository: ask whether this file is one of it.
+    # A virtual environment may be inside an unrelated repository, so check that this file is tracked.
     if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
         return None
     return _git(here.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*") or None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    import subprocess  # --help reads this file
+    import subprocess  # not at the top, because --help imports this file
 
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        found = subprocess.run(
-            ["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10, check=True
-        )
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip()

@@ -160,7 +160,7 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
         assert [row["gpu_share"] for row in sweep.trials] == ["1.0", *["0.1666"] * 3]
         first, *later = [(float(row["started_at"]), float(row["ended_at"])) for row in sweep.trials]
         assert all(begin > first[1] for begin, _ in later), "the first one had the GPU for itself"
-        assert "10.00 GB at the peak, of 80.0 GB; each takes 1/6 of a GPU" in done.stderr
+        assert "peak 10.00 GB, of 80.0 GB; each takes 1/6 of a GPU" in done.stderr
 
 
 def test_a_token_the_cluster_does_not_ask_for_does_not_cost_the_workers(with_token: dict[str, str]) -> None:
@@ -177,7 +177,7 @@ def test_a_cluster_that_asks_for_a_token_is_shown_it_and_without_one_a_sentence_
         one = ("--trials", "1", "--epochs", "1", "--gpus-per-trial", "0", "--address", address, "--json")
         refused = cli.run(*cli.pareto(cli.new("no-token"), *one), code=2)
         (line,) = refused.stderr.splitlines()
-        assert "asks for a token" in line
+        assert "requires a token" in line
         shown = dataclasses.replace(cli, environment=with_token)
         done = shown.run(*cli.pareto(cli.new("token"), *one))
         assert json.loads(done.stdout)["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
@@ -202,7 +202,7 @@ def test_a_target_is_made_where_the_gpu_is_in_a_shared_cache_or_through_a_bucket
 
     with running_cluster({**environment, "XDG_CACHE_HOME": str(of_the_nodes)}) as address:
         shared, said = sweep("target-shared", tmp_path / "shared", address)
-        assert "the target is made by a worker" in said
+        assert "preparing the target on a node" in said
         assert "fine-tuning the target small-phi on tofu" in said
         assert shared.ended() == {"00000"}
         assert not of_the_nodes.exists()
@@ -210,11 +210,11 @@ def test_a_target_is_made_where_the_gpu_is_in_a_shared_cache_or_through_a_bucket
         (tmp_path / "bucket").mkdir()
         storage = ("--storage", (tmp_path / "bucket").as_uri())
         fetched, said = sweep("target-bucket", tmp_path / "driver", address, *storage)
-        assert "the target is made by a worker" in said
+        assert "preparing the target on a node" in said
         assert fetched.ended() == {"00000"}
 
         _, said = sweep("target-known", tmp_path / "driver", address, *storage)
-        assert "the target is made" not in said
+        assert "preparing the target" not in said
 
     (made,) = weights(of_the_nodes)
     assert weights(tmp_path / "shared") == weights(tmp_path / "driver") == [made]

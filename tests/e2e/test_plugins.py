@@ -27,9 +27,9 @@ def test_a_sweep_over_a_method_of_ones_own_and_its_resume(cli: Cli) -> None:
 
     toy.write_text("raise SystemExit('never read again')\n")
     done = cli.run("resume", sweep.out, "--trials", "2")
-    assert f"plug-in {toy} has changed since the sweep began" in done.stderr
+    assert f"plug-in {toy} has changed since the sweep started" in done.stderr
     assert [row["status"] for row in sweep.trials] == ["finished"] * 2
 
     (sweep.out / entry["file"]).write_text(TOY + "# changed\n")
     refused = cli.run("resume", sweep.out, "--trials", "3", code=2)
-    assert "is not the plug-in that the sweep began with" in refused.stderr
+    assert "is not the plug-in with which the sweep started" in refused.stderr

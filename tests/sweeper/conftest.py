@@ -50,8 +50,7 @@ from trainables.target.target import Target
 def _not_interrupted() -> Iterator[None]:
     """A sweep that one test interrupts is over with it; in one process the next test would find it interrupted."""
     yield
-    interruption._interrupted.clear()
-    interruption._broken_off.clear()
+    interruption._state = interruption._State()
 
 
 @pytest.fixture(scope="session")

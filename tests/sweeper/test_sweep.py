@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -24,9 +23,10 @@ from rich.console import Console
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
+from sweeper.execution import shutdown
 from sweeper.execution.cluster import Cluster
 from sweeper.execution.placement import PlacementError
-from sweeper.execution.shutdown import Interrupted
+from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
 from sweeper.sweep import run
@@ -247,31 +247,26 @@ def slow_cluster(*arguments: object, **given: object) -> Iterator[int]:
 STARTED: list[str] = []
 
 
-def test_a_signal_while_ray_starts_takes_effect_when_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("earlier", "course"), [(False, ["whole", "left"]), (True, [])])
+def test_a_first_signal_while_ray_starts_takes_effect_when_it_has_and_a_second_at_once(
+    monkeypatch: pytest.MonkeyPatch, earlier: bool, course: list[str]
+) -> None:
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", slow_cluster)
-    monkeypatch.setattr("sweeper.execution.shutdown._interrupted", threading.Event())
     STARTED.clear()
-    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
-    ours = before | {signal.SIGTERM: lambda number, frame: None}
-    signal.signal(signal.SIGTERM, ours[signal.SIGTERM])
-    try:
-        with pytest.raises(KeyboardInterrupt), closing(Cluster(SETTINGS)) as cluster:
-            cluster.slots(sharing=())
-        assert STARTED == ["whole", "left"]
-        assert {each: signal.getsignal(each) for each in ours} == ours
-    finally:
-        signal.signal(signal.SIGTERM, before[signal.SIGTERM])
 
+    def start() -> None:
+        if earlier:
+            shutdown._state.interrupted.set()
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            with closing(Cluster(SETTINGS)) as cluster:
+                cluster.slots(sharing=())
+        finally:
+            assert signal.getsignal(signal.SIGTERM) is handler
 
-def test_a_second_signal_ends_even_the_start_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted = threading.Event()
-    interrupted.set()
-    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", slow_cluster)
-    monkeypatch.setattr("sweeper.execution.shutdown._interrupted", interrupted)
-    STARTED.clear()
-    with pytest.raises(KeyboardInterrupt), closing(Cluster(SETTINGS)) as cluster:
-        cluster.slots(sharing=())
-    assert STARTED == []
+    with pytest.raises(Interrupted), interruptible(say=lambda line: None):
+        start()
+    assert course == STARTED
 
 
 # Placement ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.sweeper.conftest import hear_signals
 PROGRAM = """
 import ctypes, signal, sys, time
 from sweeper.execution import shutdown as interruption
-interruption._PATIENCE, interruption._LAST_LINES = {patience}, 0.5
+interruption._TIME_LIMIT, interruption._LAST_LINES = {patience}, 0.5
 mutex, lock = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock
 lock(mutex)
 try:

@@ -16,7 +16,7 @@ from tests.sweeper.cli.conftest import invoke, names
 from tests.sweeper.conftest import SETTINGS, wait_until
 from trainables.storage import Storage, StorageError
 
-BEAT = 0.02
+INTERVAL = 0.02
 
 
 @pytest.fixture
@@ -24,26 +24,26 @@ def storage(tmp_path: Path) -> Storage:
     return Storage((tmp_path / "bucket").as_uri())
 
 
-def other(storage: Storage, out: Path, *, patience: float) -> tuple[bool, int]:
+def other(storage: Storage, out: Path, *, timeout: float) -> tuple[bool, int]:
     """Whether another driver is found, and how often its waiting was announced."""
     told: list[str] = []
-    found = other_driver(storage, out, say=told.append, patience=patience)
+    found = other_driver(storage, out, say=told.append, timeout=timeout)
     return found is not None, len(told)
 
 
 def test_without_another_driver_nothing_is_waited_for(storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
-    assert other(storage, tmp_path, patience=30) == (False, 0)
+    assert other(storage, tmp_path, timeout=30) == (False, 0)
     lease = Lease(storage, tmp_path / "one")
-    assert other(storage, tmp_path / "one", patience=30) == (False, 0), "the folder's own lock is enough"
+    assert other(storage, tmp_path / "one", timeout=30) == (False, 0), "the folder's own lock is enough"
     lease.end()
-    assert other(storage, tmp_path, patience=30) == (False, 0)
+    assert other(storage, tmp_path, timeout=30) == (False, 0)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"host": "x"}'])
 def test_a_damaged_lease_keeps_nobody_away(storage: Storage, tmp_path: Path, content: bytes) -> None:
     storage.write(FILE, content)
-    assert other(storage, tmp_path, patience=30) == (False, 0)
+    assert other(storage, tmp_path, timeout=30) == (False, 0)
 
 
 @pytest.mark.parametrize("changed", ["host", "boot", "out", None])
@@ -55,7 +55,7 @@ def test_a_driver_of_another_machine_or_of_a_folder_that_is_gone_is_waited_for(
     Lease(storage, tmp_path / "one").stop()
     content = json.loads(storage.read(FILE) or b"")
     storage.write(FILE, json.dumps(content | ({changed: "another"} if changed else {})).encode())
-    assert other(storage, tmp_path / "one", patience=0) == (False, 1)
+    assert other(storage, tmp_path / "one", timeout=0) == (False, 1)
 
 
 def test_inside_the_sweep_the_lease_exists_and_afterwards_not(storage: Storage, tmp_path: Path) -> None:
@@ -79,33 +79,33 @@ def test_inside_the_sweep_the_lease_exists_and_afterwards_not(storage: Storage, 
 def test_resume_is_refused_while_a_driver_lives_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_address: bool
 ) -> None:
-    monkeypatch.setattr("sweeper.store.lease.PATIENCE", 3.0)
+    monkeypatch.setattr("sweeper.store.lease.TIMEOUT", 3.0)
     settings = replace(SETTINGS, storage=(tmp_path / "bucket").as_uri())
     out, new = tmp_path / "here", tmp_path / "new"
     begin(settings, out)
     storage = read_settings(out).bucket
     assert storage is not None
     storage.write("sweep.json", (out / "sweep.json").read_bytes())
-    lease = Lease(storage, tmp_path / "elsewhere", beat=BEAT)
+    lease = Lease(storage, tmp_path / "elsewhere", interval=INTERVAL)
     done = invoke("resume", *([storage.uri, "--out", new] if by_address else [out]))
     lease.end()
     assert done.exit_code == 2, done.output
-    assert names(done.stderr, ["3 s", "end that one"])
+    assert names(done.stderr, ["3 s", "bucket"])
     assert not new.exists()
 
 
 def test_a_driver_that_died_keeps_nobody_away_for_long(storage: Storage, tmp_path: Path) -> None:
-    Lease(storage, tmp_path / "one", beat=BEAT).stop()
-    assert other(storage, tmp_path / "two", patience=0.3) == (False, 1)
-    assert other(storage, tmp_path / "two", patience=0.3) == (False, 0), "nobody waits for it twice"
+    Lease(storage, tmp_path / "one", interval=INTERVAL).stop()
+    assert other(storage, tmp_path / "two", timeout=0.3) == (False, 1)
+    assert other(storage, tmp_path / "two", timeout=0.3) == (False, 0), "nobody waits for it twice"
 
 
 def test_two_drivers_are_warned_once(storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    first = Lease(storage, tmp_path / "one", beat=BEAT)
-    second = Lease(storage, tmp_path / "two", beat=10 * BEAT)
+    first = Lease(storage, tmp_path / "one", interval=INTERVAL)
+    second = Lease(storage, tmp_path / "two", interval=10 * INTERVAL)
     with caplog.at_level(logging.WARNING):
         wait_until(lambda: caplog.records)
-        time.sleep(30 * BEAT)
+        time.sleep(30 * INTERVAL)
     first.end()
     second.end()
     assert 1 <= len(caplog.records) <= 2, "each of them once at most"
@@ -114,7 +114,7 @@ def test_two_drivers_are_warned_once(storage: Storage, tmp_path: Path, caplog: p
 def test_a_storage_that_is_silent_for_a_while_ends_nothing(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = Lease(storage, tmp_path / "one", beat=BEAT)
+    lease = Lease(storage, tmp_path / "one", interval=INTERVAL)
     asked: list[object] = []
 
     def silent(*arguments: object) -> bytes:
