@@ -12,9 +12,10 @@ import csv
 import gzip
 import io
 import lzma
+import math
 import zlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.tables.trade_off import Objective
@@ -25,8 +26,6 @@ from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.search.archive import number
-from sweeper.search.warm_start import Row as Cells
-from sweeper.search.warm_start import config_of, parse_cell
 from sweeper.settings.objectives import Objective as Asked
 from sweeper.settings.objectives import axes
 from sweeper.store.columns import METRIC_COLUMNS, PARAMETERS
@@ -36,6 +35,7 @@ from trainables.run.reports import Status
 
 _FEW = 2
 """Fewer runs than this leave nothing to search."""
+Cells = Mapping[str, str]
 _NOT_SEARCHED = ("method", "seed", "epochs", "target_key")
 
 
@@ -131,6 +131,35 @@ def space_of(rows: Sequence[Cells]) -> Space:
         log, to_one, ends = scale == LOG, scale == LOG_TO_ONE, (numbers[0], numbers[-1])
         parameters.append(Number(name, *ends, log=log, log_to_one=to_one, when=when, grid=tuple(numbers)))
     return Space.of(parameters)
+
+
+def config_of(space: Space, row: Cells) -> dict[str, Value] | None:
+    """Return the configuration in a row, or None if it is not in the space."""
+    config = dict(space.constants)
+    for parameter in space.parameters:
+        if cell := row.get(parameter.name, ""):
+            value = _value(parameter, cell)
+            if value is not None and parameter.accepts(value):
+                config[parameter.name] = value
+    try:
+        space.params_of(config)
+    except ValueError:
+        return None
+    return config
+
+
+def _value(parameter: Parameter, cell: str) -> Value:
+    if isinstance(parameter, Choice):
+        return next((value for value in parameter.values if parse_cell(cell) == parse_cell(str(value))), None)
+    return int(number(cell)) if parameter.whole else number(cell)
+
+
+def parse_cell(cell: str) -> Value:
+    """Return a cell as a number if it is one, so that 1e-3 equals 0.001."""
+    value = number(cell)
+    if math.isnan(value):
+        return cell
+    return int(value) if cell.lstrip("-").isdecimal() else value
 
 
 def _read_csv(path: Path) -> list[Cells]:

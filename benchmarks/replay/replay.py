@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from replay.table import Run, Table
-from sweeper.search.archive import Row, number
+from sweeper.search.archive import ParetoArchive, Row, number
 from sweeper.search.halving import Mode
+from sweeper.search.samplers import Search
 from sweeper.search.schedulers import NONE, SCHEDULERS, Scheduler, comparison_axes
 from sweeper.search.study import Proposal, SweepStudy
 from trainables.run.reports import Status
@@ -158,12 +159,10 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
 
     study = SweepStudy(
         optuna.storages.InMemoryStorage(),
-        space=table.space,
-        objectives=table.objectives,
+        ParetoArchive(table.objectives),
+        Search(space=table.space, trials=arm.trials, seed=seed),
         sampler=arm.sampler,
-        trials=arm.trials,
         seeds=(table.seed,),
-        seed=seed,
     )
     scheduler = None
     if arm.scheduler != NONE:

@@ -35,7 +35,14 @@ class Result:
 
 
 class ParetoArchive:
-    """The front of all acceptable epochs. ``trace`` has its hypervolume after each trial, in [0, 1]."""
+    """The front of all acceptable epochs. ``trace`` has its hypervolume after each trial, in [0, 1].
+
+    Args:
+        objectives: with their bounds.
+        constraints: a result that violates one is not acceptable.
+        baseline: the target's metrics before unlearning, which relative constraints refer to.
+        every_epoch: whether every epoch of a trial is a candidate, and not only the last epoch of a finished trial.
+    """
 
     def __init__(
         self,
@@ -43,35 +50,45 @@ class ParetoArchive:
         *,
         constraints: Sequence[Constraint] = (),
         baseline: Mapping[str, float] | None = None,
+        every_epoch: bool = True,
     ) -> None:
-        self._objectives = tuple(objectives)
-        self._constraints = tuple(constraints)
+        self.objectives = tuple(objectives)
+        self.constraints = tuple(constraints)
         self._baseline = dict(baseline or {})
-        self._front: Floats = np.empty((0, len(self._objectives)))
+        self._every_epoch = every_epoch
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove all trials."""
+        self._front: Floats = np.empty((0, len(self.objectives)))
         self.trace: list[float] = []
 
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
         """Add an ended trial, and return the result of the epoch that represents it.
 
         That is the epoch that adds most hypervolume to the front of the previous trials (the last one of a tie), or, if
-        no epoch is acceptable, the epoch that misses the constraints least. Without ``candidates`` it is the last epoch
-        of a finished trial. Return None if no epoch has a finite value of every objective and constraint.
+        no epoch is acceptable, the epoch that misses the constraints least. Return None if no epoch has a finite value
+        of every objective and constraint.
+
+        Args:
+            row: the trial's row of trials.csv.
+            candidates: the rows of its evaluated epochs.
         """
-        rows = [*candidates, row] if row.get("status") == Status.FINISHED else candidates
+        rows = list(candidates) if self._every_epoch else []
+        if row.get("status") == Status.FINISHED:
+            rows.append(row)
         results = [result for item in rows if (result := self.result(item)) is not None]
         best = self._best(results)
         if acceptable := [result for result in results if result.acceptable]:
-            points = np.vstack([self._front, self._costs(acceptable)])
+            points = np.vstack([self._front, costs_of(self.objectives, acceptable)])
             self._front = points[nondominated(points)]
         self.trace.append(hypervolume(self._front))
         return best
 
     def result(self, row: Row) -> Result | None:
         """Return the result in a row of trials.csv or candidates.csv, or None if a value is missing."""
-        values = tuple(number(row.get(item.column)) for item in self._objectives)
-        found = [
-            item.violation(number(row.get(item.name)), self._baseline.get(item.name)) for item in self._constraints
-        ]
+        values = tuple(number(row.get(item.column)) for item in self.objectives)
+        found = [item.violation(number(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints]
         violations = tuple(violation for violation in found if violation is not None and math.isfinite(violation))
         if len(violations) < len(found) or not all(map(math.isfinite, values)):
             return None
@@ -83,11 +100,8 @@ class ParetoArchive:
             return acceptable[0]
         if not acceptable:
             return min(reversed(results), key=lambda item: item.missed, default=None)
-        grown = [hypervolume(np.vstack([self._front, cost[None]])) for cost in self._costs(acceptable)]
+        grown = [hypervolume(np.vstack([self._front, cost[None]])) for cost in costs_of(self.objectives, acceptable)]
         return acceptable[max(range(len(grown)), key=lambda index: (grown[index], index))]
-
-    def _costs(self, results: Sequence[Result]) -> Floats:
-        return costs_of(self._objectives, results)
 
 
 def costs_of(objectives: Sequence[Objective], results: Sequence[Result]) -> Floats:

@@ -18,20 +18,19 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
-from search_spaces.constraint import Constraint
 from search_spaces.points import params_of_point
-from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.search.archive import ParetoArchive, Row, number
 from sweeper.search.samplers import SAMPLERS, Search
 from sweeper.search.study_journal import open_journal
-from sweeper.search.warm_start import PreviousSweep, Prior, config_of, format_warm_start, warm_start
+from sweeper.search.warm_start import PreviousSweep, Prior, format_warm_start, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.modality import dataset_modality
@@ -40,8 +39,6 @@ from trainables.target.target import Target
 
 if TYPE_CHECKING:
     import optuna
-
-    from analysis.tables.trade_off import Objective
 
 logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
@@ -62,47 +59,41 @@ class Proposal:
 
 
 class SweepStudy:
-    """Ask and tell for ``trials`` trials in all, across interruptions.
+    """Ask and tell for all trials of a search, across interruptions. ``archive`` has the results so far.
 
     Args:
         seeds: every configuration runs once with each seed, as one Optuna trial each.
         extension: further points of a grid, which need not be in the space.
-        baseline: the target's metrics before unlearning, which relative ``constraints`` refer to.
     """
 
     def __init__(
         self,
         storage: optuna.storages.BaseStorage,
+        archive: ParetoArchive,
+        search: Search,
         *,
-        space: Space,
-        objectives: Sequence[Objective],
         sampler: str,
-        trials: int,
         seeds: Sequence[int],
-        seed: int,
         extension: Sequence[Mapping[str, Any]] = (),
-        constraints: Sequence[Constraint] = (),
-        baseline: Mapping[str, float] | None = None,
     ) -> None:
         import optuna
 
         logging.getLogger("optuna").setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
-        self._space = space
-        self._constraints = tuple(constraints)
-        self.archive = ParetoArchive(objectives, constraints=constraints, baseline=baseline)
-        self._reported: set[str] = set()
-        self._trials = trials
+        self.archive = archive
+        self._outcomes: dict[str, tuple[Row, Sequence[Row]]] = {}
+        self._space = search.space
+        self._trials = search.trials
         self._seeds = tuple(seeds)
         self._study = optuna.create_study(
             study_name=STUDY_NAME,
             storage=storage,
-            directions=["maximize" if item.direction == "max" else "minimize" for item in objectives],
+            directions=["maximize" if item.direction == "max" else "minimize" for item in archive.objectives],
             load_if_exists=True,
         )
         if sampler == "grid":
             self._enqueue_grid(extension)
-        self._study.sampler = SAMPLERS[sampler](Search(space=space, trials=trials, seed=seed, asked=self.asked))
+        self._study.sampler = SAMPLERS[sampler](replace(search, asked=self.asked))
         self._unfinished: deque[Proposal] = deque()
 
     @property
@@ -120,7 +111,7 @@ class SweepStudy:
         distributions = self._space.distributions()
         for prior in priors[len(self._study.get_trials(deepcopy=False)) :]:
             params = self._space.params_of(prior.config)
-            constraints = dict(zip(map(str, self._constraints), prior.result.violations, strict=True))
+            constraints = dict(zip(map(str, self.archive.constraints), prior.result.violations, strict=True))
             self._study.add_trial(
                 create_trial(
                     params=params,
@@ -180,23 +171,19 @@ class SweepStudy:
         return self._propose(self._study.ask())
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
-        """Record a trial's outcome; repeating it changes nothing.
-
-        ``candidates`` are the rows of the trial's epochs if every epoch can be on the front; otherwise the last epoch,
-        ``row``, is the only candidate.
-        """
+        """Record a trial's outcome; repeating it changes nothing. For the rows see :meth:`ParetoArchive.add`."""
         import optuna
         from optuna.trial import TrialState
 
-        if trial_id in self._reported:
+        if trial_id in self._outcomes:
             return
-        self._reported.add(trial_id)
+        self._outcomes[trial_id] = row, candidates
         result = self.archive.add(row, candidates)
         trial = self._own_trials()[int(trial_id)]
         if trial.state.is_finished():
             return
         if row.get("status") == Status.FINISHED and result is not None:
-            for constraint, violation in zip(self._constraints, result.violations, strict=True):
+            for constraint, violation in zip(self.archive.constraints, result.violations, strict=True):
                 optuna.trial.Trial(self._study, trial._trial_id).set_constraint(str(constraint), violation)
             self._study.tell(trial.number, values=result.values)
         else:
@@ -204,8 +191,11 @@ class SweepStudy:
             self._study.tell(trial.number, state=state)
 
     def forget(self, trial_id: str) -> None:
-        """Accept another report of how a trial ended: it runs again."""
-        self._reported.discard(trial_id)
+        """Forget a trial's outcome, because the trial runs again."""
+        if self._outcomes.pop(trial_id, None) is not None:
+            self.archive.clear()
+            for row, candidates in self._outcomes.values():
+                self.archive.add(row, candidates)
 
     def _add_missing(self, rows: Mapping[str, Row]) -> None:
         """Add the trials with a row that the study does not have, under their numbers; enqueue the gaps between them.
@@ -255,7 +245,9 @@ class SweepStudy:
         first = index - index % len(self._seeds)
         for other in (index, *range(first, first + len(self._seeds))):
             if (row := rows.get(format_id(other))) is not None:
-                return config_of(self._space, {name: str(value) for name, value in row.items() if value is not None})
+                with suppress(ValueError):
+                    return self._space.configuration(cast(Mapping[str, Value], row))
+                return None
         return None
 
     def _propose(self, trial: optuna.trial.Trial) -> Proposal:
@@ -313,17 +305,19 @@ def open_study(out: Path, settings: SweepSettings, target: Target, *, console: C
     """Open the study of the sweep in ``out``. Start a new one with the enqueued points and the previous sweeps."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = axes(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
-    study = SweepStudy(
-        open_journal(out),
-        space=settings.space,
-        objectives=objectives,
-        sampler=settings.sampler,
-        trials=settings.trials,
-        seeds=settings.all_seeds,
-        seed=settings.seed,
-        extension=settings.extension,
+    archive = ParetoArchive(
+        objectives,
         constraints=settings.parsed_constraints,
         baseline=target.baseline,
+        every_epoch=bool(settings.goals),
+    )
+    study = SweepStudy(
+        open_journal(out),
+        archive,
+        Search(space=settings.space, trials=settings.trials, seed=settings.seed),
+        sampler=settings.sampler,
+        seeds=settings.all_seeds,
+        extension=settings.extension,
     )
     if study.has_begun or not (settings.enqueue or settings.warm_start):
         return study

@@ -1,8 +1,7 @@
-"""Results and configurations of a previous sweep with which a new search starts, and the configurations in its rows."""
+"""Results and configurations of a previous sweep with which a new search starts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,37 +11,31 @@ import numpy as np
 from analysis.frontier.frontier import contributions, nondominated
 from analysis.tables.trade_off import Objective
 from search_spaces.messages import counted
-from search_spaces.parameters import Choice, Parameter
-from search_spaces.space import Space
 from search_spaces.values import Value, same
-from search_spaces.yaml_nodes import plain_scalar
-from sweeper.search.archive import ParetoArchive, Result, costs_of, number
+from sweeper.search.archive import ParetoArchive, Result, costs_of
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
-from sweeper.store.import_tables import rows_by_trial
-from sweeper.store.tables import ResultTables
+from sweeper.store.import_tables import read_state
+from sweeper.store.state import SweepState
 from trainables.methods import option_names
 from trainables.run.reports import Status
 from trainables.spec import FIELDS
 
-Row = Mapping[str, str]
 _SEARCHED = ("method", "lr", "auto_lr", "seed")
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousSweep:
-    """A sweep's folder, settings and rows of trials.csv, in the order in which the trials ended."""
+    """The folder, settings and state of a sweep."""
 
     out: Path
     settings: SweepSettings
-    rows: tuple[Row, ...]
+    state: SweepState
 
     @classmethod
     def read(cls, out: Path) -> PreviousSweep:
         """Read a folder. Raises SweepError if it does not contain a sweep."""
-        rows = ResultTables(out).trials.read()
-        ordered = sorted(rows, key=lambda row: (float(row["ended_at"] or 0), row["trial_id"]))
-        return cls(out, read_settings(out), tuple(ordered))
+        return cls(out, read_settings(out), read_state(out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +81,35 @@ def warm_start(
     Results of other trials are not comparable, so only their configurations are used: of their front, at most ``most``,
     ordered by their contribution to its hypervolume.
     """
-    archive = ParetoArchive(objectives, constraints=settings.parsed_constraints, baseline=baseline)
-    candidates = rows_by_trial(ResultTables(previous.out).candidates.read())
+    archive = ParetoArchive(
+        objectives,
+        constraints=settings.parsed_constraints,
+        baseline=baseline,
+        every_epoch=bool(previous.settings.goals),
+    )
+    space, searched = settings.space, (*_SEARCHED, *option_names())
+    fixed = {name: value for name, value in space.constants.items() if name in searched}
     priors: list[Prior] = []
     others: list[tuple[Mapping[str, Value], Result]] = []
     outside = 0
-    finished = [row for row in previous.rows if row["status"] == Status.FINISHED]
-    constants = {
-        name: value for name, value in settings.space.constants.items() if name in (*_SEARCHED, *option_names())
-    }
-    for row in finished:
-        result = archive.add(row, candidates.get(row["trial_id"], ()))
+    finished = [trial for trial in previous.state.ended_trials if trial.outcome["status"] == Status.FINISHED]
+    for trial in finished:
+        result = archive.add(trial.row(), list(trial.candidates()))
         if result is None:
             continue
-        config = config_of(settings.space, row)
-        is_inside = all(same(value, plain_scalar(row[name])) for name, value in constants.items() if name in row)
-        if config is None or not is_inside:
-            outside += 1
-            continue
+        values = trial.settings
         try:
-            spec = settings.make_spec(config | {"seed": int(row["seed"])}, target_key=target_key)
+            if not all(same(value, values[name]) for name, value in fixed.items() if name in values):
+                raise ValueError("another value of a fixed setting")
+            config = space.configuration({**values, **space.constants})
+            spec = settings.make_spec(config | {"seed": values["seed"]}, target_key=target_key)
         except ValueError:
             outside += 1
             continue
-        if spec.spec_hash == row["spec_hash"]:
-            priors.append(Prior(config, result, f"{previous.out.name}/{row['trial_id']}"))
+        if spec.spec_hash == values["spec_hash"]:
+            priors.append(Prior(config, result, f"{previous.out.name}/{trial.id}"))
         else:
-            others.append((settings.space.params_of(config), result))
+            others.append((space.params_of(config), result))
     return WarmStart(
         priors=tuple(priors),
         points=tuple(_front(others, objectives)[:most]),
@@ -134,35 +129,6 @@ def format_warm_start(found: WarmStart, folder: Path) -> str:
         verb = "is" if found.outside == 1 else "are"
         parts.append(f"{counted(found.outside, 'trial')} {verb} outside this search space")
     return f"warm start from {folder} with {counted(found.finished, 'finished trial')}: {'; '.join(parts)}"
-
-
-def config_of(space: Space, row: Row) -> dict[str, Value] | None:
-    """Return the configuration in a row, or None if it is not in the space."""
-    config = dict(space.constants)
-    for parameter in space.parameters:
-        if cell := row.get(parameter.name, ""):
-            value = _value(parameter, cell)
-            if value is not None and parameter.accepts(value):
-                config[parameter.name] = value
-    try:
-        space.params_of(config)
-    except ValueError:
-        return None
-    return config
-
-
-def _value(parameter: Parameter, cell: str) -> Value:
-    if isinstance(parameter, Choice):
-        return next((value for value in parameter.values if parse_cell(cell) == parse_cell(str(value))), None)
-    return int(number(cell)) if parameter.whole else number(cell)
-
-
-def parse_cell(cell: str) -> Value:
-    """Return a cell as a number if it is one, so that 1e-3 equals 0.001."""
-    value = number(cell)
-    if math.isnan(value):
-        return cell
-    return int(value) if cell.lstrip("-").isdecimal() else value
 
 
 def _front(

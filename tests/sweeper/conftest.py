@@ -32,7 +32,9 @@ from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
+from sweeper.search.archive import ParetoArchive
 from sweeper.search.reuse import ReusableTrials
+from sweeper.search.samplers import Search
 from sweeper.search.study import STUDY_NAME, Proposal, SweepStudy
 from sweeper.search.study_journal import open_journal
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
@@ -140,13 +142,10 @@ def open_study(
 ) -> SweepStudy:
     study = SweepStudy(
         open_journal(out),
-        space=space,
-        objectives=axes(parse_objectives(DEFAULT_OBJECTIVES), random_guess),
+        ParetoArchive(axes(parse_objectives(DEFAULT_OBJECTIVES), random_guess), constraints=constraints),
+        Search(space=space, trials=trials, seed=seed),
         sampler=sampler,
-        trials=trials,
         seeds=seeds,
-        seed=seed,
-        constraints=constraints,
     )
     if begin is not None and not study.has_begun:
         study.begin(**begin)

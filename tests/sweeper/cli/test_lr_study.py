@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from sweeper.driver.finalize import Summary
+from sweeper.search.archive import ParetoArchive
+from sweeper.search.samplers import Search
 from sweeper.search.study import SweepStudy
 from sweeper.search.study_journal import open_journal
 from sweeper.settings.objectives import axes
@@ -201,12 +203,10 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
         (out / "sweep.json").write_text(json.dumps(content | given))
         study = SweepStudy(
             open_journal(out),
-            space=settings.space,
-            objectives=axes(settings.parsed_objectives, known["random_guess_loss"], unit="token"),
+            ParetoArchive(axes(settings.parsed_objectives, known["random_guess_loss"], unit="token")),
+            Search(space=settings.space, trials=settings.trials, seed=settings.seed),
             sampler="grid",
-            trials=settings.trials,
             seeds=settings.all_seeds,
-            seed=settings.seed,
             extension=settings.extension,
         )
         trials = out / "trials.csv"

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sweeper.execution.cluster import Cluster
 from sweeper.execution.shutdown import Interrupted, interruptible
-from sweeper.sweep import trials_at_once
-from tests.sweeper.conftest import SETTINGS
+from tests.sweeper.conftest import SETTINGS, bare_sweep
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_workers_without_gpus_of_this_machine_are_forked(
     [(None, None, 3), (None, 8, 3), (None, 2, 2), ("auto", None, 3), ("auto", 8, 8), ("auto", 2, 2)],
 )
 def test_a_cluster_is_asked_for_more_trials_than_fit_now_for_nodes_that_join_later(
-    address: str | None, asked: int | None, found: int
+    tmp_path: Path, address: str | None, asked: int | None, found: int
 ) -> None:
     settings = replace(SETTINGS, address=address, max_concurrent=asked)
-    assert trials_at_once(settings, slots=3) == found
+    assert bare_sweep(tmp_path, settings).max_concurrent(3) == found

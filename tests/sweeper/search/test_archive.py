@@ -37,8 +37,10 @@ def test_a_trial_is_told_by_the_epoch_that_adds_most_to_the_front_of_the_others(
     assert attained.trace == [pytest.approx(0.42), pytest.approx(0.46)]
     attained.add(ended(9, 1))
     assert attained.add(ended(3, 5), [epoch(8, 2), epoch(3, 5)]) == Result((3.0, 5.0)), "of equals the last"
-    # Without candidates by its row, which may be text from a table.
-    assert ParetoArchive(AXES).add(ended("1", "9.0")) == Result((1.0, 9.0))
+    last = ParetoArchive(AXES, every_epoch=False)
+    assert last.add(ended("3", "5.0"), [epoch(8, 2), epoch(3, 5)]) == Result((3.0, 5.0)), "a table has texts"
+    assert last.add(ended(3, 5, "stopped"), [epoch(8, 2)]) is None
+    assert last.trace == [pytest.approx(0.15)] * 2
 
 
 @pytest.mark.parametrize("status", ["stopped", "diverged", "failed"])

@@ -1,9 +1,8 @@
-"""When a sweep ends by itself, and what is said to be left of it until then."""
+"""When a sweep ends before all its trials have run."""
 
 from __future__ import annotations
 
 import pytest
-from sweeper.followers.eta import Estimate, Pace
 
 from sweeper.search.stopping import Plateau, Stopping, UntilError, parse_until
 
@@ -48,33 +47,12 @@ def test_a_plateau_is_reached_when_the_last_trials_added_little(trace: list[floa
     assert Plateau(2, 0.01).is_reached(trace) == reached
 
 
-def test_an_epoch_budget_counts_every_trial_once_whatever_became_of_it() -> None:
+def test_an_epoch_budget_ends_the_sweep_and_names_the_option_that_continues_it() -> None:
     stopping = Stopping(epoch_budget=10)
-    stopping.restore([{"trial_id": name, "epoch": str(epoch)} for name in ("a", "b") for epoch in (1, 2, 3)])
-    assert (stopping.epochs, stopping.end([])) == (6.0, None)
-    stopping.reported("b", 2)  # a restarted worker repeats
-    stopping.reported("c", 4)
-    end = stopping.end([])
+    assert (stopping.epochs_left(6.0), stopping.end(trained=6.0, trace=[])) == (4.0, None)
+    end = stopping.end(trained=10.0, trace=[])
     assert end is not None
     assert "10 epochs" in end.because
     assert end.further == "--epoch-budget EPOCHS"
-    stopping.forget("c")
-    assert stopping.end([]) is None
-    without = Stopping()
-    without.reported("a", 1e6)
-    assert without.end([0.5] * 100) is None
-
-
-def test_what_is_left_follows_the_pace_so_far_and_the_epoch_budget() -> None:
-    pace = Pace(trials=10, stopping=Stopping(), at_once=2)
-    assert pace.estimate() == Estimate(10)
-    pace.take_up([{"wall_seconds": "30", "epochs_done": "15"}, {"wall_seconds": "50", "epochs_done": "15"}])
-    assert pace.estimate() == Estimate(8, 160.0)
-    assert "2 min 40 s" in pace.estimate().words()
-    pace.ended({"status": "failed"})  # without times it counts as done
-    assert pace.estimate() == Estimate(7, 140.0)
-    stopping = Stopping(epoch_budget=40)
-    pace = Pace(trials=10, stopping=stopping)
-    stopping.reported("a", 15)
-    pace.ended({"wall_seconds": 20.0, "epochs_done": 15.0})
-    assert pace.estimate() == Estimate(2, 40.0)  # 25 epochs are a trial and a part of one
+    assert stopping.epochs_left(11.0) == 0.0
+    assert (Stopping().epochs_left(6.0), Stopping().end(trained=1e6, trace=[0.5] * 100)) == (None, None)

@@ -20,8 +20,8 @@ from search_spaces.builtin import default_space
 from search_spaces.constraint import parse_constraint
 from search_spaces.parameters import Number
 from search_spaces.space import Space
-from sweeper.search.archive import Result
-from sweeper.search.samplers import LEARNING, SAMPLERS
+from sweeper.search.archive import ParetoArchive, Result
+from sweeper.search.samplers import LEARNING, SAMPLERS, Search
 from sweeper.search.study import SweepStudy, format_id
 from sweeper.search.warm_start import Prior
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
@@ -95,10 +95,11 @@ def test_proposals_are_what_optuna_has_under_the_same_number_and_no_more_than_as
 
 def test_a_study_in_memory_is_the_same_and_a_finished_one_can_be_given_more_trials(tmp_path: Path) -> None:
     objectives = axes(parse_objectives(DEFAULT_OBJECTIVES), 8.0)
-    given: dict[str, Any] = {"space": SPACE, "objectives": objectives, "sampler": "tpe", "seeds": (0,), "seed": 0}
+    storage, search = optuna.storages.InMemoryStorage(), Search(space=SPACE, trials=12)
+    in_memory = SweepStudy(storage, ParetoArchive(objectives), search, sampler="tpe", seeds=(0,))
     rows: dict[str, Row] = {}
     first = drive(open_study(tmp_path, trials=12, sampler="tpe"), rows)
-    assert drive(SweepStudy(optuna.storages.InMemoryStorage(), trials=12, **given), {}) == first
+    assert drive(in_memory, {}) == first
     kept = dict(rows)
     more = drive(open_study(tmp_path, trials=14, sampler="tpe"), rows)
     assert [proposal.trial_id for proposal in more] == ["00012", "00013"]
@@ -187,6 +188,18 @@ def test_a_trial_is_told_by_the_best_of_its_epochs_if_it_finished(tmp_path: Path
     finished, stopped = plain_trials(tmp_path)
     assert (finished.values, finished.constraints) == ([4.0, 1.0], {"utility>=0.5": pytest.approx(0.2)})
     assert (stopped.state.name, stopped.values) == ("PRUNED", None)
+
+
+def test_a_trial_that_runs_again_counts_once(tmp_path: Path) -> None:
+    study = open_study(tmp_path, trials=2)
+    for _ in range(2):
+        proposal = study.ask()
+        assert proposal is not None
+        study.tell(proposal.trial_id, {"status": "failed"}, [FINE])
+    study.forget("00000")
+    assert len(study.archive.trace) == 1
+    study.tell("00000", {**FINE, "retain_loss": 0.1})
+    assert len(study.archive.trace) == 2
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2", "nsga3", "gp"])

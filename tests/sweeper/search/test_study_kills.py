@@ -182,10 +182,8 @@ def test_a_torn_last_line_is_lost_and_a_lock_of_a_killed_driver_holds_nobody_up(
 
 
 def csv_row(config: Mapping[str, Any]) -> Row:
-    """A row with the settings of its trial, as trials.csv has them."""
-    return {name: repr(value) if isinstance(value, float) else str(value) for name, value in config.items()} | dict(
-        finished_row(config)
-    )
+    """A row with the settings of its trial."""
+    return {**config, **finished_row(config)}
 
 
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
