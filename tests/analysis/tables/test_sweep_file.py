@@ -32,7 +32,7 @@ def test_values_that_are_missing_or_no_numbers_are_unknown(make_sweep: MakeSweep
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        (None, "no sweep.json"),
+        (None, "sweep.json"),
         ('{"format": 2,', "JSON"),
         ('{"format": 1}', "format 1.*2"),
         ("{}", "format None.*2"),
