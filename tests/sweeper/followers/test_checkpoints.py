@@ -1,10 +1,12 @@
-"""The front over all epochs, and the folders of just these: after any order of reports, saves and kills."""
+"""The front over all epochs, and the folders of exactly its members: after any order of reports, requeues and kills."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,62 +15,102 @@ from hypothesis import strategies as st
 
 from search_spaces import durable
 from sweeper.followers.checkpoints import CheckpointManager
-from trainables.candidates import candidate_folder, costs_of, dominates, read_front
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import SweepState
+from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 
-GOALS = (("gain", "max"), ("loss", "min"))
-Epoch = tuple[str, int, float | None, float | None]
-
-
-def row(trial_id: str, epoch: int, gain: float | None, loss: float | None) -> dict[str, object]:
-    return {"trial_id": trial_id, "epoch": float(epoch), "gain": gain, "loss": loss}
+GOALS: Goals = (("gain", "max"), ("loss", "min"))
+Values = tuple[float | None, float | None]
 
 
-def save(out: Path, trial_id: str, epoch: int) -> None:
-    folder = out / candidate_folder(trial_id, epoch)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "weights").write_text(f"{trial_id} {epoch}")
+@dataclass
+class Driver:
+    """Records the events of a sweep in memory, for a checkpoint manager that may be killed."""
+
+    out: Path
+    goals: Goals = GOALS
+    events: list[Event] = field(default_factory=list)
+    manager: CheckpointManager = field(init=False)
+    state: SweepState = field(init=False)
+
+    def __post_init__(self) -> None:
+        (self.out / "checkpoints").mkdir(exist_ok=True)
+        self.restart()
+        for trial_id in "abc":
+            self.record(Kind.TRIAL_PROPOSED, trial_id, settings={})
+
+    def record(self, kind: Kind, trial_id: str, **payload: Any) -> None:
+        self.events.append(Event.new(len(self.events), kind, trial_id, payload))
+        self._apply(self.events[-1])
+        self.manager.flush(self.state)
+
+    def _apply(self, event: Event) -> None:
+        self.state.apply(event)
+        self.manager.apply(event, self.state)
+
+    def restart(self) -> None:
+        """A new driver opens the sweep."""
+        self.manager, self.state = CheckpointManager(self.out, self.goals, states=self.out / "ray"), SweepState()
+        for event in self.events:
+            self._apply(event)
+        self.manager.flush(self.state)
+        self.manager.reconcile()
+
+    def report(self, trial_id: str, epoch: int, gain: float | None, loss: float | None, **more: object) -> None:
+        report = {"step": epoch, "epoch": float(epoch), "gain": gain, "loss": loss, **more}
+        self.record(Kind.TRIAL_REPORTED, trial_id, report=report)
+
+    def save(self, trial_id: str, epoch: int) -> str:
+        folder = candidate_folder(trial_id, epoch)
+        (self.out / folder).mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def kept(self) -> set[str]:
+        return {str(path.relative_to(self.out)) for path in (self.out / "checkpoints").iterdir()}
 
 
-def kept(out: Path) -> set[str]:
-    return {str(path.relative_to(out)) for path in (out / "checkpoints").iterdir()}
+def costs(values: Values) -> Costs | None:
+    return costs_of({"gain": values[0], "loss": values[1]}, GOALS)
 
 
-def brute_force(rows: list[Epoch]) -> set[tuple[str, int]]:
-    """The front by its definition, over values as NumPy compares them."""
-    known = [(item[:2], np.array([-item[2], item[3]])) for item in rows if item[2] is not None and item[3] is not None]
-    beaten = [any((b <= a).all() and (b < a).any() for _, b in known) for _, a in known]
-    return {key for (key, _), lost in zip(known, beaten, strict=True) if not lost}
+def front_by_definition(reported: dict[tuple[str, int], Values]) -> set[tuple[str, int]]:
+    known = {key: np.array(found) for key, values in reported.items() if (found := costs(values)) is not None}
+    return {key for key, a in known.items() if not any((b <= a).all() and (b < a).any() for b in known.values())}
 
 
-values = st.one_of(st.none(), st.integers(0, 4).map(float))
-events = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5), values, values), max_size=25)
+NUMBERS = st.one_of(st.none(), st.integers(0, 4).map(float))
+REPORTS = st.tuples(st.sampled_from("abc"), NUMBERS, NUMBERS, st.booleans())
+REQUEUES = st.tuples(st.sampled_from("abc"), st.integers(-1, 4))
 
 
-@given(events=events, kills=st.sets(st.integers(0, 24)), silent=st.sets(st.integers(0, 24)))
-def test_what_is_kept_is_the_front_after_any_order_of_reports_and_kills(
-    events: list[Epoch], kills: set[int], silent: set[int]
+@given(steps=st.lists(st.one_of(REPORTS, REPORTS, REQUEUES), max_size=25), kills=st.sets(st.integers(0, 24)))
+def test_the_models_kept_are_those_of_the_front_after_any_order_of_reports_requeues_and_kills(
+    steps: list[tuple[Any, ...]], kills: set[int]
 ) -> None:
-    """``silent``: the worker did not save, knowing that the epoch is dominated; a kill loses what is in memory."""
+    """A worker that knows the front does not save a dominated epoch; one that reads an older front does."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        (out / "checkpoints").mkdir()
-        (out / "checkpoints" / "a").mkdir()  # of a trial that finished
-        keeper, told = CheckpointManager(out, GOALS), dict[tuple[str, int], Epoch]()
-        for number, event in enumerate(events):
-            event = told.setdefault(event[:2], event)  # what is reported again is the same
-            costs = costs_of(row(*event), GOALS)
-            known = costs is None or any(dominates(other, costs) for other in read_front(out))
-            if not (known and number in silent) and costs is not None:
-                save(out, *event[:2])
-            if number in kills:
-                keeper = CheckpointManager(out, GOALS)
-                keeper.take_up([row(*item) for item in told.values()])
+        driver, reported = Driver(Path(folder)), dict[tuple[str, int], Values]()
+        (driver.out / "checkpoints" / "a").mkdir()  # the last model of a finished trial
+        saved = driver.kept()
+        for number, (trial_id, *content) in enumerate(steps):
+            if len(content) == 1:
+                driver.record(Kind.TRIAL_REQUEUED, trial_id, step=content[0])
+                reported = {key: item for key, item in reported.items() if key[0] != trial_id or key[1] <= content[0]}
             else:
-                keeper.add(event[0], row(*event))
-            expected = brute_force(list(told.values()))
-            assert {key for key in told if key in keeper} == expected
-            assert kept(out) == {Path(candidate_folder(*key)).as_posix() for key in expected} | {"checkpoints/a"}
-            assert set(read_front(out)) == {costs_of(row(*told[key]), GOALS) for key in expected}
+                gain, loss, knows_front = content
+                epoch = 1 + max((key[1] for key in reported if key[0] == trial_id), default=0)
+                found = costs((gain, loss))
+                if found and not (knows_front and any(dominates(other, found) for other in read_front(driver.out))):
+                    saved.add(driver.save(trial_id, epoch))
+                reported[trial_id, epoch] = gain, loss
+                driver.report(trial_id, epoch, gain, loss)
+            if number in kills:
+                driver.restart()
+            front = front_by_definition(reported)
+            saved &= {candidate_folder(*key) for key in front} | {"checkpoints/a"}
+            assert {key for key in reported if key in driver.manager} == front
+            assert driver.kept() == saved
+            assert set(read_front(driver.out)) == {costs(reported[key]) for key in front}
 
 
 @pytest.mark.parametrize("value", [None, "", "nan", float("inf"), "text"])
@@ -77,40 +119,73 @@ def test_an_epoch_without_a_finite_objective_is_no_candidate(value: object) -> N
     assert costs_of({"gain": "2.5", "loss": 1.0}, GOALS) == (-2.5, 1.0)
 
 
-def test_a_killed_deletion_is_finished_at_the_next_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper = CheckpointManager(tmp_path, GOALS)
-    save(tmp_path, "a", 1)
-    keeper.add("a", row("a", 1, 1.0, 1.0))
+def test_an_epoch_that_was_not_evaluated_or_lacks_an_objective_is_not_on_the_front(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, (*GOALS, ("score", "max")))
+    driver.report("a", 1, 9.0, 0.0)
+    driver.report("a", 2, 9.0, 0.0, score=1.0, evaluated=False)
+    assert len(driver.manager) == 0
+    driver.report("a", 3, 1.0, 1.0, score=0.5)
+    driver.report("b", 1, 0.0, 2.0, score=0.6)
+    assert len(driver.manager) == 2
+
+
+def test_without_objectives_no_epoch_is_a_candidate(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, ())
+    driver.report("a", 1, 9.0, 0.0)
+    row = driver.state.trials["a"].reports[0]
+    assert (len(driver.manager), driver.manager.find(driver.state.trials["a"], row)) == (0, "")
+    assert not (tmp_path / "ray").exists()
+
+
+def test_a_killed_deletion_is_completed_by_the_next_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(tmp_path)
+    driver.save("a", 1)
+    driver.report("a", 1, 1.0, 1.0)
     with monkeypatch.context() as patch:
         patch.setattr(durable, "_remove", lambda path: None)  # killed between the renaming and the deletion
-        keeper.add("a", row("a", 2, 2.0, 0.5))
-    (left,) = kept(tmp_path)
+        driver.report("a", 2, 2.0, 0.5)
+    (left,) = driver.kept()
     assert Path(left).name.startswith(".a-epoch-1.")
-    CheckpointManager(tmp_path, GOALS).take_up([row("a", 1, 1.0, 1.0), row("a", 2, 2.0, 0.5)])
-    assert kept(tmp_path) == set()
+    (tmp_path / "checkpoints" / ".b-epoch-3.0123abcd").mkdir()  # a worker was killed while it saved
+    driver.restart()
+    assert driver.kept() == set()
 
 
-def test_a_disk_that_refuses_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_refuses_a_deletion_is_no_error_and_the_next_driver_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    keeper = CheckpointManager(tmp_path, GOALS)
-    save(tmp_path, "a", 1)
-    keeper.add("a", row("a", 1, 1.0, 1.0))
-    monkeypatch.setattr(Path, "rename", refuse)
-    monkeypatch.setattr(os, "replace", refuse)
-    keeper.add("a", row("a", 2, 2.0, 0.5))
-    assert ("a", 2.0) in keeper
-    monkeypatch.undo()
-    keeper.remove_others()
-    assert kept(tmp_path) == set()
+    driver = Driver(tmp_path)
+    driver.save("a", 1)
+    driver.report("a", 1, 1.0, 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refuse)
+        patch.setattr(os, "replace", refuse)
+        driver.report("a", 2, 2.0, 0.5)
+    assert ("a", 2.0) in driver.manager
+    assert driver.kept() == {"checkpoints/a-epoch-1"}
+    driver.restart()
+    assert driver.kept() == set()
 
 
-def test_three_objectives_and_one_measured_at_the_end_only(tmp_path: Path) -> None:
-    goals = (*GOALS, ("score", "max"))
-    keeper = CheckpointManager(tmp_path, goals)
-    keeper.add("a", row("a", 1, 9.0, 0.0))
-    assert len(keeper) == 0
-    keeper.add("a", row("a", 2, 1.0, 1.0) | {"score": 0.5})
-    keeper.add("b", row("b", 2, 0.0, 2.0) | {"score": 0.6})
-    assert len(keeper) == 2
+@pytest.mark.parametrize(
+    ("outcome", "is_deleted"),
+    [
+        ({"status": "finished"}, True),
+        ({"status": "diverged"}, True),
+        ({"status": "stopped"}, True),
+        ({"status": "failed", "error": "ValueError: no"}, True),
+        ({"status": "failed", "error": "The actor died because its node has died."}, False),
+    ],
+)
+def test_the_saved_states_of_a_trial_are_deleted_when_it_has_a_result(
+    tmp_path: Path, outcome: dict[str, str], is_deleted: bool
+) -> None:
+    driver = Driver(tmp_path)
+    own, other = (tmp_path / "ray" / f"attempt-{n}" / name / "checkpoint_000000" for n, name in ((1, "a"), (2, "b")))
+    for folder in (own, other):
+        folder.mkdir(parents=True)
+    driver.record(Kind.TRIAL_ENDED, "a", outcome=outcome)
+    assert (own.is_dir(), other.is_dir()) == (not is_deleted, True)

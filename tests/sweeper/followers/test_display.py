@@ -1,62 +1,75 @@
-"""What a display shows of the sweep as a whole, what a log gets instead, and what is said while no trial runs."""
+"""What a terminal and a log show of a running sweep."""
 
 from __future__ import annotations
 
 import io
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-import ray
 from rich.console import Console
 
-from sweeper.execution import ray_health
-from sweeper.followers.display import Display
-from sweeper.followers.progress import Course
 from sweeper.followers.progress_bar import heartbeat
-from sweeper.settings.resources import Resources
-from tests.sweeper.conftest import wait_until
+from sweeper.store.events import Kind
+from tests.facts import assert_names
+from tests.sweeper.conftest import OUTCOME, bare_sweep, report, run_trial, running, wait_until
 
-ROW: dict[str, Any] = {"trial_id": "00000", "method": "gdiff", "lr": 1e-4, "wall_seconds": 90.0}
-
-
-def test_reused_trials_cost_nothing_here() -> None:
-    course = Course(resources=Resources(cpus=2.0, gpus=0.25))
-    course.ended({"status": "finished", "wall_seconds": "3600"})
-    course.ended({"status": "finished", "wall_seconds": "9", "reused_from": "elsewhere/00001"})
-    course.ended({"status": "failed", "wall_seconds": ""})
-    spent = course.spent()
-    assert (spent.seconds, spent.gpu_hours, spent.cpu_hours) == (3600.0, 0.25, 2.0)
-    assert course.spent([time.time() - 100]).seconds == pytest.approx(3700, abs=30)
+FAILED = {"status": "failed", "error": "memory ran out", "checkpoint": None}
 
 
-def test_a_terminal_shows_hypervolume_cost_time_left_and_the_last_warning() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
-    display = Display(console, trials=5, done=0)
-    display.started("00000", ROW)
-    display.reported("00000", {"epoch": 1.0, "forget_loss": 1.0, "retain_loss": 1.0})
-    display.attained(0.5)
-    display.left("about 4 trials, 2 min")
-    display.ended("00000", ROW | {"status": "failed", "error": "memory ran out"})
-    display.close()
-    console.file.seek(0)
-    shown = console.file.read()
-    assert all(text in shown for text in ("0.5000", "1 min 30 s", "about 4 trials", "memory ran out"))
+def terminal(height: int = 40) -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=120, height=height)
 
 
-def test_a_small_terminal_has_the_newest_rows() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=20)
-    display = Display(console, trials=40, done=0)
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_terminal_shows_trials_hypervolume_cost_estimate_early_stops_and_the_last_warning(out: Path) -> None:
+    console = terminal()
+    sweep = bare_sweep(out, console=console)
+    ended = run_trial(sweep, outcome=OUTCOME | {"wall_seconds": 90.0})
+    failed = run_trial(sweep, outcome=FAILED)
+    stopped = running(sweep)
+    report(sweep, stopped, 1)
+    sweep.controller.request_stop(stopped)
+    sweep.controller.end_stopped(stopped)
+    sweep.followers.display.close()
+    found = sweep.estimate()
+    assert (found.trials, found.seconds) == (0, 0.0)
+    hypervolume = f"{sweep.controller.study.archive.trace[-1]:.4f}"
+    epochs = f"{sweep.settings.base.epochs - 1:g} epochs"
+    assert_names(text_of(console), ended, failed, stopped, "1 min 30 s", hypervolume, "memory ran out", epochs)
+
+
+def test_a_small_terminal_shows_the_newest_trials(out: Path) -> None:
+    console = terminal(height=20)
+    sweep = bare_sweep(out, console=console)
     for number in range(30):
-        display.ended(f"{number:05}", ROW | {"trial_id": f"{number:05}", "status": "finished"})
+        trial_id = f"{number:05}"
+        sweep.log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": {"method": "gdiff", "lr": 1e-4}})
+        sweep.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": FAILED})
+    display = sweep.followers.display
     lines = ["".join(segment.text for segment in line) for line in console.render_lines(display._render(), pad=False)]
     display.close()
     assert len(lines) <= 20
     assert any(line.startswith("00029") for line in lines)
+    assert not any(line.startswith("00009") for line in lines)
 
 
-# A log -------------------------------------------------------------------------------------------------------------
+# A log --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_has_one_line_for_each_trial_that_ended(out: Path) -> None:
+    console = Console(file=io.StringIO(), width=20)
+    sweep = bare_sweep(out, console=console)
+    run_trial(sweep)
+    run_trial(sweep, outcome=FAILED)
+    sweep.followers.display.close()
+    first, second = text_of(console).splitlines()
+    assert_names(first, "00000", "finished", "9", "0.25", "1.5 s")
+    assert_names(second, "00001", "failed", "memory ran out")
 
 
 @pytest.fixture
@@ -65,73 +78,31 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_log_has_signs_of_life_until_the_work_is_done() -> None:
-    file = io.StringIO()
-    with heartbeat(Console(file=file), lambda: "epoch 2 of 9"):
-        wait_until(lambda: file.getvalue().count("\n") >= 2)
-    written = file.getvalue()
+def test_a_log_shows_at_intervals_that_work_continues() -> None:
+    console = Console(file=io.StringIO())
+    with heartbeat(console, lambda: "epoch 2 of 9"):
+        wait_until(lambda: text_of(console).count("\n") >= 2)
+    written = text_of(console)
     assert all("epoch 2 of 9" in line for line in written.splitlines())
     time.sleep(0.1)
-    assert file.getvalue() == written
-
-    display = Display(Console(file=file, width=20), trials=5, done=2)
-    display.started("00000", ROW)
-    display.reported("00000", {"epoch": 4.0})
-    display.front(7)
-    display.left("about 3 trials, 2 min")
-    file.truncate(0)
-    wait_until(lambda: file.getvalue().count("\n") >= 2)
-    display.close()
-    facts = ("2 of 5", "00000", "epoch 4", "7 epochs", "2 min")
-    assert any(all(fact in line for fact in facts) for line in file.getvalue().splitlines())
+    assert text_of(console) == written
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_terminal_has_its_bar_instead() -> None:
-    file = io.StringIO()
-    with heartbeat(Console(file=file, force_terminal=True), lambda: "epoch 2"):
+def test_a_log_shows_at_intervals_how_far_the_sweep_is(out: Path) -> None:
+    console = Console(file=io.StringIO(), width=20)
+    sweep = bare_sweep(out, console=console)
+    run_trial(sweep)
+    report(sweep, running(sweep), 4, forget_loss_capped=2.0, retain_loss=0.5)
+    before = len(text_of(console))
+    wait_until(lambda: text_of(console)[before:].count("\n") >= 3)
+    sweep.followers.display.close()
+    assert_names(text_of(console).splitlines()[-1], "1 of 3", "00001", "epoch 4", "1 epoch on", str(sweep.estimate()))
+
+
+@pytest.mark.usefixtures("_quick")
+def test_a_terminal_shows_a_bar_and_no_lines() -> None:
+    console = terminal()
+    with heartbeat(console, lambda: "epoch 2"):
         time.sleep(0.1)
-    assert file.getvalue() == ""
-
-
-# No trial runs -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [100.0]
-    monkeypatch.setattr(ray_health.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(ray_health, "ray_logs", lambda: Path("/logs"))
-    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 3.0, "memory": 1e9})
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 16.0, "GPU": 4.0})
-    return now
-
-
-@pytest.mark.parametrize(
-    ("is_cluster", "named"), [(False, ["/logs"]), (True, ["3 of 16 CPUs", "0 of 4 GPUs", "/logs"])]
-)
-def test_a_minute_without_a_running_trial_is_reported_until_one_runs(
-    clock: list[float], is_cluster: bool, named: list[str]
-) -> None:
-    display = Display(Console(file=io.StringIO()), trials=4, done=0)
-    watch = ray_health.StarvationCheck(Resources(2.0, 0.5), is_cluster=is_cluster)
-
-    def reported_after(seconds: float) -> str:
-        clock[0] += seconds
-        display.idle = watch.message(is_running=bool(display.running))
-        return display.idle
-
-    assert reported_after(59.0) == ""
-    display.started("00000", ROW)
-    assert reported_after(600.0) == ""
-    display.paused("00000")
-    assert reported_after(59.0) == ""
-    reported = reported_after(2.0)
-    assert all(word in reported for word in ["1 min 01 s", *named])
-    assert display.idle in display._words()
-    display.started("00001", ROW)
-    assert reported_after(0.0) == ""
-
-
-def test_rays_logs_are_named_only_while_ray_runs() -> None:
-    assert ray_health.ray_logs() is None
+    assert text_of(console) == ""
