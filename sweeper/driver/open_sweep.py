@@ -217,12 +217,15 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Replay the log to the followers that keep a part of it, then attach those that only watch."""
+    """Replay the log to the followers that compute from it, then notify all followers of further events."""
     log, controller, followers = sweep.log, sweep.controller, sweep.followers
     archive = controller.study.archive
-    log.attach(followers.tables, *filter(None, [followers.syncer]), controller, followers.checkpoints)
-    log.replay()
-    log.attach(_TrackerFollower(followers.tracker))
+    log.replay(followers.tables, controller, followers.checkpoints)
+    log.attach(followers.tables)
+    if followers.syncer is not None:
+        followers.syncer.resume(log.state)
+        log.attach(followers.syncer)
+    log.attach(controller, followers.checkpoints, _TrackerFollower(followers.tracker))
     if followers.shares is not None:
         log.attach(_SharesFollower(followers.shares))
     display = followers.display
@@ -230,8 +233,8 @@ def attach(sweep: OpenSweep) -> None:
     display.hypervolume = lambda: archive.trace[-1] if archive.trace else None
     display.remaining = sweep.estimate
     log.attach(display)
+    followers.checkpoints.reconcile()  # before the tables name the checkpoints that exist
     log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
-    followers.checkpoints.reconcile()
 
 
 class _TrackerFollower(Follower):

@@ -21,7 +21,7 @@ from sweeper.store.events import Event, Kind
 from sweeper.store.lease import FILE as DRIVER
 from sweeper.store.plugins import FOLDER
 from sweeper.store.saved_states import run_state_keys
-from sweeper.store.state import SweepState
+from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import TABLES
 from trainables.candidates import FRONT_FILE, candidate_folder
 from trainables.run.failures import LOGS
@@ -73,10 +73,8 @@ class Syncer(Follower):
         self._dirty = True
         if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
             self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
-        elif event.kind is Kind.TRIAL_REUSED:
-            self.share(event.trial_id)
         elif event.kind is Kind.TRIAL_ENDED:
-            self.expect(state.trials[event.trial_id].row())
+            self._transfer_files(state.trials[event.trial_id])
             self._urgent = True
 
     def flush(self, state: SweepState) -> None:
@@ -94,11 +92,18 @@ class Syncer(Follower):
         """Return whether this model is in the storage."""
         return folder in self._models
 
-    def share(self, trial_id: str) -> None:
-        """Upload the checkpoints and items of a reused trial, which no worker stores."""
-        models = (f"checkpoints/{path.name}" for path in (self.out / "checkpoints").glob(f"{trial_id}*"))
-        for key in (*models, *self._items(trial_id)):
-            self._queue("put", key)
+    def resume(self, state: SweepState) -> None:
+        """Transfer the files of ended trials that a previous driver did not transfer."""
+        for trial in state.ended_trials:
+            self._transfer_files(trial)
+
+    def _transfer_files(self, trial: Trial) -> None:
+        """Upload the checkpoints and items of a reused trial, which no worker stores; download those of other trials."""
+        if trial.reused_from:
+            models = {f"checkpoints/{path.name}" for path in (self.out / "checkpoints").glob(f"{trial.id}*")}
+            for key in (*sorted(models - self._models), *self._items(trial.id)):
+                self._queue("put", key)
+        self.expect(trial.row())
 
     def expect(self, row: Mapping[str, object]) -> None:
         """Download what the worker of an ended trial stored, if the folder lacks it. ``row`` is the trial's row."""

@@ -9,6 +9,7 @@ from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import Row, SweepState, Trial
 from sweeper.store.tables import ResultTables
+from trainables.candidates import candidate_folder
 
 FindCheckpoint = Callable[[Trial, Row], str]
 """Return the folder of the model of a row of candidates.csv, relative to the sweep's folder, or ""."""
@@ -32,7 +33,10 @@ class TableWriter(Follower):
             return
         if event.kind is Kind.TRIAL_REPORTED:
             report: dict[str, Any] = dict(event.payload["report"])
-            checkpoint = self._find_checkpoint(state.trials[event.trial_id], report)
+            if report.get("stored"):  # in object storage, by the worker
+                checkpoint = candidate_folder(event.trial_id, report["epoch"])
+            else:
+                checkpoint = self._find_checkpoint(state.trials[event.trial_id], report)
             self._tables.add_report(event.trial_id, report, checkpoint=checkpoint)
         elif event.kind is Kind.TRIAL_ENDED:
             self._tables.add_trial(state.trials[event.trial_id].row())

@@ -30,8 +30,8 @@ class CachedTrial:
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the reports of the trial, as a worker sends them."""
-        return iter(self.trial.reports)
+        """Yield the reports of the trial, as a worker sends them. Its models are not in this sweep's object storage."""
+        return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
         """Return the outcome for the new trial ``trial_id``."""

@@ -99,16 +99,16 @@ class EventLog:
         with self._lock:
             self._followers += followers
 
-    def replay(self) -> None:
-        """Apply the events so far to the state and to the followers attached so far, as when they were recorded.
+    def replay(self, *followers: Follower) -> None:
+        """Apply the events so far to the state and to the followers, as when the events were recorded.
 
-        :meth:`flush` then lets the followers act.
+        :meth:`flush` lets the followers act once they are attached.
         """
         with self._lock:
             self.state.clear()
             for event in self.events:
                 self.state.apply(event)
-                for follower in self._followers:
+                for follower in followers:
                     self._notify(follower, event)
 
     def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 from sweeper.execution.control_server import control_server
-from sweeper.execution.open_sweep import OpenSweep
+from sweeper.driver.open_sweep import OpenSweep
 
 from search_spaces.durable import exclusive
 from sweeper.store.folder import Origin, begin, describe

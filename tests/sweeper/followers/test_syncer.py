@@ -1,4 +1,4 @@
-"""What driver and workers exchange through a storage, here a shared folder: all storages are one class."""
+"""What driver and workers exchange through object storage, here a folder: all storages have one class."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sweeper.session import NO_ANSWER, SweepSession
 
-from sweeper.followers.checkpoints import CheckpointManager
+from sweeper.controller import NO_ANSWER
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.followers.syncer import Syncer, fetch_sweep
+from sweeper.search.reuse import ReusableTrials
+from sweeper.store.event_log import FILE
 from sweeper.store.folder import begin, read_settings
 from sweeper.store.saved_states import attempts, run_state_keys
-from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_session, run_trial
+from sweeper.store.state import SweepState
+from sweeper.store.tables import ResultTables
+from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
 from trainables.candidates import FRONT_FILE, read_front
 from trainables.run.failures import NO_STORAGE
 from trainables.storage import Storage, StorageError
 
 PutModel = Callable[[str], str]
-GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
 
 
 @pytest.fixture
@@ -55,7 +58,12 @@ def put_model(storage: Storage, tmp_path: Path) -> PutModel:
     return put
 
 
-def refuse(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def sweep(out: Path, syncer: Syncer) -> OpenSweep:
+    return bare_sweep(out, syncer=syncer)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on the storage does not answer."""
 
     def silent(*arguments: object, **given: object) -> None:
@@ -65,130 +73,199 @@ def refuse(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Storage, name, silent)
 
 
-def test_whole_rows_of_the_tables_are_mirrored_at_once_or_now_and_then(
-    syncer: Syncer, out: Path, storage: Storage
+def test_whole_lines_of_the_sweeps_files_are_stored_and_the_event_log_last(
+    syncer: Syncer, out: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (out / "sweep.json").write_text("{}")
     (out / "trials.csv").write_text("trial_id\n00000\n000")
+    (out / FILE).write_text("1\n2\n")
     (out / "plugins").mkdir()
     (out / "plugins" / "own.py").write_text("x = 1\n")
     (out / ".lock").write_text("")
     (out / "checkpoints" / "00000").mkdir()
-    syncer.written(urgent=True)
+    written, write = list[str](), Storage.write
+
+    def writing(self: Storage, name: str, content: bytes) -> None:
+        if not written:  # an event comes meanwhile
+            (out / FILE).write_text("1\n2\n3\n")
+        written.append(name)
+        write(self, name, content)
+
+    monkeypatch.setattr(Storage, "write", writing)
+    syncer.flush(SweepState())
     syncer.settle()
-    assert storage.read("trials.csv") == b"trial_id\n00000\n", "a torn row is none"
-    assert storage.files() == ["plugins/own.py", "sweep.json", "trials.csv"]
-    (out / "history.csv").write_text("step\n1\n")
-    syncer.written(urgent=False)
-    syncer.settle()
-    assert storage.read("history.csv") is None
+    assert storage.read("trials.csv") == b"trial_id\n00000\n", "a torn row is left out"
+    assert sorted(written) == [FILE, "plugins/own.py", "sweep.json", "trials.csv"]
+    assert written[-1] == FILE
+    assert storage.read(FILE) == b"1\n2\n", "what its events build on was read after it"
     assert syncer.close() is None
-    assert storage.read("history.csv") == b"step\n1\n"
-    assert syncer.close() is None, "closed twice it ends once"
+    assert storage.read(FILE) == b"1\n2\n3\n"
+    assert written[4:] == [FILE], "the others have not changed"
+    assert syncer.close() is None, "a second call does nothing"
 
 
-def test_what_a_trial_left_comes_into_the_folder_now_or_later(
-    syncer: Syncer, out: Path, storage: Storage, put_model: PutModel, monkeypatch: pytest.MonkeyPatch
+def test_a_trial_that_ended_is_stored_at_once_and_a_report_from_time_to_time(
+    sweep: OpenSweep, syncer: Syncer, storage: Storage, put_model: PutModel
 ) -> None:
-    row = {"trial_id": "00001", "status": "finished", "checkpoint": put_model("00001"), "error": None}
-    storage.write("items/00001.json", b"{}")
-    with monkeypatch.context() as away:
-        refuse(storage, away)
-        syncer.expect(row)
-        assert "checkpoints/00001" in syncer.settle()
-        assert syncer.is_awaited("00001")
-    assert syncer.settle() == []
-    assert (out / "checkpoints/00001/model.safetensors").read_text() == "00001"
-    assert (out / "items/00001.json").is_file()
-    assert not syncer.is_awaited("00001")
-    storage.write("logs/00002.txt", b"Traceback")
-    syncer.expect({"trial_id": "00002", "status": "failed", "error": "ValueError: no (see logs/00002.txt)"})
     syncer.settle()
-    assert (out / "logs/00002.txt").read_text() == "Traceback"
+    put_model("00000")
+    trial_id = run_trial(sweep, outcome=OUTCOME | {"checkpoint": "checkpoints/00000"})
+    syncer.settle()
+    assert f"\n{trial_id},".encode() in (storage.read("trials.csv") or b"")
+    assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
+    assert (sweep.out / "checkpoints/00000").is_dir()
+    report(sweep, running(sweep), 1)
+    syncer.settle()
+    assert storage.read(FILE) != (sweep.out / FILE).read_bytes()
+    assert syncer.close() is None
+    assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
+
+
+def test_the_files_that_a_trial_left_are_fetched_now_or_later(
+    sweep: OpenSweep, syncer: Syncer, storage: Storage, put_model: PutModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, checkpoint = sweep.out, put_model("00000")
+    storage.write("items/00000.json", b"{}")
+    with monkeypatch.context() as away:
+        refuse(away)
+        run_trial(sweep, outcome=OUTCOME | {"checkpoint": checkpoint})
+        assert checkpoint in syncer.settle()
+        assert syncer.is_awaited("00000")
+    assert syncer.settle() == []
+    assert (out / "checkpoints/00000/model.safetensors").read_text() == "00000"
+    assert (out / "items/00000.json").is_file()
+    assert not syncer.is_awaited("00000")
+    storage.write("logs/00001.txt", b"Traceback")
+    run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no (see logs/00001.txt)"})
+    syncer.settle()
+    assert (out / "logs/00001.txt").read_text() == "Traceback"
+
+
+def test_the_next_driver_fetches_what_the_killed_one_did_not(
+    sweep: OpenSweep, syncer: Syncer, storage: Storage, put_model: PutModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = put_model("00000")
+    with monkeypatch.context() as away:
+        refuse(away)
+        run_trial(sweep, outcome=OUTCOME | {"checkpoint": checkpoint})
+        syncer.close()
+    following = Syncer(sweep.out, storage)
+    bare_sweep(sweep.out, syncer=following)
+    following.settle()
+    following.close()
+    assert (sweep.out / checkpoint / "model.safetensors").is_file()
 
 
 def test_a_mirror_that_failed_is_reported_at_the_end(
-    syncer: Syncer, out: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    syncer: Syncer, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (out / "trials.csv").write_text("trial_id\n00000\n")
-    refuse(storage, monkeypatch)
-    syncer.written(urgent=True)
+    refuse(monkeypatch)
     assert syncer.close() == "AWS Error NETWORK_CONNECTION"
 
 
 def test_states_of_all_attempts_are_found_newest_first_and_deleted_with_their_trial(
-    syncer: Syncer, storage: Storage
+    sweep: OpenSweep, syncer: Syncer, storage: Storage
 ) -> None:
-    for place in ("attempt-9/00001/checkpoint_000001", "attempt-10/00001/checkpoint_000000", "attempt-9/00002/c"):
+    for place in ("attempt-9/00000/checkpoint_000001", "attempt-10/00000/checkpoint_000000", "attempt-9/00001/c"):
         storage.write(f"ray/{place}/state.pt", b"x")
     assert attempts(storage) == ["attempt-10", "attempt-9"]
-    assert run_state_keys(storage, "00001") == [
-        "ray/attempt-10/00001/checkpoint_000000",
-        "ray/attempt-9/00001/checkpoint_000001",
+    assert run_state_keys(storage, "00000") == [
+        "ray/attempt-10/00000/checkpoint_000000",
+        "ray/attempt-9/00000/checkpoint_000001",
     ]
-    syncer.forget("00001")
+    run_trial(sweep)
     syncer.settle()
-    assert storage.files() == ["ray/attempt-9/00002/c/state.pt"]
+    assert [name for name in storage.files() if name.endswith(".pt")] == ["ray/attempt-9/00001/c/state.pt"]
 
 
-def report(epoch: float, forget: float, retain: float) -> dict[str, object]:
-    return {"step": int(epoch), "epoch": epoch, "forget_loss_capped": forget, "retain_loss": retain, "stored": True}
+def epoch(sweep: OpenSweep, trial_id: str, number: int, forget: float, retain: float) -> None:
+    """Report an epoch whose model the worker has put into the storage."""
+    report(sweep, trial_id, number, forget_loss_capped=forget, retain_loss=retain, stored=True)
+
+
+def models(storage: Storage) -> list[str]:
+    return storage.names("checkpoints", folders=True)
 
 
 def test_a_dominated_epoch_leaves_the_storage_and_workers_can_read_the_front(
-    syncer: Syncer, out: Path, storage: Storage, put_model: PutModel, tmp_path: Path
+    sweep: OpenSweep, syncer: Syncer, storage: Storage, put_model: PutModel, tmp_path: Path
 ) -> None:
-    front = CheckpointManager(out, GOALS, syncer=syncer)
-    for trial_id, epoch, values in (("00001", 1, (1.0, 2.0)), ("00001", 2, (2.0, 1.0))):
-        syncer.stored(put_model(f"{trial_id}-epoch-{epoch}"))
-        front.add(trial_id, report(epoch, *values))
+    trial_id = running(sweep)
+    for number, values in ((1, (1.0, 2.0)), (2, (2.0, 1.0))):
+        put_model(f"{trial_id}-epoch-{number}")
+        epoch(sweep, trial_id, number, *values)
     syncer.settle()
-    assert storage.names("checkpoints", folders=True) == ["00001-epoch-2"]
-    assert front.checkpoint("00001", 2) == "checkpoints/00001-epoch-2"
-    assert front.checkpoint("00001", 1) == ""
+    assert models(storage) == ["00000-epoch-2"]
+    assert ResultTables(sweep.out).candidates.read()[-1]["checkpoint"] == "checkpoints/00000-epoch-2"
     storage.get(FRONT_FILE, tmp_path / "seen" / FRONT_FILE)
     assert read_front(tmp_path / "seen") == [(-2.0, 1.0)]
+    sweep.followers.tables.rewrite(sweep.log.state)
+    found = [row["checkpoint"] for row in ResultTables(sweep.out).candidates.read()]
+    assert found == ["", "checkpoints/00000-epoch-2"]
 
 
-def test_checkpoints_left_by_killed_drivers_are_removed_and_those_of_finished_trials_stay(
-    out: Path, storage: Storage, put_model: PutModel
+def test_the_next_driver_deletes_only_models_that_are_stored_and_not_on_the_front(
+    sweep: OpenSweep, syncer: Syncer, storage: Storage, put_model: PutModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_model("00001"), put_model("00001-epoch-1"), put_model("00002-epoch-4")
-    syncer = Syncer(out, storage)
-    CheckpointManager(out, GOALS, syncer=syncer).take_up([{"trial_id": "00002", **report(4, 1.0, 1.0)}])
+    trial_id = running(sweep)
+    for number in (1, 2, 3):
+        epoch(sweep, trial_id, number, float(number), 1.0)
+    syncer.close()
+    for name in ("00009", "00000-epoch-2", "00000-epoch-3"):  # the deletion of epoch 2 was lost
+        put_model(name)
+    deleted, delete = list[str](), Storage.delete
+    monkeypatch.setattr(Storage, "delete", lambda self, key: (deleted.append(key), delete(self, key)))
+    following = Syncer(sweep.out, storage)
+    bare_sweep(sweep.out, syncer=following)
+    following.settle()
+    following.close()
+    assert deleted == ["checkpoints/00000-epoch-2"]
+    assert models(storage) == ["00000-epoch-3", "00009"]
+    assert [row["checkpoint"] for row in ResultTables(sweep.out).candidates.read()] == [
+        *("", ""),
+        "checkpoints/00000-epoch-3",
+    ]
+
+
+def test_the_models_of_a_reused_trial_are_stored_once(
+    tmp_path: Path, out: Path, syncer: Syncer, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "previous").mkdir()
+    previous = bare_sweep(tmp_path / "previous")
+    trial_id = running(previous)
+    epoch(previous, trial_id, 1, 1.0, 1.0)
+    for name in (trial_id, f"{trial_id}-epoch-1"):
+        (previous.out / "checkpoints" / name).mkdir(parents=True)
+        (previous.out / "checkpoints" / name / "model.safetensors").write_text(name)
+    previous.controller.end_trial(trial_id, OUTCOME)
+    sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials(out, [previous.out], own=False))
+    assert sweep.controller.has_next()
     syncer.settle()
     syncer.close()
-    assert storage.names("checkpoints", folders=True) == ["00001", "00002-epoch-4"]
+    assert models(storage) == ["00000", "00000-epoch-1"]
+    stored, put = list[str](), Storage.put
+    monkeypatch.setattr(Storage, "put", lambda self, path, key: (stored.append(key), put(self, path, key)))
+    following = Syncer(out, storage)
+    bare_sweep(out, syncer=following)
+    following.settle()
+    following.close()
+    assert [key for key in stored if key.startswith("checkpoints/")] == []
 
 
-@pytest.fixture
-def session(out: Path, syncer: Syncer) -> SweepSession:
-    return bare_session(out, syncer=syncer)
+def test_a_storage_that_does_not_answer_ends_the_sweep_and_is_no_result(sweep: OpenSweep) -> None:
+    trial_id = run_trial(sweep, outcome={"status": "failed", "error": f"{NO_STORAGE}: AWS Error NETWORK_CONNECTION"})
+    assert sweep.controller.end == NO_ANSWER
+    assert sweep.controller.next_trial() is None
+    assert not sweep.log.state.trials[trial_id].has_result
 
 
-def test_a_trial_that_ended_is_in_the_storage_before_the_next_one(
-    session: SweepSession, syncer: Syncer, storage: Storage, put_model: PutModel
-) -> None:
-    put_model("00000")
-    trial_id = run_trial(session, outcome=OUTCOME | {"checkpoint": "checkpoints/00000"})
-    syncer.settle()
-    assert f"\n{trial_id},".encode() in (storage.read("trials.csv") or b"")
-    assert (session.tables.out / "checkpoints/00000").is_dir()
-
-
-def test_a_storage_that_is_gone_ends_the_sweep_and_not_its_trials(session: SweepSession) -> None:
-    run_trial(session, outcome={"status": "failed", "error": f"{NO_STORAGE}: AWS Error NETWORK_CONNECTION"})
-    assert session.broken == NO_ANSWER
-    assert session.next_trial() is None
-
-
-def test_the_front_comes_into_the_folder_at_the_end(out: Path, syncer: Syncer, put_model: PutModel) -> None:
-    front = CheckpointManager(out, GOALS, syncer=syncer)
-    session = bare_session(out, syncer=syncer, front=front)
-    syncer.stored(put_model("00001-epoch-2"))
-    front.add("00001", report(2, 1.0, 1.0))
-    assert session.bring_models() == []
-    assert (out / "checkpoints/00001-epoch-2/model.safetensors").is_file()
+def test_the_models_of_the_front_are_fetched_at_the_end(sweep: OpenSweep, put_model: PutModel) -> None:
+    trial_id = running(sweep)
+    put_model(f"{trial_id}-epoch-2")
+    epoch(sweep, trial_id, 2, 1.0, 1.0)
+    assert sweep.followers.checkpoints.fetch_models() == []
+    assert (sweep.out / "checkpoints/00000-epoch-2/model.safetensors").is_file()
 
 
 # On another machine --------------------------------------------------------------------------------------------------
