@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from sweeper.execution.control_server import control_server
+from sweeper.driver.control_server import control_server
 from sweeper.driver.open_sweep import OpenSweep
 
 from search_spaces.durable import exclusive
@@ -36,7 +36,7 @@ def sweep(out: Path) -> OpenSweep:
 @pytest.fixture
 def at_work(out: Path, sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSweep]:
     """The sweep, while this process is at the sweep."""
-    monkeypatch.setattr("sweeper.execution.control_server.LOOKS_EVERY", 0.02)
+    monkeypatch.setattr("sweeper.driver.control_server.LOOKS_EVERY", 0.02)
     with exclusive(out, RuntimeError()), control_server(out) as server:
         server.follow(sweep)
         yield sweep
