@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from sweeper.driver.control_server import control_server
-from sweeper.driver.open_sweep import OpenSweep
 
 from search_spaces.durable import exclusive
+from sweeper.driver.control_server import control_server
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.folder import Origin, begin, describe
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
 from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, report, run_trial, running, wait_until
