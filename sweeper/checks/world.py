@@ -18,7 +18,7 @@ from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
 
 if TYPE_CHECKING:
-    from sweeper.settings.resolve import Catalog, Resolved
+    from sweeper.settings.sweeps import Catalog, Resolved
     from trainables.modality import Modality
     from trainables.spec import TrialSpec
 
@@ -66,7 +66,7 @@ def catalog() -> Catalog:
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import NONE, SCHEDULERS
     from sweeper.search.stopping import parse_until
-    from sweeper.settings.resolve import Catalog
+    from sweeper.settings.sweeps import Catalog
 
     return Catalog(
         choices={"sampler": tuple(SAMPLERS), "scheduler": (NONE, *SCHEDULERS), "stopping": MODES},

@@ -5,89 +5,17 @@ The only files that are read are the space and the points that options name.
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from search_spaces.messages import counted, expected_one_of
-from search_spaces.parameters import Choice
-from search_spaces.points import Point, PointError, params_of_point, read_points
-from search_spaces.space import Space, SpaceError
-from sweeper.settings.fields import DEFAULT_OBJECTIVES, NO_SCHEDULER, PARETO, RUN, STUDY
-from sweeper.settings.objectives import (
-    Objective,
-    ObjectiveError,
-    constraint_problems,
-    parse_objectives,
-    unmeasured,
-    with_objectives,
-)
-from sweeper.settings.resources import AUTO
+from sweeper.settings.fields import PARETO, RUN, STUDY
 from sweeper.settings.sources import Options, Problem, Raw, command_line
-from sweeper.settings.spaces import (
-    file_space,
-    is_space_file,
-    named_space,
-    spec_problems,
-    tries_auto_lr,
-)
-from sweeper.settings.sweep_settings import LAST, SweepSettings
-from sweeper.settings.tracking_uri import absolute_uri
-from trainables.auto_lr.rules import enough_probe_batches
-from trainables.data import DATASETS
+from sweeper.settings.spaces import spec_problems
+from sweeper.settings.study import resolve_study
+from sweeper.settings.sweeps import Catalog, Resolved, base_spec, default_lr, resolve_sweep
 from trainables.methods import parse_method
-from trainables.metrics.registry import LOSS_METRICS
-from trainables.modality import dataset_modality
-from trainables.models.registry import MODELS, find_model, is_hub_id, local_model
-from trainables.optimizers import LR_FREE, LR_FREE_LR
-from trainables.spec import FIELDS, TrialSpec
-from trainables.spec_checks import trial_problems
-from trainables.storage import is_address
-
-DEFAULT_METHODS = ("gdiff", "ngdiff")
-DEFAULT_TRIALS = {True: 16, False: 32}
-"""By whether all trials run to their end; a scheduler stops most trials after an epoch or two."""
-DEFAULT_C = (0.5, 0.9, 0.99)
-DEFAULT_RATES = 5
-_SCHEDULING = {"scheduler": "moasha", "grace": 1, "reduction": 2, "stopping": "stop"}
-"""The defaults that won in docs/search.md, for sweeps whose trials can be compared after every epoch."""
-_GRID = 1000
-"""Product of the lengths of lists up to which the points of a space are counted; conditions may leave few."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
-    """What can be chosen once plug-ins are loaded, how the search reads two options, and what this machine has.
-
-    ``rungs`` returns the epochs after which a scheduler compares trials; ``parse_until`` raises ValueError.
-    ``tracking_uri`` is the default address of MLflow.
-    """
-
-    choices: Mapping[str, Collection[str]]
-    learning: Collection[str]
-    rungs: Callable[..., Sequence[int]]
-    parse_until: Callable[[str], object]
-    tracking_uri: str
-    cpus: int
-    gpus: int
-
-
-@dataclass(slots=True)
-class Resolved:
-    """The result: ``settings`` of a sweep or ``spec`` of a run if there are no problems, else as much as can be read.
-
-    ``base`` is the trial that all others vary; ``options`` has the values of its method's options.
-    """
-
-    base: TrialSpec
-    values: Mapping[str, Any]
-    problems: list[Problem]
-    options: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    settings: SweepSettings | None = None
-    spec: TrialSpec | None = None
+from trainables.spec import FIELDS
 
 
 def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem] = ()) -> Resolved:
@@ -97,8 +25,6 @@ def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem
     if command == PARETO:
         resolved = resolve_sweep(options, catalog)
     elif command == STUDY:
-        from sweeper.settings.study import resolve_study
-
         resolved = resolve_study(options, catalog)
     elif command == RUN:
         resolved = _run(options)
@@ -109,39 +35,6 @@ def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem
     if resolved.settings is not None:
         resolved.settings = replace(resolved.settings, given=_recorded(options), command=command_line(command, raw))
     return resolved
-
-
-def base_spec(options: Options) -> TrialSpec:
-    """Return the trial that the options describe, without method and learning rate."""
-    model, dataset = options.asked("model"), options.asked("dataset")
-    path = options.asked("model_path") or options.asked("target_path")
-    if model is not None and (model in MODELS or is_hub_id(model)):
-        info = find_model(model)
-    elif model is not None:
-        expected = expected_one_of(model, MODELS)
-        options.add(f"unknown model '{model}': {expected}; a hub id ORGANISATION/NAME; or --model-path DIR", "model")
-        info = MODELS["tiny-phi"]
-    else:
-        info = local_model(Path(path).name) if path else MODELS[dataset_modality(dataset).offline_model]
-    if options.asked("model_path") and options.asked("target_path"):
-        options.add(
-            "--model-path and --target-path are mutually exclusive: a target needs no base model", "target_path"
-        )
-    values: dict[str, Any] = {
-        name: str(Path(value).resolve()) if item.role == "placement" else value
-        for name, item in options.fields.items()
-        if name in FIELDS and not item.repeats and name not in ("model", "dataset", "auto_lr")
-        if (value := options.asked(name)) is not None
-    }
-    spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
-    if spec.dataset in DATASETS:
-        spec = replace(spec, max_length=DATASETS[spec.dataset].max_length or spec.max_length)
-    rank = None if options.raw.get("lora_rank") else info.lora_rank
-    spec = replace(spec, batch_size=info.batch_size, eval_batch_size=info.eval_batch_size, lora_rank=rank)
-    spec = replace(spec, **values)
-    if "auto_lr_probe_batches" not in values and FIELDS["batch_size"].fits(spec.batch_size):
-        spec = replace(spec, auto_lr_probe_batches=enough_probe_batches(spec.batch_size))
-    return spec
 
 
 def _run(options: Options) -> Resolved:
@@ -158,7 +51,7 @@ def _run(options: Options) -> Resolved:
                 f"{title} is given {len(given)} times; one run takes one value ('pareto' searches among several)"
             )
     spec = base_spec(options)
-    lr = options["lr"][0] if options["lr"] else _default_lr(spec)
+    lr = options["lr"][0] if options["lr"] else default_lr(spec)
     spec = replace(spec, lr=lr, auto_lr=options["auto_lr"])
     methods = tuple(dict.fromkeys(options["method"])) or (FIELDS["method"].default,)
     options.extend(spec_problems(spec, methods, values))
@@ -171,79 +64,6 @@ def _run(options: Options) -> Resolved:
     return resolved
 
 
-def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
-    """Resolve the options of a sweep."""
-    methods, values, rates = methods_of(options), options.method_options(), options["lr"]
-    base = replace(base_spec(options), seed=options["seed"] or 0)
-    auto_lr = options["auto_lr"]
-    if auto_lr in ("on", "both"):
-        options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
-    options.extend(spec_problems(base, () if is_space_file(options["space"]) else methods, values))
-    options.values["tracking_uri"] = options["tracking_uri"] or catalog.tracking_uri
-    gpus = _gpus(options, catalog)
-    space = _space(options, methods, base, values)
-    if space and not tries_auto_lr(space, auto_lr):
-        where = "put auto_lr: on into the file" if is_space_file(options["space"]) else "give --auto-lr on or both"
-        options.without_effect("auto_lr", f"AutoLR is off; {where}, too")
-    if _is_small(options, space):  # more trials would only repeat its points
-        options.values["sampler"] = "grid"
-    objectives, base = _objectives(options, base)
-    costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
-    scheduling = _scheduling(options, epochs=base.epochs, eval_every=base.eval_every, blind=costly)
-    trials = options["trials"]
-    if not options.problems and space is not None and options["sampler"] == "grid":
-        trials = _grid_trials(options, space)
-    points = _points(options, space, trials)
-    options.extend(constraint_problems(options["constraint"], base), "constraint")
-    if options["until"] is not None:
-        try:
-            catalog.parse_until(options["until"])
-        except ValueError as error:
-            options.add(str(error), "until")
-    if options["warm_start"] and options["sampler"] not in catalog.learning:
-        options.add(
-            f"--warm-start: the sampler {options['sampler']} does not learn from trials; use one of "
-            f"{', '.join(catalog.learning)}",
-            "warm_start",
-        )
-    resolved = Resolved(base, options.values, options.problems, values)
-    if options.problems or space is None:
-        return resolved
-    affordable = None
-    if options["epoch_budget"]:
-        affordable = math.ceil(options["epoch_budget"] / _epochs_per_trial(scheduling, base.epochs, catalog))
-    name = "-".join([PARETO, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_")
-    storage = options["storage"]
-    computed: dict[str, Any] = {
-        "name": name,
-        # Fields that the space does not vary have the values of the options.
-        "base": replace(base, lr=rates[0] if rates else _default_lr(base), auto_lr="on" if auto_lr == "on" else "off"),
-        "space": space,
-        "ship": not options["no_ship"],
-        "trials": trials or affordable or DEFAULT_TRIALS[scheduling["scheduler"] == NO_SCHEDULER],
-        "objectives": options["objectives"] or DEFAULT_OBJECTIVES,
-        "gpus_per_trial": gpus,
-        "storage": str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
-        "tracking_uri": absolute_uri(options["tracking_uri"]),
-        "time_budget_seconds": options["time_budget"],
-        "candidates": options["candidates"] or LAST,
-        "constraints": options["constraint"],
-        "enqueue": tuple(points),
-        **scheduling,
-        "sampler": options["sampler"],
-        "warm_start": tuple(str(Path(place).resolve()) for place in options["warm_start"] or ()),
-        "reuse": tuple(str(Path(place).resolve()) for place in options["reuse"]),
-    }
-    same = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
-    resolved.settings = SweepSettings(**(same | computed))
-    return resolved
-
-
-def methods_of(options: Options) -> tuple[str, ...]:
-    """Return the methods of a sweep."""
-    return tuple(dict.fromkeys(options["method"])) or DEFAULT_METHODS
-
-
 def _recorded(options: Options) -> Raw:
     """Return the values for sweep.json, with absolute paths of what exists."""
     return {
@@ -254,156 +74,3 @@ def _recorded(options: Options) -> Raw:
 
 def _absolute(path: str | float | bool) -> str | float | bool:
     return str(Path(path).resolve()) if isinstance(path, str) and path and Path(path).exists() else path
-
-
-def _default_lr(spec: TrialSpec) -> float:
-    """Return the model's learning rate, or the published multiplier of an optimizer with a step length of its own."""
-    return LR_FREE_LR if spec.optimizer in LR_FREE else find_model(spec.model).lr
-
-
-def _gpus(options: Options, catalog: Catalog) -> float | str:
-    """Return the GPUs of a trial: by default 1 on a machine with a GPU; and check that trials fit on this machine."""
-    fits = "no trial that takes {0:g} {1}s fits on this machine with {2} {1}s: lower --{3}s-per-trial"
-    cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
-    if is_here and catalog.cpus < cpus < math.inf:
-        options.add(fits.format(cpus, "CPU", catalog.cpus, "cpu"), "cpus_per_trial")
-    if gpus is None:
-        return 1.0 if is_here and catalog.gpus else 0.0
-    if gpus == AUTO:
-        return AUTO
-    if not math.isfinite(gpus):  # reported when it was read
-        return 0.0
-    text = f"--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}"
-    if 1 < gpus < math.inf:
-        options.add(
-            f"{text}: a trial uses one GPU, because both gradients meet in one process; --lora-rank, --micro-batch and "
-            "--gradient-checkpointing need less memory",
-            "gpus_per_trial",
-        )
-    elif not 0 <= gpus <= 1:
-        options.add(text, "gpus_per_trial")
-    elif is_here and gpus > catalog.gpus:
-        options.add(fits.format(gpus, "GPU", catalog.gpus, "gpu"), "gpus_per_trial")
-    return float(gpus)
-
-
-def _space(
-    options: Options, methods: Sequence[str], base: TrialSpec, values: Mapping[str, Sequence[float]]
-) -> Space | None:
-    """Return the space of the file or of the name; None if it cannot be read, or another problem comes first."""
-    chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
-    if is_space_file(chosen):
-        given = [name for name in ("method", "c", "option") if options[name]]
-        given += ["lr"] * (len(rates) > 1) + ["auto_lr"] * (auto_lr == "both")
-        fixed = ["lr"] * (len(rates) == 1) + ["auto_lr"] * (auto_lr == "on")
-        started = replace(base, auto_lr="on") if auto_lr == "on" else base
-        space, problems = file_space(Path(chosen), started, given=given, fixed=fixed)
-        options.extend(problems)
-        return space
-    if options.problems:
-        return None
-    fixed = [name for name in FIELDS if name not in ("method", "lr", "auto_lr", "seed") and options.asked(name)]
-    try:
-        return named_space(chosen or "default", methods, base, values, rates=rates, auto_lr=auto_lr, fixed=fixed)
-    except SpaceError as error:
-        options.extend(error.problems)
-        return None
-
-
-def _is_small(options: Options, space: Space | None) -> bool:
-    """Return whether the space has few points and nothing says how to search it or for how long."""
-    asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
-    if space is None or any(options.raw.get(name) for name in asked):
-        return False
-    sizes = [len(item.values) if isinstance(item, Choice) else math.inf for item in space.parameters]
-    return math.prod(sizes) <= _GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
-
-
-def _grid_trials(options: Options, space: Space) -> int | None:
-    """Return the number of trials of a grid search: the given number, or the whole grid for every seed."""
-    trials: int | None = options["trials"]
-    try:
-        size = len(space.grid()) * int(options["seeds"])
-    except ValueError as error:
-        options.add(f"--sampler grid: {error}", "sampler")
-        return None
-    if trials is not None and trials > size:
-        options.add(f"--trials {trials} is more than the grid has: {size}", "trials")
-    return trials if trials is not None else size
-
-
-def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
-    """Return the objectives, () if they cannot be read, and the trial that measures them."""
-    try:
-        objectives = parse_objectives(options["objectives"] or DEFAULT_OBJECTIVES)
-    except ObjectiveError as error:
-        options.add(str(error), "objectives")
-        return (), base
-    if wrong := unmeasured(objectives, base.dataset):
-        options.extend(wrong, "objectives")
-        return objectives, base
-    return objectives, replace(base, metrics=with_objectives(base.metrics, objectives))
-
-
-def _scheduling(options: Options, *, epochs: int, eval_every: int, blind: bool) -> dict[str, Any]:
-    """Return the scheduler's settings by name, and check them for trials of so many epochs.
-
-    By default all trials run to their end if each configuration is repeated, in a grid, if only last epochs count, or
-    if the sweep is ``blind``: it measures its objectives at the end of a trial, so a stopped trial would have none.
-    If not every epoch is evaluated, trials are first compared after the first epoch that is.
-    """
-    asked = {name: options[name] for name in _SCHEDULING if options.asked(name) is not None}
-    repeated = options["sampler"] == "grid" or (options["seeds"] or 1) > 1
-    whole = blind or repeated or (options["candidates"] or LAST) == LAST
-    defaults: dict[str, Any] = {**_SCHEDULING, "grace": max(1, eval_every)}
-    is_set = {"grace", "reduction", "stopping"} & asked.keys()
-    if whole or (epochs <= defaults["grace"] and not is_set):
-        defaults["scheduler"] = NO_SCHEDULER
-    chosen = {**defaults, **asked}
-    name, grace = chosen["scheduler"], chosen["grace"]
-    if name == NO_SCHEDULER:
-        if further := [f"--{item}" for item in asked if item != "scheduler"]:
-            text = f"{', '.join(further)}: without a scheduler no trial is compared; give --scheduler moasha"
-            options.add(text, "scheduler")
-    elif grace >= epochs:
-        options.add(
-            f"--grace {grace}: trials of {epochs} epochs are never compared; --scheduler {name} needs a grace below "
-            "--epochs, so that it can save epochs",
-            "grace",
-        )
-    elif eval_every > 0 and grace % eval_every:
-        options.add(
-            f"--grace {grace}: trials are compared after epochs that are evaluated; with --eval-every {eval_every} it "
-            f"is a multiple of {eval_every}",
-            "grace",
-        )
-    return chosen
-
-
-def _epochs_per_trial(scheduling: Mapping[str, Any], epochs: int, catalog: Catalog) -> float:
-    """Return the average number of epochs that a trial takes at least: one in ``reduction`` passes each rung."""
-    if scheduling["scheduler"] == NO_SCHEDULER:
-        return epochs
-    grace, reduction = scheduling["grace"], scheduling["reduction"]
-    ends = [0, *catalog.rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
-    return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
-
-
-def _points(options: Options, space: Space | None, trials: int | None) -> list[Point]:
-    """Return the points to try first, and check them against the space."""
-    points: list[Point] = []
-    for text in options["enqueue"] or ():
-        try:
-            points += (found := read_points(text))
-            for point in found:
-                if space is not None:
-                    params_of_point(space, point)
-        except PointError as error:
-            options.add(f"--enqueue {text}: {error}", "enqueue")
-    if points and options["sampler"] == "grid":
-        options.add("--enqueue: a grid search visits every point of its space; use another sampler", "enqueue")
-    runs = len(points) * (options["seeds"] or 1)
-    if trials is not None and runs > trials > 0:
-        told = f"{counted(len(points), 'point')}, {counted(runs, 'run')} with all seeds"
-        options.add(f"--enqueue has {told}: more than --trials {trials}", "enqueue")
-    return points

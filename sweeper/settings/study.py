@@ -11,10 +11,10 @@ from typing import Any
 from search_spaces.builtin import lr_study_space
 from search_spaces.space import SpaceError
 from sweeper.settings.fields import ARMS, PARETO
-from sweeper.settings.resolve import Catalog, Resolved, methods_of, resolve_sweep
 from sweeper.settings.sources import Options
 from sweeper.settings.spaces import methods_and_values
 from sweeper.settings.sweep_settings import LAST, LR_STUDY, SEEDS_VARY
+from sweeper.settings.sweeps import Catalog, Resolved, methods_of, resolve_sweep
 from trainables.data import DATASETS
 from trainables.methods import MethodError, options_by_method
 from trainables.models.registry import MODELS, local_model

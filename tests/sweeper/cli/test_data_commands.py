@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sweeper.settings.resolve import base_spec
 from sweeper.settings.sources import Options, from_python
+from sweeper.settings.sweeps import base_spec
 from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of
 
 SHORT = ("--model", "tiny-phi", "--target-epochs", "1", "--max-length", "32", "--epochs", "1", "--limit", "4")

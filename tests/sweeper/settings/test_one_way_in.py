@@ -18,8 +18,9 @@ from sweeper.checks.world import catalog
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
 from sweeper.settings.fields import PARETO, RUN, STUDY, fields_of
-from sweeper.settings.resolve import Resolved, resolve
+from sweeper.settings.resolve import resolve
 from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, merge, to_json
+from sweeper.settings.sweeps import Resolved
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "method": st.sampled_from(("gdiff", "ngdiff", "npo+ngdiff", "rmu", "nonsense")),
