@@ -1,4 +1,4 @@
-"""Numbers, times, trials and tables in the words of figures and reports."""
+"""Numbers, times and names of trials, as figures and reports show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBE_BATCHES = "auto_lr_probe_batches"
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """A table of words and numbers already rounded, for a page or a terminal; the first column is text."""
+    """A table of formatted cells, for a page or a terminal; the first column is text."""
 
     caption: str
     columns: tuple[str, ...]
@@ -23,7 +23,7 @@ class DataTable:
 
 
 def number(value: object) -> str:
-    """Three significant digits (0.0413, 7.60, 1.6e-4), fewer for an exact 0.5; an en dash for nothing; text stays."""
+    """Format three significant digits (0.0413, 7.60, 1.6e-4), fewer for an exact 0.5; an en dash for None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value) if value not in (None, "") else "–"
     if isinstance(value, int):
@@ -35,7 +35,7 @@ def number(value: object) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if -3 <= exponent < 5:
         text = f"{value:.{max(0, 2 - exponent)}f}"
-        # Zeros at the end of a measurement are digits; those of a setting of exactly 0.5 are not.
+        # Trailing zeros are digits of a measurement, but not of a setting of exactly 0.5.
         return text.rstrip("0").rstrip(".") if "." in text and float(text) == value else text
     mantissa, _, power = f"{value:.2e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
@@ -52,17 +52,17 @@ def duration(seconds: float | None) -> str:
 
 
 def model_name(row: pd.Series, *, with_epoch: bool) -> str:
-    """``trial 00007``, or ``trial 00007 after epoch 3`` where each epoch may be taken."""
+    """``trial 00007``, or ``trial 00007 after epoch 3`` if each epoch may be taken."""
     after = f" after epoch {number(known(row['epoch']))}" if with_epoch and known(row.get("epoch")) is not None else ""
     return f"trial {row['trial_id']}{after}"
 
 
 def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
     """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
-    told = {"method", "lr", "auto_lr", *_variant_columns(row)}
+    others = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
     parts += [
-        f"{name} {number(known(row[name]))}" for name in varying if name not in told and known(row[name]) is not None
+        f"{name} {number(known(row[name]))}" for name in varying if name not in others and known(row[name]) is not None
     ]
     return ", ".join([*parts, learning_rate_in_words(row)] if known(row["lr"]) is not None else parts)
 
@@ -83,30 +83,30 @@ def learning_rate_in_words(row: pd.Series) -> str:
 
 
 def policy_in_words(variant: str, rate: object) -> str:
-    """AutoLR in a variant (``clip/fresh``, or "") from its start; the start is left out where it is not known."""
+    """``AutoLR clip/fresh from lr 1e-4``, without an unknown variant ("") or start (None)."""
     start = "" if rate is None else f"from lr {number(rate)}"
     return " ".join(word for word in ("AutoLR", variant, start) if word)
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """``clip/fresh``, or on four batches ``clip/freshx4``: AutoLR's options that are words, and ``further`` columns."""
+    """``clip/fresh``, or ``clip/freshx4`` on four batches: AutoLR's options that are text, and ``further`` columns."""
     values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
     batches = known(row.get(PROBE_BATCHES))
-    # The only number that is always told: a rule on four batches is not the rule on one.
+    # A rule on four batches is not the rule on one.
     times = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
     words = (f"{value}{times}" if value == "fresh" else str(value) for value in values if value is not None)
     return "/".join(words)
 
 
 def known(value: object) -> Hashable:
-    """A cell as Python's own value; None for a missing one, so that equal cells are equal."""
+    """Return a cell as a Python value; None if it is missing, so that equal cells compare equal."""
     item = getattr(value, "item", None)
     plain: Hashable = item() if callable(item) else value
     return None if plain == "" or plain != plain else plain
 
 
 def nominal(value: object) -> Hashable:
-    """A cell as :func:`known`, as it was meant: numbers that agree in nine digits are one, as 0.0003 and 3 * 0.0001."""
+    """Return a cell as :func:`known` does, numbers rounded to nine digits, so that 0.0003 equals 3 * 0.0001."""
     plain = known(value)
     return float(f"{plain:.9g}") if isinstance(plain, float) else plain
 

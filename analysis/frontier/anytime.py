@@ -1,4 +1,4 @@
-"""How much hypervolume a sweep had after how much compute."""
+"""The hypervolume of a sweep as a function of its compute."""
 
 from __future__ import annotations
 
@@ -15,27 +15,18 @@ from analysis.tables.trial_table import TrialTable, numbers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeCurve:
-    """A step curve: after ``seconds[i]`` of trials the frontier had ``hypervolume[i]``.
-
-    Attributes:
-        seconds: (n,), trial-seconds spent when each trial ended, all its predecessors included; rises.
-        hypervolume: (n,), in [0, 1]; never falls.
-    """
+    """A step curve, both of shape (n,): after ``seconds[i]`` of trial time the frontier had ``hypervolume[i]``."""
 
     seconds: Floats
     hypervolume: Floats
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
-    """The curve over all trials that have ended; one adds all the models of ``table.models`` that are its.
+    """Return the curve over all trials that have ended, in the order of ``ended_at``; each adds all of its models.
 
-    A diverged or failed one costs its seconds also where it adds no volume.
-
-    A trial's cost is ``train_seconds`` plus ``eval_seconds``: the time it held its worker also holds the start of the
-    worker and the loading of the model, which whoever comes first pays for all. Only where a trial has no
-    ``train_seconds`` it is ``wall_seconds``; without either it is nothing. A point that the sweep had run before, and
-    so took over from itself, costs nothing. With trials side by side the sum is not time on a clock. The order is that
-    of ``ended_at``; trials without it come in the order of the table.
+    A trial costs ``train_seconds`` plus ``eval_seconds``; the start of its worker is left out, because it depends on
+    which trial comes first. A trial without ``train_seconds`` costs ``wall_seconds``, and one reused from the same
+    sweep nothing. The sum is not wall-clock time if trials run side by side.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -65,7 +56,7 @@ def _seconds(trials: pd.DataFrame) -> Floats:
 
 
 def _repeated(trials: pd.DataFrame) -> Mask:
-    """Whether a trial was taken over from one of the same sweep."""
+    """Whether a trial was reused from the same sweep."""
     if not {"reused_from", "spec_hash"} <= set(trials.columns):
         return np.zeros(len(trials), dtype=bool)
     taken: list[bool] = (trials["reused_from"].notna() & (trials["reused_from"] != "")).tolist()

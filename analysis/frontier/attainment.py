@@ -1,7 +1,7 @@
-"""What part of the objective space how many of several runs attain: empirical attainment surfaces and differences.
+"""Empirical attainment surfaces of several runs, and differences between two groups of runs.
 
-A run is the set of costs of one seed, shape (n, m = 2), smaller is better, in [0, 1]; it attains a place that one of
-its points weakly dominates. A run without points (every trial diverged) attains nothing and counts as a run.
+A run is the set of costs of one seed, shape (n, 2) in [0, 1], smaller is better. It attains every place that one of its
+points weakly dominates; a run without points (every trial diverged) attains nothing.
 Every function raises an AnalysisError for no runs, more than two objectives, a NaN or a cost outside [0, 1].
 Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences.
 """
@@ -23,11 +23,7 @@ from analysis.tables.trade_off import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentSurface:
-    """The edge of the region that at least ``runs`` of ``of`` runs attain.
-
-    Attributes:
-        points: (k, 2), its minimal points, by the first cost; none where no region is attained that often.
-    """
+    """The edge of the region that at least ``runs`` of ``of`` runs attain: its minimal ``points``, shape (k, 2)."""
 
     runs: int
     of: int
@@ -39,9 +35,8 @@ class AttainmentDifference:
     """Where one group of runs attains more often than another.
 
     Attributes:
-        boxes: (k, 4): x low, y low, x high, y high, in costs; they do not overlap and cover every place where the
-            groups differ.
-        differences: (k,), share of the first group's runs that attain the box minus share of the second's, in [-1, 1].
+        boxes: (k, 4): x low, y low, x high, y high, in costs; disjoint, they cover every place where the groups differ.
+        differences: (k,), the share of the first group that attains the box minus that of the second, in [-1, 1].
     """
 
     boxes: Floats
@@ -49,7 +44,7 @@ class AttainmentDifference:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
-    """The surface for one run (the best anyone attained), two, ..., all of them (what every run attains)."""
+    """Return the surfaces that at least one run, two runs, ..., all runs attain."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
     points, labels = _labelled(sets)
@@ -65,15 +60,12 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:
-    """Where the ``first`` group of runs attains more often (above 0) or less often (below 0) than the ``second``.
-
-    The groups may have different numbers of runs.
-    """
+    """Return where the ``first`` group of runs attains more often (above 0) or less often than the ``second``."""
     groups = _runs(first), _runs(second)
     points, _ = _labelled([*groups[0], *groups[1]])
     if len(points) == 0:
         return AttainmentDifference(np.empty((0, 4)), np.empty(0))
-    # Between neighbouring coordinates of the points every place is attained by the same runs.
+    # The same runs attain every place between neighbouring coordinates of the points.
     x, y = (np.unique(np.append(points[:, axis], 1.0)) for axis in (0, 1))
     corners = np.stack(np.meshgrid(x[:-1], y[:-1], indexing="ij"), axis=-1).reshape(-1, 2)
     shares = [np.mean([_attains(run, corners) for run in group], axis=0) for group in groups]
@@ -109,6 +101,6 @@ def _runs(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
 
 
 def _labelled(sets: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.intp]]:
-    """All points in one array, and which run each is of."""
+    """Return all points in one array, and the number of each point's run."""
     labels = np.repeat(np.arange(1, len(sets) + 1), [len(array) for array in sets])
     return np.concatenate(sets), labels

@@ -31,7 +31,7 @@ class Frontier:
         costs: (k, m), in [0, 1].
         contributions: (k,), the hypervolume that would be lost without the member (and without its equals).
         hypervolume: the share of the box between best and worst bounds that the trials dominate, in [0, 1].
-        unscored: ids of trials none of whose models has a finite value of every objective; they count for nothing.
+        unscored: ids of trials without a model that has a finite value of every objective.
     """
 
     objectives: tuple[Objective, ...]
@@ -44,16 +44,15 @@ class Frontier:
 
     @property
     def trial_ids(self) -> tuple[str, ...]:
-        """Of each member; a trial may be there with several epochs."""
+        """The trial of each member; a trial may have several epochs on the frontier."""
         return tuple(self.members["trial_id"])
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """The frontier of a table's finished trials, which of ``table.models`` are all evaluated epochs.
+    """Return the frontier of a table's finished trials; in ``table.models`` each evaluated epoch is one.
 
-    Dominance compares the values as measured; the hypervolume uses them clipped to the bounds. So of two trials beyond
-    a bound only the better one is on the frontier, and what lies beyond the bound gains nothing. Without objectives
-    (the sweep is still making its target) no trial can be scored and the frontier is empty.
+    Dominance compares the values as measured; the hypervolume clips them to the bounds. Without objectives (the sweep
+    is still making its target) the frontier is empty.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -69,7 +68,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     )
     oriented = np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])
     best = np.flatnonzero(scored)[nondominated(oriented[scored])]
-    # By the first objective, then the second, ...; equals by id, so that the order never depends on who finished first.
+    # Ties go by id, so that the order does not depend on which trial finished first.
     keys = [
         *(finished[name].to_numpy()[best] for name in ("step", "trial_id") if name in finished),
         *oriented[best].T[::-1],
@@ -82,9 +81,9 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 
 
 def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
-    """The models of which one may be taken: the ends of finished trials and, of other epochs, those on the frontier.
+    """Return the models that may be taken: the ends of finished trials, and the other epochs on the frontier.
 
-    Only of these there is a checkpoint, and metrics beside the losses.
+    Only these have a checkpoint and metrics beside the losses.
     """
     models = table.models
     if not table.every_epoch:
@@ -107,9 +106,9 @@ class Recommendation:
 
 
 def recommend(front: Frontier) -> Recommendation | None:
-    """The knee and the largest contribution; of equals the first member. None for an empty frontier.
+    """Return the knee and the largest contribution, the first member if several are equal; None without members.
 
-    The knee is the answer to give: a contribution depends on the neighbours, and is tiny where many good trials crowd.
+    The knee is the better answer, because contributions are tiny where many good trials crowd.
     """
     if len(front.members) == 0:
         return None
@@ -119,14 +118,13 @@ def recommend(front: Frontier) -> Recommendation | None:
 
 
 LEAST_GAIN = 0.01
-"""Of the box: what an epoch must be ahead of the model before unlearning in some objective to be worth taking."""
+"""Share of the box by which a model must be ahead of the target in some objective to be worth taking."""
 
 
 def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
-    """Which models of a table are worth taking: not those that have hardly begun to unlearn. Shape (rows,).
+    """Which models of a table have begun to unlearn, shape (rows,): those ahead of the target in some objective.
 
-    Such an epoch is on the frontier, at the end where nothing is lost, but nothing is won by it. Where all are such
-    none is left out, nor is one whose model before unlearning was not measured.
+    A model whose target was not measured counts as ahead. If no model is ahead, all are returned as True.
     """
     columns = [item.column for item in sweep.objectives]
     starts = [sweep.baseline_of(row) for _, row in rows.iterrows()]
@@ -137,10 +135,10 @@ def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
-    """Which of ``points``, shape (n, m), smaller is better, no other dominates; equal points all stay. Shape (n,).
+    """Which of ``points``, shape (n, m), smaller is better, no other point dominates; equal points all stay.
 
     Raises:
-        AnalysisError: a value is NaN or infinite: neither can be ranked.
+        AnalysisError: a value is NaN or infinite.
     """
     array = _checked(points)
     if len(array) == 0:
@@ -149,10 +147,10 @@ def nondominated(points: npt.ArrayLike) -> Mask:
 
 
 def hypervolume(costs: npt.ArrayLike) -> float:
-    """The volume that ``costs``, shape (n, m) in [0, 1], dominate below the reference (1, ..., 1); 0 without points.
+    """Return the volume that ``costs``, shape (n, m) in [0, 1], dominate below the reference (1, ..., 1).
 
     Raises:
-        AnalysisError: a cost is NaN (moocore would pass over it in silence) or outside [0, 1].
+        AnalysisError: a cost is NaN or outside [0, 1].
     """
     array = checked_costs(costs)
     if len(array) == 0:
@@ -161,9 +159,9 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 
 
 def contributions(costs: npt.ArrayLike) -> Floats:
-    """What each of ``costs``, shape (n, m), mutually non-dominated, adds to the hypervolume. Shape (n,).
+    """Return what each of ``costs``, shape (n, m), mutually non-dominated, adds to the hypervolume; shape (n,).
 
-    Equal points share one contribution, that of their place: what would be lost without all of them.
+    Equal points share one contribution: what would be lost without all of them.
     """
     array = checked_costs(costs)
     if len(array) == 0:
@@ -183,10 +181,10 @@ def _checked(points: npt.ArrayLike) -> Floats:
 
 
 def checked_costs(costs: npt.ArrayLike) -> Floats:
-    """``costs``, shape (n, m), as an array.
+    """Return ``costs``, shape (n, m), as an array.
 
     Raises:
-        AnalysisError: a cost is NaN or infinite (moocore would pass over it in silence) or outside [0, 1].
+        AnalysisError: a cost is NaN or infinite, which moocore would ignore silently, or outside [0, 1].
     """
     array = _checked(costs)
     if len(array) and (array.min() < 0.0 or array.max() > 1.0):

@@ -1,7 +1,6 @@
-"""Quality indicators of a set of costs against a reference front, and how they move with the reference point.
+"""Quality indicators of a set of costs against a reference front, and their sensitivity to the reference point.
 
-Convention of :mod:`analysis.frontier.frontier`: costs in [0, 1], smaller is better; every function raises an
-AnalysisError for a cost that is NaN or outside.
+Costs are in [0, 1], smaller is better; every function raises an AnalysisError for a cost that is NaN or outside.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
-"""Where the sensitivity row puts the reference point, as a cost on every axis; 1 is the worst corner."""
+"""Reference points, each the same cost on every axis; 1 is the worst corner."""
 LOG_FLOOR = 1e-3
-"""The best bound of a loss on a log scale, as a share of its worst: three decades below a random guess."""
+"""The best bound of a loss on a log scale, as a share of its worst bound."""
 LOG_RETAIN = "log retain loss"
 
 
 @dataclass(frozen=True, slots=True)
 class Indicators:
-    """One set against the pooled front.
+    """One set against the pooled front; the last two are None for a set without points.
 
     Attributes:
         hypervolume: share of the box dominated, in [0, 1]; larger is better.
-        igd_plus: mean over the pooled front of the distance it still is ahead (Ishibuchi et al. 2015); 0 is best.
-        epsilon: the least shift of all costs after which the set weakly dominates the pooled front (Zitzler et al.
-            2003); 0 is best. Both are None for a set without points.
+        igd_plus: mean distance by which the pooled front is ahead (Ishibuchi et al. 2015); 0 is best.
+        epsilon: the smallest shift of all costs after which the set weakly dominates the pooled front (Zitzler et al.
+            2003); 0 is best.
     """
 
     hypervolume: float
@@ -43,13 +42,9 @@ class Indicators:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceSensitivity:
-    """Hypervolumes of several sets with the reference point at several places.
+    """Hypervolumes of k sets with r reference points, shape (k, r), each as a share of its own box.
 
-    Attributes:
-        names: the k sets.
-        references: the r places, each the same cost on every axis.
-        hypervolumes: (k, r), each as a share of its own box.
-        stable: whether the sets have the same order, ties included, at every place.
+    ``stable`` says whether the sets have the same order, ties included, for every reference point.
     """
 
     names: tuple[str, ...]
@@ -61,13 +56,12 @@ class ReferenceSensitivity:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Other boxes in which to look at the same trials, by what they are called; none of them is searched or tested in.
+    """Return other boxes in which to describe the same trials, by name. No search or test uses them.
 
-    - :data:`LOG_RETAIN`: the loss to be kept low, of the same objectives, on a log scale from :data:`LOG_FLOOR` of its
-      worst bound (ln|V|) to that bound. In [0, ln|V|] a retain loss of 0.73, with which half of the utility is gone,
-      costs a tenth of the box.
-    - ``verbmem and utility``, or what else was ``measured``: the forget set's primary score, else its first other one
-      with a direction and bounds (such as extraction strength), against the retain set's primary score.
+    - :data:`LOG_RETAIN`: the same objectives with the retain loss on a log scale from :data:`LOG_FLOOR` of its worst
+      bound (ln|V|) to that bound. On a linear scale the loss at which half of the utility is lost costs only 10%.
+    - ``verbmem and utility``, or what was ``measured`` instead: the primary score of the forget set, or its first other
+      score with a direction and bounds, against the primary score of the retain set.
     """
     found: dict[str, tuple[Objective, ...]] = {}
     logged = tuple(
@@ -98,7 +92,7 @@ def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
-    """The non-dominated points of all ``sets`` together, equal points once; shape (k, m)."""
+    """Return the non-dominated points of all ``sets`` together, equal points once; shape (k, m)."""
     filled = [array for array in map(checked_costs, sets) if len(array)]
     if not filled:
         return np.empty((0, 0))
@@ -107,22 +101,19 @@ def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
 
 
 def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """The modified inverted generational distance of ``costs`` (n, m) from ``reference`` (k, m); n, k at least 1.
-
-    Mean over z in the reference of min over a of ``||max(a - z, 0)||``.
-    """
+    """Return the mean over z in ``reference`` (k, m) of min over a in ``costs`` (n, m) of ``||max(a - z, 0)||``."""
     points, target = _pair(costs, reference)
     return float(moocore.igd_plus(points, ref=target))
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """``max over z of min over a of max over axes of a - z``: below 0 where ``costs`` are ahead of ``reference``."""
+    """Return max over z of min over a of max over axes of ``a - z``; below 0 if ``costs`` are ahead."""
     points, target = _pair(costs, reference)
     return float(moocore.epsilon_additive(points, ref=target))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Every set, by name, against the front of all of them together."""
+    """Compare every set, by name, with the front of all sets together."""
     target = pooled_front(list(sets.values()))
     found = {}
     for name, costs in sets.items():
@@ -135,17 +126,14 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
 def reference_sensitivity(
     sets: Mapping[str, npt.ArrayLike], *, references: Sequence[float] = REFERENCES
 ) -> ReferenceSensitivity:
-    """Hypervolumes with the reference at ``(x, ..., x)`` for each x in ``references``, as shares of ``[0, x]^m``.
-
-    A point beyond the reference in one axis dominates nothing there, as always with hypervolumes.
-    """
+    """Return hypervolumes with the reference at x on every axis, for x in ``references``, as shares of [0, x]^m."""
     if not all(0.0 < place <= 1.0 for place in references):
         raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")
     table = np.zeros((len(sets), len(references)))
     for row, costs in enumerate(sets.values()):
         array = checked_costs(costs)
         for column, place in enumerate(references):
-            # Beyond the reference means clipped onto it: a face of the box has no volume.
+            # Points beyond the reference are clipped onto it: a face of the box has no volume.
             table[row, column] = hypervolume(np.minimum(array / place, 1.0))
     orders = [np.sign(np.subtract.outer(column, column).round(12)) for column in table.T]
     stable = all(np.array_equal(order, orders[0]) for order in orders)

@@ -12,12 +12,10 @@ from analysis.tables.trial_table import TrialTable
 
 
 def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict[str, object]:
-    """The content of pareto.json.
+    """Return the content of pareto.json.
 
-    ``objectives`` (name, direction, bounds, column), ``reference`` (the worst bound of each, in its own unit),
-    ``hypervolume`` in [0, 1], ``front`` (trial_id, epoch, step, ``objectives`` by name, contribution, every spec
-    field, checkpoint),
-    ``baseline`` (the No-unlearn model: ``objectives`` by name and every metric; null before it is measured).
+    ``objectives``, ``reference`` (the worst bound of each, in its own unit), ``hypervolume`` in [0, 1], ``front`` (one
+    entry a model) and ``baseline`` (the target's objectives and metrics; null before they are measured).
     """
     names = [objective.name for objective in front.objectives]
     return {
@@ -45,12 +43,12 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
 
 
 def whole(value: float) -> float | int | None:
-    """An epoch or a step: 3 rather than 3.0, and None where it is not known."""
+    """Return an epoch or a step: 3 instead of 3.0, None for NaN."""
     return None if math.isnan(value) else int(value) if float(value).is_integer() else float(value)
 
 
 def plain(value: object) -> object:
-    """``value`` as JSON can hold it: numpy's values as Python's, what is not finite and empty text cells as null."""
+    """Return ``value`` as JSON can hold it: numpy's values as Python's, infinities, NaN and "" as None."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value == "" or (isinstance(value, float) and not math.isfinite(value)):

@@ -1,4 +1,4 @@
-"""The findings of a report: sections of sentences, tables and figures, each there only when its data are."""
+"""The folded sections of a report: sentences, tables and figures. A section without data is left out."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ HEADINGS = {
     "courses": "How training went",
     "gradients": "What the gradients did",
 }
-"""What a section is called, by its anchor, in the order of the page."""
+"""The heading of each section, by its anchor, in the order of the page."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A drawn figure: ``svg`` to stand in the page, ``name`` the stem of its files in figures/."""
+    """A drawn figure; ``name`` is the stem of its files in figures/."""
 
     name: str
     caption: str
@@ -56,11 +56,9 @@ def findings(
     figures: Sequence[tuple[str, PageFigure]],
     study: LrStudy | None = None,
 ) -> Iterator[Finding]:
-    """The sections that have something to say; ``figures`` are (anchor of the section, figure).
+    """Yield the sections with data; ``figures`` are (anchor of the section, figure), ``parts`` the sources by task.
 
-    ``parts`` are the sources by problem: hypervolumes and means are never of several.
-
-    With a ``study`` the section on AutoLR is its verdict, without one a description.
+    With a ``study`` the section on AutoLR is its verdict, otherwise a description.
     """
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
@@ -75,11 +73,12 @@ def findings(
             )
             tables = (differences_table(study),)
         elif anchor == "auto_lr":
-            told = [(f"{problem}: " if len(parts) > 1 else "", *_auto_lr(part)) for problem, part in parts.items()]
-            sentences = tuple(f"{name}{sentence}" for name, found, _ in told for sentence in found)
-            tables = tuple(replace(item, caption=f"{name}{item.caption}") for name, _, found in told for item in found)
+            described = [(f"{problem}: " if len(parts) > 1 else "", *_auto_lr(part)) for problem, part in parts.items()]
+            sentences = tuple(f"{name}{sentence}" for name, found, _ in described for sentence in found)
+            tables = tuple(
+                replace(item, caption=f"{name}{item.caption}") for name, _, found in described for item in found
+            )
         elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
-            # Of one arm alone there is nothing to compare.
             found = arm_fronts(lr_grid([(part.table, part.sweep.objectives) for part in sources.each_sweep]))
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
         elif anchor == "compute" and (spent := worker_time(sources.table.own.trials)) is not None:

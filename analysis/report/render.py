@@ -1,7 +1,7 @@
-"""Render facts with the Jinja2 templates of this folder: sentences, the page, tables in a text format.
+"""Render facts with the Jinja2 templates in templates/: sentences, the page, tables in a text format.
 
-``*.html.j2`` escapes what it is given, other templates do not. A template that sentences come from is a file of macros;
-a macro of an unescaped file must not be imported into an HTML template: :func:`say` is for that, also as a global.
+Templates of sentences are files of macros. Only ``*.html.j2`` escapes values, so an HTML template must not import the
+macros of another file; it calls :func:`say`.
 """
 
 from __future__ import annotations
