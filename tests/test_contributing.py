@@ -196,8 +196,8 @@ ADDITIONS = {
     "option of a sweep or a command": Addition(
         {
             "sweeper/settings/fields.py": (
-                '    option("sampler", "tpe",',
-                '    option("toy", 3, "How warm.", PARETO, kind=int, low=1),\n',
+                '    option("sampler", "Sampler',
+                '    _whole("toy", "How warm.", PARETO, default=3, low=1),\n',
             )
         },
         "from sweeper.settings.sources import Options, from_python;"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from search_spaces.fields import Field, Role, Scope
@@ -32,7 +33,13 @@ _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
 def option(
-    name: str, default: Any, help: str, *commands: str, scope: Scope = "search", kind: type = str, **more: Any
+    name: str,
+    help: str,
+    *commands: str,
+    default: Any = None,
+    kind: type = str,
+    scope: Scope = "search",
+    **more: Any,
 ) -> Field:
     """Return an option that is not a field of a trial."""
     described = {"flag": f"--{name.replace('_', '-')}", "optional": default is None, **more}
@@ -60,7 +67,6 @@ def _of_roles(*roles: Role) -> Iterator[Field]:
 
 _METHOD = "Method by name (see 'list methods'); repeats."
 _C = "gdiff's weight on the retain loss; repeats."
-_NUMBERS: dict[str, Any] = {"kind": float, "repeats": True}
 _STUDY: dict[str, Any] = {"scope": "study"}
 _PLACE: dict[str, Any] = {"scope": "placement"}
 _MLFLOW: dict[str, Any] = {"scope": "tracking"}
@@ -68,19 +74,24 @@ _COMMAND: dict[str, Any] = {"scope": "command"}
 _NEW_FOLDER: dict[str, Any] = {**_COMMAND, "is_path": True}
 _FOLDERS: dict[str, Any] = {"is_path": True, "repeats": True}
 
+_whole, _number = partial(option, kind=int), partial(option, kind=float)
+_flag = partial(option, kind=bool, default=False)
+
 DESCRIBED: list[Field] = [
     _trial("method", *SWEEPS, repeats=True, help=_METHOD, otherwise="gdiff, ngdiff"),
     _trial("method", RUN, repeats=True),
     _trial("model_path", EVALUATE, help="Folder of the model to score, or of a PEFT adapter."),
     *_of_roles("data", "placement"),
     option(
-        *("plugin", None, "Python file with methods, metrics, data, models or templates (docs/extend.md); repeats."),
+        "plugin",
+        "Python file with methods, metrics, data, models or templates (docs/extend.md); repeats.",
         *(*RUNS, TARGET, EVALUATE, "list"),
-        **{**_COMMAND, **_FOLDERS, "metavar": "FILE"},
+        metavar="FILE",
+        **_COMMAND | _FOLDERS,
     ),
     # What is searched ------------------------------------------------------------------------------------------------
-    option("c", None, _C, PARETO, RUN, **_NUMBERS),
-    option("c", None, _C, STUDY, otherwise=".5, .9, .99", **_NUMBERS),
+    _number("c", _C, PARETO, RUN, repeats=True),
+    _number("c", _C, STUDY, otherwise=".5, .9, .99", repeats=True),
     _trial("lr", PARETO, repeats=True, help="Learning rate; repeats.", otherwise="the model's range"),
     _trial("lr", STUDY, repeats=True, help="Learning rate; repeats.", otherwise="5 rates over the model's range"),
     _trial("lr", RUN, repeats=True),
@@ -91,94 +102,93 @@ DESCRIBED: list[Field] = [
         help="Automatic learning rate: off, on, or both to search over the two.",
     ),
     _trial("auto_lr", RUN),
-    option("space", None, "Search space: 'paper' for the paper's grid, or a FILE.yaml.", PARETO, is_path=True),
-    option(
-        *("trials", None, "Number of trials.", PARETO),
-        kind=int,
+    option("space", "Search space: 'paper' for the paper's grid, or a FILE.yaml.", PARETO, is_path=True),
+    _whole(
+        "trials",
+        "Number of trials.",
+        PARETO,
         low=1,
         otherwise="32; 16 without a scheduler; the whole grid for a grid",
         changeable="New total number of trials; a finished sweep continues.",
     ),
-    option("sampler", "tpe", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO),
-    option("seeds", 1, "Runs per configuration.", PARETO, kind=int, low=1),
-    option("seeds", 2, "Runs per configuration.", STUDY, kind=int, low=1),
+    option("sampler", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO, default="tpe"),
+    _whole("seeds", "Runs per configuration.", PARETO, default=1, low=1),
+    _whole("seeds", "Runs per configuration.", STUDY, default=2, low=1),
     _trial("seed", *SWEEPS, help="First seed of the trials and of the search."),
     _trial("seed", RUN),
-    option(
-        *("objectives", None, "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS), otherwise=DEFAULT_OBJECTIVES
-    ),
+    option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, otherwise=DEFAULT_OBJECTIVES),
     option(
         "candidates",
-        "all",
-        "Epochs of a trial that may be on the frontier: all, or last. Objectives other than losses are known only "
+        "Epochs of a trial that may be on the frontier: all, or last. Objectives that are not losses are known only "
         "after epochs at which --metrics-every measures them, and at the trial's end.",
         PARETO,
+        default="all",
         choices=("all", "last"),
     ),
     option(
-        *("scheduler", None, "Scheduler: none, or moasha, which stops trials that fall behind.", *SWEEPS),
+        "scheduler",
+        "Scheduler: none, or moasha, which stops trials that fall behind.",
+        *SWEEPS,
         otherwise="moasha; none with grid, several seeds, --candidates last, or objectives measured at a trial's end",
     ),
-    option("grace", None, "Epochs before trials are first compared.", *SWEEPS, kind=int, low=1, otherwise="1"),
-    option(
-        *("reduction", None, "One in this many trials continues, to this many times the epochs.", *SWEEPS),
-        kind=int,
+    _whole("grace", "Epochs before trials are first compared.", *SWEEPS, low=1, otherwise="1"),
+    _whole(
+        "reduction",
+        "One in this many trials continues, to this many times the epochs.",
+        *SWEEPS,
         low=2,
         otherwise="2",
     ),
     option(
         "stopping",
-        None,
         "stop ends a trial that falls behind; pause keeps its state, and the trial continues if later ones are worse.",
         *SWEEPS,
         otherwise="stop",
     ),
-    option(
+    _whole(
         "front_metrics",
-        8,
-        "At the end of the sweep, measure all metrics of this many epochs on the frontier, those nearest to the ideal "
-        "corner.",
+        "Number of epochs on the frontier, nearest to the ideal corner, that get all metrics at the end.",
         *SWEEPS,
-        kind=int,
+        default=8,
         low=0,
     ),
     option(
-        *(
-            "constraint",
-            None,
-            "Threshold that a result must meet: utility>=0.7, or utility>=70% of No-unlearn; repeats.",
-        ),
-        *(*SWEEPS, PICK),
+        "constraint",
+        "Threshold that a result must meet: utility>=0.7, or utility>=70% of No-unlearn; repeats.",
+        *SWEEPS,
+        PICK,
         repeats=True,
         metavar="METRIC>=VALUE",
     ),
     option(
-        *("enqueue", None, "Point to try first: lr=1e-3,c=0.5, or a FILE of points; repeats.", PARETO),
+        "enqueue",
+        "Point to try first: lr=1e-3,c=0.5, or a FILE of points; repeats.",
+        PARETO,
         metavar="NAME=VALUE,...",
         **_FOLDERS,
     ),
-    option(
-        "warm_start", None, "Learn from the sweep in this folder before the first trial; repeats.", PARETO, **_FOLDERS
-    ),
-    option("reuse", None, "Reuse equal trials of the sweep in this folder; repeats.", *SWEEPS, **_FOLDERS),
+    option("warm_start", "Learn from the sweep in this folder before the first trial; repeats.", PARETO, **_FOLDERS),
+    option("reuse", "Reuse equal trials of the sweep in this folder; repeats.", *SWEEPS, **_FOLDERS),
     # A learning-rate study -------------------------------------------------------------------------------------------
     option(
-        *(
-            "seeds_vary",
-            "order",
-            "What a seed changes: order (of examples), target (also), or data (also; authors).",
-            STUDY,
-        ),
+        "seeds_vary",
+        "What a seed changes: order (of examples), target (also), or data (also; authors).",
+        STUDY,
+        default="order",
         **_STUDY,
     ),
-    option(
-        *("auto_lr_start_lr", None, "Learning rate AutoLR starts at; repeats.", STUDY),
+    _number(
+        "auto_lr_start_lr",
+        "Learning rate AutoLR starts at; repeats.",
+        STUDY,
         otherwise="every --lr",
         above=0.0,
-        **{**_STUDY, **_NUMBERS},
+        **_STUDY,
+        repeats=True,
     ),
     _trial(
-        *("auto_lr_smoothing", STUDY),
+        "auto_lr_smoothing",
+        STUDY,
         repeats=True,
         help="AutoLR's rule: safe, search, trust, paper, clip or official; one arm each; repeats.",
     ),
@@ -189,177 +199,182 @@ DESCRIBED: list[Field] = [
         help="Retain batch that AutoLR probes: same or fresh; one arm each; repeats.",
     ),
     _trial("auto_lr_probe_batches", STUDY, repeats=True, help="Retain batches that a fresh probe averages; repeats."),
-    option(
-        *("extend", False, "If the best rate is at the edge of the grid, also run up to 4 rates beyond it.", STUDY),
-        kind=bool,
+    _flag(
+        "extend",
+        "If the best rate is at the edge of the grid, also run up to 4 rates beyond it.",
+        STUDY,
         changeable="For an lr-study: also run rates beyond the edge of its grid.",
         **_STUDY,
     ),
     option(
-        *("primary", None, "The one question that is not corrected for the others: AutoLR with this method.", STUDY),
+        "primary",
+        "The one question that is not corrected for the others: AutoLR with this method.",
+        STUDY,
         metavar="METHOD[/VARIANT]",
         **_STUDY,
     ),
     option(
-        *("folders", None, "Judge finished sweeps in these folders without running trials; repeats.", STUDY),
+        "folders",
+        "Judge finished sweeps in these folders without running trials; repeats.",
+        STUDY,
         flag="--from",
-        **{**_STUDY, **_FOLDERS},
+        **_STUDY,
+        **_FOLDERS,
     ),
     # A trial ---------------------------------------------------------------------------------------------------------
     *_of_roles(*_ROLES),
-    option("option", None, "Option of a method; repeats.", *RUNS, repeats=True, metavar="NAME=VALUE"),
-    option(
-        *("landscape", None, "Evaluate both losses at this many points along each AutoLR step.", RUN),
+    option("option", "Option of a method; repeats.", *RUNS, repeats=True, metavar="NAME=VALUE"),
+    _whole(
+        "landscape",
+        "Evaluate both losses at this many points along each AutoLR step.",
+        RUN,
         otherwise="none; needs --auto-lr on and --out",
-        kind=int,
         low=3,
         metavar="POINTS",
         **_COMMAND,
     ),
     # Where a sweep runs ----------------------------------------------------------------------------------------------
-    option(
-        *("gpus_per_trial", None, "GPUs per trial: 0.25 runs four trials on one GPU, auto as many as fit.", *SWEEPS),
-        kind=float,
+    _number(
+        "gpus_per_trial",
+        "GPUs per trial: 0.25 runs four trials on one GPU, auto as many as fit.",
+        *SWEEPS,
         words={"auto": "auto"},
         otherwise="1 if this machine has a GPU, else 0",
         **_PLACE,
     ),
-    option("cpus_per_trial", 1.0, "CPU threads per trial.", *SWEEPS, kind=float, above=0.0, **_PLACE),
-    option(
+    _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0, **_PLACE),
+    _whole(
         "max_concurrent",
-        None,
         "Maximum number of concurrent trials; with --address it may exceed what fits now, for nodes that join later.",
         *SWEEPS,
-        kind=int,
         low=1,
         **_PLACE,
     ),
     option(
-        *("address", None, "Address of a running Ray cluster to join, or 'auto' to find it.", *SWEEPS),
+        "address",
+        "Address of a running Ray cluster to join, or 'auto' to find it.",
+        *SWEEPS,
         changeable="Ray cluster to continue on; none for this machine alone.",
         **_PLACE,
     ),
-    option(
-        *(
-            "no_ship",
-            False,
-            "With --address: do not send this project to the nodes (1.6 MB), because they have it.",
-            *SWEEPS,
-        ),
-        kind=bool,
+    _flag(
+        "no_ship",
+        "With --address: do not send this project to the nodes (1.6 MB), because they have it.",
+        *SWEEPS,
         changeable="Do not send this project to the nodes, because they have it.",
         **_PLACE,
     ),
     option(
         "storage",
-        None,
-        "Folder for Ray's own state; or the s3://, gs:// or abfs:// address of a bucket, through which everything that "
-        "workers write travels.",
+        "Folder for Ray's own state; or the s3://, gs:// or abfs:// address of a bucket that all files of workers use.",
         *SWEEPS,
         otherwise="OUT/ray",
         is_path=True,
         **_PLACE,
     ),
-    option("out", None, "Output folder.", *SWEEPS, otherwise="runs/NAME-TIME", **_NEW_FOLDER),
-    option("out", None, "Folder for checkpoint/, history.csv and metrics.json.", RUN, **_NEW_FOLDER),
-    option("out", None, "Copy the model's folder to this folder.", TARGET, **_NEW_FOLDER),
-    option("out", None, "Folder for metrics.json and the per-item values, items.json.", EVALUATE, **_NEW_FOLDER),
-    option("out", None, "If FOLDER is an address: the new local folder.", RESUME, otherwise="runs/NAME", **_NEW_FOLDER),
+    option("out", "Output folder.", *SWEEPS, otherwise="runs/NAME-TIME", **_NEW_FOLDER),
+    option("out", "Folder for checkpoint/, history.csv and metrics.json.", RUN, **_NEW_FOLDER),
+    option("out", "Copy the model's folder to this folder.", TARGET, **_NEW_FOLDER),
+    option("out", "Folder for metrics.json and the per-item values, items.json.", EVALUATE, **_NEW_FOLDER),
+    option("out", "If FOLDER is an address: the new local folder.", RESUME, otherwise="runs/NAME", **_NEW_FOLDER),
     # MLflow, and when a sweep ends -----------------------------------------------------------------------------------
     option(
-        *("tracking_uri", None, "MLflow server or database.", *SWEEPS, "ui"),
+        "tracking_uri",
+        "MLflow server or database.",
+        *SWEEPS,
+        "ui",
         otherwise=f"$MLFLOW_TRACKING_URI, or {DEFAULT_TRACKING}",
         **_MLFLOW,
     ),
-    option("experiment", "unlearning", "MLflow experiment.", *SWEEPS, **_MLFLOW),
-    option("time_budget", None, "Seconds after which no new trial starts.", *SWEEPS, kind=float, above=0.0),
-    option(
-        *("epoch_budget", None, "Total number of trained epochs after which no new trial starts.", PARETO),
-        kind=int,
+    option("experiment", "MLflow experiment.", *SWEEPS, default="unlearning", **_MLFLOW),
+    _number("time_budget", "Seconds after which no new trial starts.", *SWEEPS, above=0.0),
+    _whole(
+        "epoch_budget",
+        "Total number of trained epochs after which no new trial starts.",
+        PARETO,
         low=1,
         changeable="New total number of epochs to train.",
     ),
     option(
-        *("until", None, "Stop when N trials have increased the hypervolume by at most X.", PARETO),
+        "until",
+        "Stop when N trials have increased the hypervolume by at most X.",
+        PARETO,
         metavar="plateau[:N:X]",
         otherwise="plateau means 10 trials and 0.001",
         changeable="New stopping rule, as in pareto; none removes it.",
     ),
     option(
-        *(
-            "retry",
-            None,
-            "failed: run failed trials again. Trials ended by a disk, memory or a node always run again.",
-            RESUME,
-        ),
+        "retry",
+        "failed: run failed trials again. Trials ended by a disk, memory or a node always run again.",
+        RESUME,
         metavar="failed",
         choices=("failed",),
         **_COMMAND,
     ),
     # Other commands --------------------------------------------------------------------------------------------------
-    option(
+    _flag(
         "retain_only",
-        False,
         "Train the retain model: the same recipe without the forget set.",
         TARGET,
-        kind=bool,
         **_COMMAND,
     ),
-    option("eval_log", None, "Evaluation log in the format of the TOFU authors.", EVALUATE, is_path=True, **_COMMAND),
+    option("eval_log", "Evaluation log in the format of the TOFU authors.", EVALUATE, is_path=True, **_COMMAND),
     option(
-        *("retain_eval_log", None, "Evaluation log of the model trained without the forget set.", EVALUATE),
+        "retain_eval_log",
+        "Evaluation log of the model trained without the forget set.",
+        EVALUATE,
         is_path=True,
         **_COMMAND,
     ),
     option(
-        *("rule", None, "knee, constraint or success.", PICK),
+        "rule",
+        "knee, constraint or success.",
+        PICK,
         otherwise="the report's answer; constraint if limits are given",
         **_COMMAND,
     ),
     option(
-        *("where", None, "Limit on any numeric column: 'lr<=1e-4'; repeats.", PICK),
+        "where",
+        "Limit on any numeric column: 'lr<=1e-4'; repeats.",
+        PICK,
         repeats=True,
         metavar="COLUMN<=VALUE",
         **_COMMAND,
     ),
-    option(
-        "maximize", None, "Take the largest value of this column.", PICK, repeats=True, metavar="COLUMN", **_COMMAND
-    ),
-    option(
-        "minimize", None, "Take the smallest value of this column.", PICK, repeats=True, metavar="COLUMN", **_COMMAND
-    ),
+    option("maximize", "Take the largest value of this column.", PICK, repeats=True, metavar="COLUMN", **_COMMAND),
+    option("minimize", "Take the smallest value of this column.", PICK, repeats=True, metavar="COLUMN", **_COMMAND),
     *(
-        option(f"{side}_{name}", None, f"At {word} this {name}.", PICK, kind=float, **_COMMAND)
+        _number(f"{side}_{name}", f"At {word} this {name}.", PICK, **_COMMAND)
         for name in LIMITED
         for side, word in (("max", "most"), ("min", "least"))
     ),
-    option("copy_to", None, "Copy the checkpoint to this new folder.", PICK, **_NEW_FOLDER),
+    option("copy_to", "Copy the checkpoint to this new folder.", PICK, **_NEW_FOLDER),
     option(
         "export",
-        None,
         "Write a model with a model card to this new folder; it loads without this project.",
         PICK,
         **_NEW_FOLDER,
     ),
-    option("merge", False, "With --export: merge a LoRA adapter into the full weights.", PICK, kind=bool, **_COMMAND),
-    option(
-        "register", None, "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME", **_COMMAND
+    _flag(
+        "merge",
+        "With --export: merge a LoRA adapter into the full weights.",
+        PICK,
+        **_COMMAND,
     ),
-    option("alias", None, "With --register: alias of this version.", PICK, **_COMMAND),
-    option("tracking_uri", None, "With --register: address of MLflow.", PICK, otherwise="the sweep's", **_MLFLOW),
-    option(
+    option("register", "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME", **_COMMAND),
+    option("alias", "With --register: alias of this version.", PICK, **_COMMAND),
+    option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's", **_MLFLOW),
+    _whole(
         "port",
-        None,
         "With --watch: port of the page.",
         "report",
-        kind=int,
         low=0,
         high=65535,
         otherwise="a free port",
         **_COMMAND,
     ),
-    option("port", 5000, "Port on this machine.", "ui", kind=int, **_COMMAND),
-    option("older_than", 30.0, "... for this many days.", "cache", kind=float, low=0.0, **_COMMAND),
+    _whole("port", "Port on this machine.", "ui", default=5000, **_COMMAND),
+    _number("older_than", "... for this many days.", "cache", default=30.0, low=0.0, **_COMMAND),
 ]
 """Every option of every command, in the order of ``--help``."""
 

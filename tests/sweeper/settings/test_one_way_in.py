@@ -118,7 +118,7 @@ import json, sys
 from pathlib import Path
 from search_spaces.fields import Field
 from sweeper.settings import fields
-fields.DESCRIBED.append(fields.option("warmth", 3, "How warm.", "pareto", kind=int, high=9))
+fields.DESCRIBED.append(fields.option("warmth", "How warm.", "pareto", default=3, kind=int, high=9))
 from click.testing import CliRunner
 from sweeper.cli.main import main
 from sweeper import Sweep
