@@ -29,8 +29,7 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.cache import Cache, NotCached
 from trainables.target.finetune import Progress, TargetError
-from trainables.target.prepare import make_retain_model, prepare_target, target_of
-from trainables.target.retain_model import RETAIN
+from trainables.target.prepare import RETAIN, Preparation, make_retain_model, prepare_target
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 from trainables.target.target_spec import TargetSpec, target_spec_of
@@ -174,7 +173,7 @@ def prepare_for_sweep(
     def prepare_remotely(spec: TrialSpec, show: Show) -> None:
         target_spec, cache = target_spec_of(spec), Cache()
         with contextlib.suppress(NotCached):
-            target_of(target_spec, cache=Cache(computing=False))
+            Preparation(spec=target_spec, cache=Cache(computing=False)).target()
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
         cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
@@ -242,7 +241,7 @@ class TargetTask:
                 return
         try:
             local = Cache(cache)
-            target = target_of(target_spec, cache=local, on_progress=self._news.put)
+            target = Preparation(spec=target_spec, cache=local, on_progress=self._news.put).target()
             if storage is not None:
                 share_target(target, storage)
             self._news.put(Prepared(target.key, local.notes))

@@ -12,13 +12,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.device import default_device
 from trainables.models.adapters import ADAPTER_CONFIG
 from trainables.scoring.measured import Measured
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, Cache, digest, folder_digest
 from trainables.target.finetune import Progress
-from trainables.target.retain_model import retain_values
+from trainables.target.prepare import Preparation
 from trainables.target.target_spec import target_spec_of
 
 if TYPE_CHECKING:
@@ -42,22 +41,19 @@ def score_checkpoint(
         MetricError: the data cannot give a metric that was requested by name.
     """
     assert spec.target_path is not None, "the folder to score"
-    folder, known, device = Path(spec.target_path), Cache(cache), device or default_device()
-    target_spec = target_spec_of(spec)
-    retain = retain_values(target_spec, cache=known, device=device, on_progress=on_progress)
+    folder, target_spec = Path(spec.target_path), target_spec_of(spec)
+    preparation = Preparation(spec=target_spec, cache=Cache(cache), device=device, on_progress=on_progress)
+    retain, names = preparation.retain_values(), target_spec.measured()
 
     def compute() -> dict[str, object]:
-        model = target_spec.modality.load_model(folder).to(device)
-        evaluator = target_spec.evaluator(model, target_spec.modality.load_processor(folder), device=device)
+        model, _, evaluator = preparation.load(folder)
         losses = evaluator.losses(model)
-        found = evaluator.measure(model, target_spec.measured(), retain=retain, unchanged=True)
+        found = evaluator.measure(model, names, retain=retain, unchanged=True)
         return asdict(replace(found, metrics={**losses, **found.metrics}))
 
-    asked = (target_spec.measured(), retain.key if retain else None, target_spec.max_length, target_spec.template_key)
-    name = digest(
-        FORMAT, "scores", _content(folder), target_spec.data, *asked, *target_spec.measured_by(target_spec.measured())
-    )
-    return Measured(**known.note(f"scores/{name}", compute))
+    asked = (names, retain.key if retain else None, target_spec.max_length, target_spec.template_key)
+    name = digest(FORMAT, "scores", _content(folder), target_spec.data, *asked, *target_spec.measured_by(names))
+    return Measured(**preparation.cache.note(f"scores/{name}", compute))
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:

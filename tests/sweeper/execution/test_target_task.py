@@ -22,7 +22,7 @@ from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, NotCached
 from trainables.target.finetune import TargetError
-from trainables.target.prepare import prepare_target, target_of
+from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target_spec import target_spec_of
 
 
@@ -116,7 +116,7 @@ def test_in_a_shared_cache_a_worker_makes_what_the_driver_would_have_made(
 ) -> None:
     cluster = make_cluster()
     with pytest.raises(NotCached):
-        target_of(target_spec_of(spec), cache=Cache(computing=False))
+        Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target()
     assert not cache.exists()
     target, said = sweep_target(spec, cluster, tmp_path)
     assert cluster.asked_for_slots == [((tmp_path / "out").resolve(), cache)]
@@ -141,7 +141,7 @@ def test_through_a_storage_the_driver_gets_model_and_scores(
     assert Path(target.path).is_relative_to(cache)
     made = tmp_path / "node/sweeper/targets" / Path(target.path).name
     assert weights_of(target) == (made / "model.safetensors").read_bytes()
-    assert target_of(target_spec_of(spec), cache=Cache(computing=False)) == target
+    assert Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target() == target
 
 
 def test_a_worker_that_dies_is_restarted_twice_and_what_it_cannot_see_is_left_to_the_driver(
