@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,6 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from pandas.core.groupby import SeriesGroupBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +59,21 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
         changes = []
         for method in sorted(set(finished.loc[on, "method"]) & set(finished.loc[~on, "method"])):
             rows = table.of(finished[finished["method"] == method])
-            change = _paired(rows, metric, method) or _best(replace(sources, table=rows), metric, method)
-            changes += [change] if change else []
+            values = numbers(rows.trials, metric)
+            pairs = _pairs(rows, values[np.isfinite(values)], "mean")
+            if len(pairs):
+                changes.append(Change(method, float(pairs[False].mean()), float(pairs[True].mean()), len(pairs)))
+            elif change := _best(replace(sources, table=rows), metric, method):
+                changes.append(change)
         if changes:
             values = [value for change in changes for value in (change.without, change.with_auto)]
             scale = scale_for(values) if columns.is_loss(metric) else "linear"
             label = short(metric) + (f" ({unit})" if (unit := columns[metric].unit) else "")
             panels.append(AblationPanel(label, columns.better(metric), scale, tuple(changes)))
-    lost = sum(_unfinished_pairs(table.of(rows)) for _, rows in table.own.trials.groupby("method"))
+    lost = 0
+    for _, rows in table.own.trials.groupby("method"):
+        pairs = _pairs(table.of(rows), rows["status"] == "finished", "any")
+        lost += int((~pairs.astype(bool)).any(axis=1).sum())
     paired = all(change.pairs for panel in panels for change in panel.changes)
     caption = note("ablation", paired=paired, lost=lost)
     return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=caption)
@@ -100,35 +106,17 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
     axes.set_xlabel({"lower": "\u2190 better", "higher": "better \u2192"}.get(panel.better, ""))
 
 
-def _paired(table: TrialTable, metric: str, method: str) -> Change | None:
-    """The means over trials that agree in every other setting; of several alike in one arm their mean."""
-    known = table.of(table.trials[np.isfinite(numbers(table.trials, metric))])
-    pairs = _pairs(_by_policy(known, numbers(known.trials, metric)).mean())
-    if pairs.empty:
-        return None
-    return Change(method, float(pairs[False].mean()), float(pairs[True].mean()), len(pairs))
+def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
+    """The values of trials that agree in every setting but AutoLR's, a column for each arm (False, True).
 
-
-def _unfinished_pairs(table: TrialTable) -> int:
-    """How many pairs have no finished trial in an arm."""
-    pairs = _pairs(_by_policy(table, table.trials["status"] == "finished").any())
-    return int((~pairs.astype(bool)).any(axis=1).sum())
-
-
-def _pairs(values: pd.Series) -> pd.DataFrame:
-    """The settings that both arms tried, a column an arm."""
-    return values.unstack("on").reindex(columns=[False, True]).dropna()
-
-
-def _by_policy(table: TrialTable, values: pd.Series) -> SeriesGroupBy[Any, Any]:
-    """The values of trials that agree in every setting but AutoLR's, with it ``on`` or not.
-
-    Settings are compared as text; a missing one is one too: two trials without a c agree in it.
+    Several trials of one arm are aggregated by ``how``; a row has both arms. Settings are compared as text, and a
+    missing one is a setting, too: two trials without a c agree in it.
     """
-    rows = table.trials
+    rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
     settings = rows[same].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
-    return values.groupby([settings, auto_lr_on(rows).rename("on")])
+    arms = values.groupby([settings, auto_lr_on(rows).rename("on")]).agg(how)
+    return arms.unstack("on").reindex(columns=[False, True]).dropna()
 
 
 def _best(sources: Sources, metric: str, method: str) -> Change | None:

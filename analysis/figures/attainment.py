@@ -1,4 +1,4 @@
-"""What two arms attain, in how many of their runs."""
+"""Empirical attainment of two arms: what they attain in how many of their runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def draw_attainment(data: AttainmentData) -> Figure:
 
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
     """What one run, half of the runs and all of them attain, as far as there is anything."""
-    # What all runs attain may be nothing; what most of them attain is then still not what all do.
+    # All runs together may attain nothing; a surface of most runs is not drawn in that case as that of all.
     ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
     looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]

@@ -1,4 +1,4 @@
-"""What AutoLR saw and did: its rate over steps, and the losses along its steps."""
+"""AutoLR's learning rate over steps, and the losses along its update directions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[floa
     """The learning rate over the steps of one trial, from its rows in auto_lr.csv and history.csv.
 
     Each update has two points at its step, the rate before and the one that step was made at; a report has the rate at
-    its end, unless weights, and with them a rate, were put back.
+    its end, unless the weights, and with them a rate, were rolled back.
     """
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")

@@ -1,4 +1,4 @@
-"""Where a label beside a point hides least."""
+"""The place of a label beside a point where it hides the fewest points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Place = tuple[float, float]
 """A position in the plot: (0, 0) its lower left corner, (1, 1) its upper right one."""
 
 _GAPS = (0.6, 1.6, 3.2)
-"""How far the label stands off the point, in heights of the label."""
+"""The distances of the label from the point, in heights of the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Box:
 
 
 def place_beside_line(at: float, width: float, height: float, points: Sequence[Place]) -> tuple[bool, bool]:
-    """Whether words on a horizontal line at ``at`` stand at its right end and above it: where they hide least."""
+    """Whether words on a horizontal line at ``at`` go to its right end and above it, so that they hide least."""
 
     def box(right: bool, above: bool) -> Box:
         left, bottom = (1.0 - width if right else 0.0), (at if above else at - height)
@@ -54,7 +54,7 @@ def place_label(at: Place, width: float, height: float, *, points: Sequence[Plac
     for gap, right, above in product(_GAPS, (True, False), (True, False)):
         off = gap * height
         left = x + off if right else x - off - width
-        # Above or below the point a box may lie across it: rather that than out of the plot.
+        # A wide box may lie across the point rather than leave the plot.
         left = min(max(left, 0.0), max(0.0, 1.0 - width))
         bottom = y + off if above else y - off - height
         candidates.append(Box(left, bottom, left + width, bottom + height))

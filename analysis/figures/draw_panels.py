@@ -23,7 +23,7 @@ _MARKED = 60
 
 
 def draw_panels(data: PanelFigure[Panel]) -> Figure:
-    """The figure; a panel is about 4.6 x 3 inches, fewer inches across where there are three columns or more."""
+    """The figure; a panel is about 4.6 x 3 inches, narrower if there are at least three columns."""
     with house_style():
         columns = min(data.columns, max(1, len(data.panels)))
         across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.figures.callout import place_beside_line, place_label
 from analysis.figures.inline_svg import point_link
-from analysis.figures.pareto import AxisData, ParetoData, Point
+from analysis.figures.pareto import ParetoData, Point
 from analysis.figures.scales import apply_scale
 from analysis.figures.style import INK, MUTED, PAPER, SHADE, WIDE, house_style
 from analysis.words import number
@@ -42,7 +42,7 @@ def draw_pareto(
         apply_scale(axes, "x", data.x.scale, *data.x.limits)
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
         narrow = size[0] < size[1]
-        # In the order of the legend; what lies over what is said by each zorder.
+        # In the order of the legend; each zorder decides what is drawn on top.
         _trials(axes, data, links or {})
         _landmarks(axes, data, narrow=narrow)
         _frontier(axes, data)
@@ -170,7 +170,13 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str], *, narrow: bool) -> None:
     room = _NARROW_LABEL if narrow else 999
-    across, up = (textwrap.fill(_with_arrow(axis), room) for axis in (data.x, data.y))
+    # An arrow points to the better side; turned upwards on the y axis, left is down.
+    across, up = (
+        textwrap.fill(
+            f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192", room
+        )
+        for axis in (data.x, data.y)
+    )
     axes.set(xlabel=across, ylabel=up)
     size = 11 if narrow else 14
     axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
@@ -185,11 +191,6 @@ def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: S
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     if notes:
         figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)
-
-
-def _with_arrow(axis: AxisData) -> str:
-    """The label with an arrow to the better side; turned upwards on the y axis, left is down."""
-    return f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192"
 
 
 def _scatter(axes: Axes, points: Sequence[Point], links: Mapping[str, str], **look: Any) -> None:

@@ -17,7 +17,7 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 
 @dataclass(frozen=True, slots=True)
 class PointLabel:
-    """What is shown for a point: the model's name with its epoch and status, its settings, its values."""
+    """The label of a point: the model's name with its epoch and status, its settings, its values."""
 
     name: str
     settings: str

@@ -1,4 +1,4 @@
-"""How much the outcome of a method depends on its learning rate."""
+"""The outcome and the course of training of a method at each of its learning rates."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _BUDGET = 4000
 def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Final metrics against the learning rate, a row of panels per method, AutoLR as a line and a band.
 
-    Every fixed-rate trial is a mark; the medians per rate are joined where a rate was tried more than once, or where
-    the trials differ in nothing else. AutoLR has no rate to stand at: the median of its trials is a line across, and
-    their range a band. None where no method was tried at two rates.
+    Every fixed-rate trial is a mark; the medians per rate are joined if a rate was tried more than once, or if the
+    trials differ in nothing else. AutoLR has no fixed rate: the median of its trials is a line across, and their range
+    a band. None if no method was tried at two rates.
     """
     own = sources.table.own
     finished = own.of(own.finished)

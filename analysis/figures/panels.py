@@ -35,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What lies between two curves over the same ``xs``."""
+    """The area between two curves over the same ``xs``."""
 
     name: str
     xs: tuple[float, ...]
@@ -57,9 +57,8 @@ class Guide:
 class Panel:
     """One plot. A scale is ``linear`` or ``log``; on a log axis every value is positive.
 
-    ``y_least`` is what a linear y axis spans at least. ``x_whole``: x counts, so ticks are whole numbers. ``absent``:
-    values of x where there was no y to draw, marked by a
-    cross on the axis under the name :data:`ABSENT`.
+    A linear y axis spans at least ``y_least``. ``x_whole``: x counts, so ticks are whole numbers. ``absent``: values of
+    x without a y to draw, marked by a cross on the axis under the name :data:`ABSENT`.
     """
 
     title: str
@@ -115,7 +114,7 @@ def finite_lines(
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """The line through the points that are finite (and positive, where a log axis needs it); () if none is."""
+    """The line through the points that are finite (and positive, for a log axis); () if there are none."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)

@@ -23,7 +23,7 @@ from analysis.words import model_name, settings_in_words
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """One axis. ``guess`` is the loss of a uniform guess where the axis is a loss; ``low_is_better`` its direction."""
+    """One axis. ``guess`` is the loss of a uniform guess if the axis is a loss; ``low_is_better`` its direction."""
 
     label: str
     low_is_better: bool
@@ -34,9 +34,9 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A model in the axes' units, on a bound if beyond it; not ``filled``: a fixed rate where AutoLR is also shown.
+    """A model in the axes' units, on a bound if beyond it; not ``filled``: a fixed rate while AutoLR is also shown.
 
-    ``epoch`` is the one of its trial after which it was; NaN where it is not known.
+    ``epoch`` is the epoch of its trial after which it was evaluated; NaN if it is not known.
     """
 
     trial_id: str
@@ -91,9 +91,9 @@ class ParetoData:
         unfinished: stopped, diverged and failed trials that were measured before they ended, by status.
         paths: the epochs of each trial that is on the frontier with one of them, in their order.
         sweeps_over_c: lines through trials of gdiff that differ in c alone, in the order of c; two or more points each.
-        both_policies: whether fixed learning rates (hollow) and AutoLR (filled) are both there.
+        both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
         staircase: corners of the line below which nothing was attained, from worst bound to worst bound; empty without
-            a frontier, and with more than two objectives, where the frontier is no line.
+            a frontier, and with more than two objectives, because the frontier is then not a line.
         corner: the reference, which closes the staircase to the dominated region.
         chosen: the model that the sweep's answer names, with its name and settings.
         recommended: whether the answer recommends it; otherwise it is the closest to the thresholds.
@@ -129,15 +129,15 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     front = frontier(table.models, sweep.objectives)
     pair = sweep.objectives[:2]
     on_front = _named(front.members)
-    # A model without all objectives cannot be on the frontier and is not drawn as if it could.
+    # A model without all objectives cannot be on the frontier, so it is not drawn.
     shown = takeable(table, sweep.objectives).trials
     finished = shown.loc[measured(values_of(shown, sweep.objectives))]
     ends = table.own.finished
-    own, foreign = finished[~finished["external"]], finished[finished["external"]]
+    own, external = finished[~finished["external"]], finished[finished["external"]]
     both = auto_lr_on(own).nunique() == 2
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
     series = [(str(method), rows, False) for method, rows in own.groupby("method")]
-    series += [(f"{method} ({source})", rows, True) for (method, source), rows in foreign.groupby(["method", "sweep"])]
+    series += [(f"{method} ({source})", rows, True) for (method, source), rows in external.groupby(["method", "sweep"])]
     looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in series)]))
     methods = tuple(
         Series(name, tuple(_points(rows, pair, on_front, hollow)), far, *looks[name]) for name, rows, far in series
@@ -145,7 +145,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     ended = ((status, tuple(_points(table.with_status(status), pair))) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if points)
     before = [sweep.baseline.get(item.column) for item in pair]
-    # Of an external table only the mean is there to be capped; a sweep's own has each token capped.
+    # In an external table only the mean can be capped; in a sweep's own each token is capped.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]
@@ -191,7 +191,7 @@ def _chosen(
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """The primary metrics of the forget and the retain set; () where they were not measured, or are the sweep's own."""
+    """The primary metrics of the forget and the retain set; () if they were not measured, or are the sweep's own."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -234,7 +234,7 @@ def _named(rows: pd.DataFrame) -> set[str]:
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[tuple[tuple[float, float], ...]]:
-    """Of one epoch there is no path."""
+    """The epochs of each trial with several epochs and one of them on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
@@ -247,7 +247,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     loss = sweep.columns.is_loss(objective.column)
     guess = sweep.random_guess_loss if loss else None
     scale = scale_of(objective, values, loss=loss)
-    # How far from a guess the forgetting still is belongs in the picture; a retain loss far below it does not need it.
+    # The distance of the forget loss from a guess is shown; a retain loss far below a guess does not need it.
     shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
     limits = limits_of(scale, shown, least=LEAST_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:

@@ -1,4 +1,4 @@
-"""Which scale an axis gets, and where its ticks stand."""
+"""The scale of an axis, its limits and its ticks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEAST_SPAN = 0.1
-"""Of an axis with losses (nats), scores or hypervolumes (shares)."""
+"""The least span of an axis with losses (nats), scores or hypervolumes (shares)."""
 _DECADE = 10.0
 _SYMLOG_SPAN = 1e4
 
@@ -21,8 +21,8 @@ _SYMLOG_SPAN = 1e4
 def scale_of(objective: Objective, values: Iterable[float], *, loss: bool) -> str:
     """``linear``, ``log`` or ``symlog``.
 
-    A loss to be made small is read by factors: memorised data sit at 0.01, a broken model at 3, and on a linear axis
-    all good trials would be one blot. Scores in [0, 1], and losses to be made large, stay linear.
+    A loss to be made small is compared by factors: memorised data have 0.01, a broken model 3, and on a linear axis
+    all good trials would overlap. Scores in [0, 1], and losses to be made large, stay linear.
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]
@@ -38,9 +38,9 @@ def scale_for(values: Iterable[float]) -> str:
 
 
 def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
-    """The values with some air around them, on the axis' own scale; a linear one spans ``least`` at least.
+    """The values with a margin around them, on the axis' own scale; a linear axis spans at least ``least``.
 
-    Without it a difference of 0.008, which is none, would fill the plot.
+    Otherwise a difference of 0.008, which is negligible, would fill the plot.
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
@@ -52,7 +52,7 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
     if scale == "symlog":
         return min(low, 0.0), high * 1.4
     air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
-    # What lies near 0 is not below it.
+    # Values near 0 do not lead to an axis far below 0.
     near_zero = low >= 0 and low - air < 0 and high + air < least
     return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 

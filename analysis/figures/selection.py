@@ -1,4 +1,4 @@
-"""Which trials speak for a method in a figure, and which columns a figure shows."""
+"""The trials that represent a method in a figure, and the columns that a figure shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.tables.trial_table import TrialTable, numbers
 
 
 def shown_metrics(table: TrialTable) -> tuple[str, ...]:
-    """What figures over steps and rates have a panel for: the losses, and the primary metrics that were measured."""
+    """The columns with a panel in figures over steps and rates: the losses, and the measured primary metrics."""
     frames = (table.trials, table.history)
     metrics = table.columns.metrics
     measured = [name for name in metrics if any(np.isfinite(numbers(frame, name)).any() for frame in frames)]
@@ -22,14 +22,14 @@ def shown_metrics(table: TrialTable) -> tuple[str, ...]:
 
 
 def panel_title(columns: Columns, name: str) -> str:
-    """A column's name above a panel, whose axis has its unit: there is no room for more."""
+    """The short name of a loss or metric, whose axis has its unit; the label of any other column."""
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Per group the finished trial of a sweep nearest to the ideal corner of the objectives; of equals the first.
+    """Per group the finished trial of a sweep nearest to the ideal corner of the objectives; ties go to the first.
 
-    A group whose finished trials all lack an objective, and a sweep without objectives, has none.
+    A group is left out if all its finished trials lack an objective, or if the sweep has no objectives.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)

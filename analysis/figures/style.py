@@ -1,4 +1,4 @@
-"""How every figure looks, and how a drawn figure becomes a file."""
+"""The look of every figure, and saving a figure to files."""
 
 from __future__ import annotations
 

@@ -10,11 +10,10 @@ import pandas as pd
 
 from analysis.study.lr_grid import Unit
 from analysis.study.paired import Share, exact_share
-from analysis.study.study_runs import Configuration, StudyRun
+from analysis.study.study_runs import Configuration
 from analysis.tables.sources import Sources
-from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
-from search_spaces.constraint import Constraint, all_met
+from search_spaces.constraint import all_met
 
 COLLAPSED = "collapsed"
 """The column of :func:`with_collapse`."""
@@ -43,21 +42,15 @@ def with_collapse(part: Sources) -> TrialTable:
     It did if the retain set's primary metric misses its share of the target's before unlearning, the paper's 70% of
     utility. NaN if the metric or the target's value is not known: then it is not known, unless the trial diverged.
     """
-    table = part.table
+    table, sweep = part.table, part.sweep
     found = pd.Series(np.nan, index=table.trials.index)
-    for _, rows in table.trials.groupby(["sweep", "seed"], sort=False, dropna=False):
-        before = part.sweep.baseline_of(rows.iloc[0])
-        for name, threshold in _retain_thresholds(part.sweep):
-            kept = [threshold.met(finite_cell(row, name), before.get(name)) for _, row in rows.iterrows()]
-            found.loc[rows.index] = np.array([np.nan if met is None else float(not met) for met in kept])
-    return replace(table, trials=table.trials.assign(**{COLLAPSED: found}))
-
-
-def _retain_thresholds(file: SweepFile) -> Iterable[tuple[str, Constraint]]:
-    for name, column in file.columns.entries.items():
+    for name, column in sweep.columns.entries.items():
         threshold = column.threshold if column.primary and column.of == "retain" else None
         if threshold is not None and threshold.relative:
-            yield name, threshold
+            rows = [row for _, row in table.trials.iterrows()]
+            kept = [threshold.met(finite_cell(row, name), sweep.baseline_of(row).get(name)) for row in rows]
+            found[:] = [np.nan if met is None else float(not met) for met in kept]
+    return replace(table, trials=table.trials.assign(**{COLLAPSED: found}))
 
 
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
@@ -82,9 +75,5 @@ def _any(found: Iterable[bool | None]) -> bool | None:
 
 def _collapsed(unit: Unit) -> list[bool | None]:
     """Whether each trial with an outcome collapsed; None if that is not known."""
-    return [_is_collapsed(run) for run in unit.runs.values() if run.judged]
-
-
-def _is_collapsed(run: StudyRun) -> bool | None:
-    lost = finite_cell(run.row, COLLAPSED)
-    return True if run.diverged else None if lost is None else lost == 1.0
+    lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
+    return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

@@ -28,7 +28,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from analysis.study.collapse import Collapse, chosen, collapse
+from analysis.study.collapse import chosen, collapse
 from analysis.study.hand_tuning import (
     GridEdge,
     best_rate,
@@ -88,15 +88,13 @@ def described(verdict: Verdict) -> Verdict:
 
 def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
     hand, auto = grid.arm(task), grid.arm(task, variant)
-    everyone = sorted({seed for units in (*hand.values(), *auto.values()) for seed in units})
-    whole = {
-        seed
-        for seed in everyone
-        if all(seed in units and not units[seed].missing for units in (*hand.values(), *auto.values()))
-    }
+    arms = (*hand.values(), *auto.values())
+    everyone = sorted({seed for units in arms for seed in units})
+    whole = {seed for seed in everyone if all(seed in units and not units[seed].missing for units in arms)}
     if not hand or not whole:
         return None
-    to_tune, planned = split_seeds(_of_both(hand, auto))
+    shared = set.union(*map(set, hand.values())) & set.union(*map(set, auto.values()))
+    to_tune, planned = split_seeds(tuple(shared))
     tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in (to_tune, planned))
     if not tuning or not fresh:
         tuning = fresh = tuple(sorted(whole))
@@ -124,26 +122,30 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
     )
     charge, was_measured = auto_lr_charge(hand, auto)
     others = [seed for seed in everyone if seed not in fresh]
-    collapsed, other_collapsed = (_collapse_of(auto, seeds) for seeds in (fresh, others))
-    curve = tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge)
-    left_out = tuple(seed for seed in everyone if seed not in whole)
-    lost = _lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned)
+    collapsed, other_collapsed = (
+        collapse([[units[seed] for units in auto.values() if seed in units] for seed in seeds])
+        for seeds in (fresh, others)
+    )
     return Verdict(
-        *(task, variant, tuple(auto), of_starts, rates, tuning, fresh, left_out, planned, lost),
-        *(collapsed, other_collapsed, charge, was_measured, baselines, curve),
+        task=task,
+        variant=variant,
+        starts=tuple(auto),
+        of_starts=of_starts,
+        rates=rates,
+        tuning=tuning,
+        fresh=fresh,
+        left_out=tuple(seed for seed in everyone if seed not in whole),
+        planned=planned,
+        lost=_lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned),
+        collapse=collapsed,
+        other_collapse=other_collapsed,
+        charge=charge,
+        charge_measured=was_measured,
+        baselines=baselines,
+        curve=tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge),
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
-
-
-def _collapse_of(auto: Arm, seeds: Iterable[int]) -> Collapse:
-    """AutoLR's collapse on these seeds, over the starts that were run there."""
-    return collapse([[units[seed] for units in auto.values() if seed in units] for seed in seeds])
-
-
-def _of_both(*sides: Arm) -> tuple[int, ...]:
-    """The seeds that every side was run on, at some rate or from some start."""
-    return tuple(set.intersection(*({seed for units in side.values() for seed in units} for side in sides)))
 
 
 def _baseline(

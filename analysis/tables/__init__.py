@@ -1,1 +1,1 @@
-"""What is read: tables of trials and histories, of this project and external ones."""
+"""Reads tables of trials and histories, of this project and external ones."""

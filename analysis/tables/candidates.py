@@ -1,4 +1,4 @@
-"""The evaluated epochs of trials as rows of a trial table: each is a model that may be taken."""
+"""The evaluated epochs of trials as rows of a trial table: each is a model that can be taken."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NAMED = ("trial_id", "epoch", "step", "checkpoint")
 
 
 def no_candidates() -> pd.DataFrame:
-    """The rows of a table without any."""
+    """A table of candidates without rows."""
     return pd.DataFrame({name: pd.Series(dtype=object) for name in ("sweep", *_NAMED)})
 
 
 def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    """The rows of candidates.csv by trial and step. A checkpoint that has been deleted since is none.
+    """The rows of candidates.csv by trial and step. The path of a deleted checkpoint is empty.
 
     Raises:
         AnalysisError: the file cannot be read; says where, and what was expected.
@@ -50,7 +50,7 @@ def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """The columns of ``trials`` behind ``epoch`` and ``step``, a row per model, each with status ``finished``.
 
-    A candidate has the settings of its trial and its own values; what was not measured of it is missing.
+    A candidate has the settings of its trial and its own values; values that were not measured are missing.
     """
     keys = ["sweep", "trial_id"]
     known = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
@@ -62,7 +62,7 @@ def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     settings = trials.drop(columns=[*own, "status"])
     rows = candidates.merge(settings, on=keys).assign(status="finished")
     ends = trials[trials["status"] == "finished"]
-    # The model of a trial's end is where the trial's own row says.
+    # The trial's own row has the checkpoint of its end.
     ended = list(zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True))
     places = dict(zip(zip(*(ends[name] for name in (*keys, "steps")), strict=True), ends["checkpoint"], strict=True))
     own_place = pd.Series([places.get(key, "") for key in ended], index=rows.index, dtype=object)

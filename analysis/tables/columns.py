@@ -1,4 +1,4 @@
-"""The dictionary of columns: what each column of trials.csv and history.csv is. No metric is known here by its name."""
+"""The dictionary of columns: the meaning of each column of the tables. No metric is named in the code."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from analysis.tables.trade_off import Objective
 from search_spaces.constraint import Constraint, all_met
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
-"""The roles of what a trial was asked to do."""
+"""The roles of a trial's settings."""
 _NUMBERS = frozenset({"loss", "metric", "cost", "progress", "course"})
 _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "training", "seed": "training"} | {
     "auto_lr": "auto_lr"
 }
-"""The roles of the columns that any table may have, also one that nobody described."""
+"""The roles of the columns that any table may have, even without a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An entry of the dictionary; ``of`` says which set it speaks about, ``primary`` that it stands beside the losses,
-    ``fluency`` that it shows answers that repeat themselves.
+    """An entry of the dictionary.
 
-    A missing bound is None, as is the ``direction`` of what is neither better large nor small.
+    ``of`` is the set that the column is about, ``primary`` marks the metric shown beside the losses, ``fluency`` a
+    measure of answers that repeat themselves. A missing bound is None, as is the ``direction`` of a column that is
+    neither better large nor better small.
     """
 
     role: str = ""
@@ -41,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Every column by name, in the order in which a report tells of them."""
+    """Every column by name, in the order of a report."""
 
     entries: Mapping[str, Column] = field(default_factory=dict)
 
@@ -55,7 +56,7 @@ class Columns:
         return cls({str(name): _column(str(name), values) for name, values in content.items()})
 
     def __or__(self, other: Columns) -> Columns:
-        """Both dictionaries; of a column in both the entry of the first counts."""
+        """Both dictionaries; for a column in both the entry of the first counts."""
         return Columns({**self.entries, **{name: item for name, item in other.entries.items() if name not in self}})
 
     def __contains__(self, name: str) -> bool:
@@ -65,7 +66,7 @@ class Columns:
         return self.entries.get(name) or Column(role=_STRUCTURE.get(name, ""))
 
     def is_setting(self, name: str) -> bool:
-        """Whether the column says what a trial was asked to do."""
+        """Whether the column is a setting of a trial."""
         return self[name].role in SETTINGS
 
     def is_number(self, name: str) -> bool:
@@ -73,12 +74,12 @@ class Columns:
         return name in ("lr", "seed", "step") or self[name].role in _NUMBERS
 
     def is_loss(self, name: str) -> bool:
-        """Whether the column is a loss: bounded by a random guess, and read by factors."""
+        """Whether the column is a loss: bounded by a random guess, and compared by factors."""
         return self[name].role == "loss"
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """The loss on each set; of several on one set, such as one that is capped, the first."""
+        """The loss on each set; the first of several on one set, such as a capped one."""
         found: dict[str | None, str] = {}
         for name in filter(self.is_loss, self.entries):
             found.setdefault(self[name].of, name)
@@ -86,7 +87,7 @@ class Columns:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that are no losses."""
+        """The metrics that are not losses."""
         return tuple(name for name in self.entries if self[name].role == "metric")
 
     @property
@@ -105,20 +106,20 @@ class Columns:
         return tuple(name for name, item in self.entries.items() if item.fluency and item.of == of)
 
     def label(self, name: str) -> str:
-        """What the column is called, without its unit; its own name in words where nobody described it."""
+        """The label of the column without its unit; its name in words if it has no label."""
         return self[name].label or short(name)
 
     def axis(self, name: str) -> str:
-        """What an axis says: the label, with the unit in brackets."""
+        """The label of an axis, with the unit in brackets."""
         unit = self[name].unit
         return f"{self.label(name)} ({unit})" if unit else self.label(name)
 
     def better(self, name: str) -> str:
-        """``higher``, ``lower``, or "" for what is neither."""
+        """``higher`` or ``lower``; "" without a direction."""
         return {"max": "higher", "min": "lower"}.get(self[name].direction or "", "")
 
     def limits(self, name: str) -> tuple[float, float] | None:
-        """The bounds of a score, with some air; None for a loss and where a bound is open or far out."""
+        """The bounds of a score with a margin; None for a loss, or if a bound is open."""
         low, high = self[name].bounds
         if self.is_loss(name) or low is None or high is None:
             return None
@@ -133,7 +134,7 @@ class Columns:
         return Objective(name=name, column=name, direction=column.direction, low=low, high=high, label=self.axis(name))
 
     def primary_objectives(self, measured: Iterable[str]) -> tuple[Objective, ...]:
-        """The primary pair as objectives; () where it was not measured, or has no bounds."""
+        """The primary pair as objectives; () if it was not measured, or has no bounds."""
         found = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
         return found if len(found) == 2 else ()
 
@@ -143,12 +144,12 @@ class Columns:
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Whether the values meet all thresholds; None if one cannot be judged and none is missed, or there is none."""
+        """Whether the values meet all thresholds; None if one cannot be judged and no other is missed."""
         return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
 
 
 def short(name: str) -> str:
-    """A column's own name in words, where there is no room for its label."""
+    """A column's name in words, shorter than its label."""
     return name.replace("_", " ")
 
 
@@ -181,7 +182,7 @@ def _column(name: str, values: object) -> Column:
 
 
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
-    """When a metric counts as success: ``below`` a value, or at least a ``share`` of the No-unlearn model's."""
+    """The threshold for success: ``below`` a value, or at least a ``share`` of the No-unlearn model's value."""
     if (below is None) == (share is None):
         raise ValueError("its threshold needs one of below and share")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

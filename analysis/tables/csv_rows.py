@@ -21,9 +21,9 @@ _TEXT = frozenset(
     {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
     | {"name", "fallback"}
 )
-"""Columns that stay text, also where they look like numbers (a trial "00007") or are empty."""
+"""Columns that stay text, even if they look like numbers (a trial "00007") or are empty."""
 _PLACES = ("trial_id", "checkpoint")
-"""Columns that files and folders are found by, below the table's own folder."""
+"""Columns with the names of files or folders below the table's own folder."""
 _TRUTH = {"True": True, "False": False}
 
 
@@ -48,15 +48,15 @@ class CsvRows:
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
-    """Every complete record of ``path``; the ``required`` columns without a row when its header is not there yet.
+    """Every complete record of ``path``; the ``required`` columns without rows if the file has no header yet.
 
-    A last line without its newline is being written at this moment, or its writer was killed: it is left out, unless
-    the file is known not to be ``growing``: a table that somebody else wrote may end without one.
+    A last line without its newline is still being written, or its writer was killed: it is left out, unless the file is
+    not ``growing``, because a table of another program may end without a newline.
 
     Raises:
-        AnalysisError: a required column is missing, a header stands twice, a record has more or fewer cells than the
-            header or names a place outside the table's folder, a quote in the midst of the file is not closed, or the
-            file is not UTF-8 CSV.
+        AnalysisError: a required column is missing, a column is repeated, a record has more or fewer cells than the
+            header or a path outside the table's folder, a quote before the last record is not closed, or the file is
+            not UTF-8 CSV.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
@@ -114,8 +114,7 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
 
 
 def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
-    """A record torn by its writer's end is the last one: whole records behind its open quote say that the quote, in
-    the midst of the file, is damage."""
+    """Raise an error if whole records follow an open quote: only the last record can be torn by its writer's end."""
     behind = text.splitlines()[line:]
     if cells > 1 and any(len(next(csv.reader([other]), ())) == cells for other in behind):
         raise AnalysisError(f"{path}, line {line}: not CSV: a quote is opened and not closed, with records behind it")

@@ -24,14 +24,14 @@ def read_external(
 ) -> tuple[TrialTable, dict[str, float]]:
     """The rows of ``path`` as trials, marked in the column ``external``, and the metrics of its baseline if any.
 
-    Needed is ``method``. A row whose method is No-unlearn (or target) is the baseline and no trial. Understood:
-    ``name`` (else the line number names the row), ``status`` (else finished) and every column of the dictionary
-    ``columns``; any other column of numbers is a metric. A capped objective that the table lacks is capped here, as
-    the mean it is: an upper bound of what capping every token gives, which such a table cannot tell.
+    The column ``method`` is required. A row whose method is No-unlearn (or target) is the baseline, not a trial. Known
+    columns are ``name`` (default: the line number), ``status`` (default: finished) and every column of the dictionary
+    ``columns``; any other column of numbers is a metric. If the table lacks a capped objective, the mean is capped: an
+    upper bound of the mean of capped tokens, which the table does not have.
 
     Raises:
-        AnalysisError: the file is missing or empty, lacks a method, names a row twice, has a cell that is no number
-            where one belongs, or, with ``objectives``, neither their columns nor the losses or primary metrics.
+        AnalysisError: the file is missing or empty, lacks a method, names a row twice, has text in a
+            numeric column, or, with ``objectives``, neither their columns nor the losses or primary metrics.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is no file: expected a sweep's folder or a CSV with named columns")
@@ -45,8 +45,7 @@ def read_external(
         trials["status"] = "finished"
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
-            # The raw value, moved to the cap: what lies beyond it is not better. The losses of single tokens, which a
-            # sweep caps, are not in the table.
+            # The raw mean is capped, because the losses of single tokens, which a sweep caps, are not in the table.
             trials[objective.column] = objective.clip(trials[objective.name])
     known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
     further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]

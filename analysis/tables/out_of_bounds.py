@@ -1,4 +1,4 @@
-"""Measurements that cannot be: values outside the bounds of their columns, such as percent instead of shares."""
+"""Impossible measurements: values outside the bounds of their columns, such as percent instead of shares."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ROUNDING = 1e-6
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
     """A note for every loss and metric with values outside its bounds in the rows of a trial table.
 
-    A loss may lie above its bound, which is that of a random guess, and so may a change in percent. What was not
-    measured or is not finite is left out, and rounding is allowed for.
+    A loss may exceed its bound, the loss of a random guess, and so may a change in percent. Missing and infinite values
+    are left out, and rounding errors are tolerated.
     """
     notes = []
     for name in columns.outcomes:
@@ -26,7 +26,7 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
         finite = values.abs() < math.inf
         beyond = finite & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
         if beyond.any():
-            # Percent of a share; beyond that nobody knows.
+            # Probably a share written in percent.
             percent = (
                 (low, high) == (0.0, 1.0) and values[beyond].between(1.0, 100.0).all() and values[beyond].max() > 2.0
             )
@@ -50,7 +50,7 @@ def is_possible(value: float, name: str, columns: Columns) -> bool:
 
 
 def _bounds(name: str, columns: Columns) -> tuple[float, float]:
-    """What a measurement lies between; infinite where it is open."""
+    """The bounds of a measurement; infinite if open."""
     low, high = columns[name].bounds
     if high is None or columns.is_loss(name) or columns[name].unit == "percent":
         high = math.inf

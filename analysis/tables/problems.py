@@ -1,4 +1,4 @@
-"""Trials by problem (what is unlearned from which target): the losses of one say nothing about those of another."""
+"""Trials by problem (what is unlearned from which target). Losses of different problems are not comparable."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from analysis.tables.trial_table import TrialTable
 from analysis.words import nominal, number
 
 STRUCTURE = ("model", "dataset", "method", "lr", "seed")
-"""What is told of a problem in any case, and what never makes one."""
+"""Columns that every problem has, or that never make trials different problems."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
-"""The columns that the seeds vary, by what they were declared to vary."""
+"""The columns that the seeds vary, by what the seeds were declared to vary."""
 
 
 class Problem(NamedTuple):
-    """What is unlearned by which model.
+    """The model, the data set, and what sets the problem apart from others on both.
 
-    ``apart`` is in what it differs from others on the same model and data set, such as ``forget split forget01``; empty
-    where there is no other.
+    ``apart`` is such as ``forget split forget01``; empty if there is no other problem on the same model and data set.
     """
 
     model: str
@@ -49,9 +48,9 @@ class Problems:
     """The problems of a table.
 
     Attributes:
-        of: of each trial its problem, in the order of the table.
+        of: the problem of each trial, in the order of the table.
         differ: by model and data set the columns in which their problems differ.
-        given: of each trial what it says of the columns in which any differ; None for nothing.
+        given: the value of each trial in the columns in which any differ; None if it has none.
     """
 
     of: tuple[Problem, ...]
@@ -71,10 +70,10 @@ def problems_of(
 ) -> Problems:
     """The problem of every trial: model, data set and the columns of ``roles`` in which the trials on these differ.
 
-    What the seeds were declared to vary makes no problem. ``target_key`` names a target by a hash: it is left out where
-    the other columns tell the problems apart as well. Given ``sweep``, a column that the tables of one of its sweeps
-    lack says nothing about the trials of that one, nor does an empty cell of an external row: they are taken to be
-    about the only problem there is on their model and data set or, where there are several, about one of their own.
+    Columns that the seeds were declared to vary are ignored. ``target_key``, a hash, is left out if the other columns
+    distinguish the same problems. With ``sweep``, an empty cell is unknown if the tables of the trial's sweep lack the
+    column, or if the row is external. A trial with an unknown value belongs to the only problem on its model and data
+    set or, if there are several, to one of its own.
     """
     own = table.own.trials
     asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
@@ -87,9 +86,9 @@ def problems_of(
     for place in dict.fromkeys(places[own.index]):
         here = places == place
         for name in asked:
-            told = given.loc[here & ~silent[name], name].unique()
-            if len(told) == 1:
-                given.loc[here & silent[name], name] = told[0]
+            known = given.loc[here & ~silent[name], name].unique()
+            if len(known) == 1:
+                given.loc[here & silent[name], name] = known[0]
         rows = given.loc[own.index.intersection(given.index[here])]
         names = [name for name in asked if rows[name].nunique(dropna=False) > 1]
         fewer = [name for name in names if name != "target_key"]
@@ -103,7 +102,7 @@ def problems_of(
 
 
 def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
-    """The columns that the seeds vary, of one problem: none where a seed has several targets after all."""
+    """The columns that the seeds vary within a problem: none if a seed has several targets after all."""
     names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
     others = [name for name in asked if name not in names]
     seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
@@ -111,7 +110,7 @@ def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> 
 
 
 def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
-    """Where an empty cell says nothing, as nobody could have filled it; shape of ``given``."""
+    """Which empty cells are unknown values; shape of ``given``."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
@@ -128,8 +127,8 @@ def _in_words(name: str, value: object) -> str:
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
     """The sources of each problem in the order of the table, and the notes of all.
 
-    An external row that does not say its model, its data set or in what problems differ is taken to be about every
-    one; a row about one of which there is no trial is in no part. Without trials there is one part, named ("", "").
+    An external row without a model, a data set or a value in which problems differ belongs to every problem that it may
+    be about; a row about a problem without trials is in no part. Without trials there is one part, named ("", "").
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
@@ -142,7 +141,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
     parts = {problem: _part(sources, mask, alone=len(found) == 1) for problem, mask in inside.items()}
     notes = [*table.notes, *problems.notes]
     if len(parts) > 1:
-        # Sweeps of different problems may differ; those of one are scored together.
+        # Sweeps of different problems may differ; those of one problem are scored together.
         notes = [item for item in notes if item not in differences(sources.sweeps)]
         notes += [
             replace(item, source=str(problem)) for problem, part in parts.items() for item in differences(part.sweeps)
@@ -153,7 +152,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 
 def file_stem(name: str, *words: str) -> str:
-    """The stem of the files of a figure on something that has names of its own."""
+    """The stem of a figure's files: its name and the names of its problem."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
@@ -166,20 +165,20 @@ def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
     for column in ("model", "dataset"):
         may &= table.trials[column].isin(("", table.trials.at[one, column])).to_numpy()
     for column in problems.differ[problem.model, problem.dataset]:
-        told = (None, problems.given.at[one, column])
-        may &= np.array([value in told for value in problems.given[column]], dtype=bool)
+        possible = (None, problems.given.at[one, column])
+        may &= np.array([value in possible for value in problems.given[column]], dtype=bool)
     return np.asarray(mask | may, dtype=bool)
 
 
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
-    """The trials of ``mask`` with the baseline and the bounds of the sweeps that they are from."""
+    """The trials of ``mask`` with the baseline and the bounds of their sweeps."""
     table = sources.table
     part = table.of(table.trials[mask])
     if alone:
         return replace(sources, table=part)
     names = set(part.trials["sweep"])
     files = {name: file for name, file in sources.sweep.parts.items() if name in names}
-    # A single run has no file that says what its target scores; another problem's baseline is none of its own.
+    # A single run has no file with its target's scores; the baseline of another problem does not apply.
     sweep = shared(files) if files else sources.sweep
     if not files and sources.sweep.parts:
         sweep = replace(sweep, baseline={}, parts={})

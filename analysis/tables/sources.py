@@ -1,4 +1,4 @@
-"""What a report or a comparison is made of: one sweep, or several sweeps, single runs and external tables."""
+"""The sources of a report or a comparison: one sweep, or several sweeps, single runs and external tables."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """Every sweep by itself, with the bounds of its own; external rows and single runs are of none, and one
-        that is still making its target has no bounds yet."""
+        """Every sweep by itself, with its own bounds; without external rows, single runs, and sweeps without bounds
+        because they are still making their target."""
         if not self.sweep.parts:
             return [replace(self, table=self.table.own)]
         return [
@@ -66,8 +66,8 @@ def read_source(
 ) -> Sources:
     """A sweep's folder, a single run's (with metrics.json), or an external CSV.
 
-    ``columns`` describes what no sweep.json does, ``sweep`` names the trials' sweep where its own name will not do,
-    and ``objectives`` are those that a CSV is scored by.
+    ``columns`` describes the columns if there is no sweep.json, ``sweep`` replaces the name of the trials' sweep, and
+    ``objectives`` are those that a CSV is scored by.
 
     Raises:
         AnalysisError: a file cannot be read; says which, where, and what was expected.
@@ -145,7 +145,7 @@ def _from(out: Path, folder: Path, checkpoint: str) -> str:
 
 
 def _prefixes(paths: Sequence[Path]) -> list[str]:
-    """The last part of each path, with a number where two are alike."""
+    """The last part of each path, with a number if two are alike."""
     names: list[str] = []
     for path in paths:
         base = path.resolve().stem if path.is_file() else path.resolve().name
@@ -155,10 +155,10 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 
 
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
-    """What sweeps, one or more, each by its name, have in common; their own files are its ``parts``.
+    """What one or several sweeps, by name, have in common; their own files are its ``parts``.
 
-    Bounds are the widest, so that every trial is scored in one box. The baseline is that of all whose metrics agree as
-    far as they have the same ones; a trial is held against the one of its own sweep all the same.
+    Bounds are the widest, so that every trial is scored in one reference box. The baseline is the common one if the
+    metrics that the sweeps share agree; a trial is compared with the baseline of its own sweep in any case.
 
     Raises:
         AnalysisError: their objectives differ in more than the bounds.
@@ -171,8 +171,8 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     first = next(iter(kinds), "")
     for name, kind in kinds.items():
         if kind != kinds[first]:
-            said = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[first], kind))
-            raise AnalysisError(f"{first} and {name} have other objectives ({said}): one frontier needs the same")
+            pairs = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[first], kind))
+            raise AnalysisError(f"{first} and {name} have different objectives ({pairs}): one frontier needs the same")
     if len(every) == 1:
         return replace(every[0], parts=files)
     guesses = {file.random_guess_loss for file in known.values()}
@@ -195,19 +195,19 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
 
 
 def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether two baselines may be of one model: the metrics that both have agree, up to rounding."""
+    """Whether two baselines may belong to one model: the metrics that both have agree, up to rounding."""
     return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
 
 
 def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """All metrics of baselines that may be of one model; none where two cannot be."""
+    """All metrics of baselines that may belong to one model; empty if two cannot."""
     if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
         return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
     return {}
 
 
 def differences(files: Sequence[SweepFile]) -> list[Note]:
-    """In what sweeps differ that are scored together."""
+    """The differences between sweeps that are scored together."""
     known = [file for file in files if file.objectives]
     found = []
     if any(file.objectives != known[0].objectives for file in known):

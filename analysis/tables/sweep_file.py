@@ -1,4 +1,4 @@
-"""sweep.json: what the sweep was asked to do, and what its target scores before any unlearning."""
+"""sweep.json: the settings of a sweep, and the scores of its target before unlearning."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFile:
-    """The parts of sweep.json that figures and reports use, or what is known without one.
+    """The parts of sweep.json that figures and reports use, or what is known without a sweep.json.
 
-    ``columns`` is the dictionary of the table's columns. ``objectives`` is empty, ``random_guess_loss`` (ln|V|, nats
-    per token) is None and ``baseline`` (the metrics of the No-unlearn model) is empty as long as the sweep is still
-    making its target. Where every seed has a target of its own, ``baselines`` has theirs and ``baseline`` the mean.
-    Of several sweeps shown as one ``parts`` has the file of each, by what the column ``sweep`` calls it.
+    ``columns`` is the dictionary of the table's columns. While the sweep is making its target, ``objectives`` is empty,
+    ``random_guess_loss`` (ln|V|, nats per token) is None and ``baseline`` (the metrics of the No-unlearn model) is
+    empty. If every seed has a target of its own, ``baselines`` has their metrics and ``baseline`` the mean. For several
+    sweeps shown as one, ``parts`` has the file of each, by its name in the column ``sweep``.
     """
 
     name: str
@@ -48,7 +48,7 @@ class SweepFile:
         """The sweep.json in a sweep's folder.
 
         Raises:
-            AnalysisError: there is none, it is not JSON, or it has another format.
+            AnalysisError: the file is missing, is not JSON, or has another format.
         """
         path = out / "sweep.json"
         try:
@@ -83,20 +83,20 @@ class SweepFile:
 
     @property
     def constraints(self) -> tuple[str, ...]:
-        """The thresholds that the user stated, such as ``utility>=70%``; () where none was."""
+        """The thresholds that the user stated, such as ``utility>=70%``."""
         return tuple(map(str, self.settings.get("constraints") or ()))
 
     @property
     def seeds_vary(self) -> str:
-        """What the seeds vary: ``order``, ``target`` or ``data``; "" where several sweeps differ in it."""
+        """What the seeds vary: ``order``, ``target`` or ``data``; "" if several sweeps differ in it."""
         varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
         return varied.pop() if len(varied) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
         """The metrics of the No-unlearn model from which a trial, a row of the trial table, started.
 
-        It is that of the trial's own sweep and seed, empty where that sweep has none. A row that is of none of several
-        sweeps is held against the one that they share, and so is any where no sweep has measured its own.
+        The model is that of the trial's own sweep and seed; empty if that sweep has none. A row of no sweep is compared
+        with the model that the sweeps share, as is every row if no sweep has measured its own.
         """
         measured = any(file.baseline for file in self.parts.values())
         file = self.parts.get(str(trial.get("sweep")), self) if measured else self
@@ -105,7 +105,7 @@ class SweepFile:
         return file.baseline if own is None else file.baselines.get(own, file.baseline)
 
     def baseline_objectives(self) -> dict[str, float | None]:
-        """The objectives of the No-unlearn model, by name; None where it was not measured."""
+        """The objectives of the No-unlearn model, by name; None if it was not measured."""
         return {objective.name: self.baseline.get(objective.column) for objective in self.objectives}
 
 

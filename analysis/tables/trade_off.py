@@ -1,4 +1,4 @@
-"""One axis of the trade-off: which column, which way, and the bounds fixed before the sweep began."""
+"""One axis of the trade-off: its column, its direction, and the bounds fixed before the sweep started."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Objective:
         return self.high if self.direction == "min" else self.low
 
     def clip(self, values: npt.ArrayLike) -> Floats:
-        """``values`` moved onto the nearer bound where they lie outside."""
+        """``values`` moved onto the nearer bound if they lie outside."""
         return np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
 
     def cost(self, values: npt.ArrayLike) -> Floats:
@@ -84,10 +84,10 @@ class Objective:
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
-    """The box in which trials of one problem are scored together: the same axes, each from the lowest to the highest of
-    the bounds; () without boxes.
+    """The reference box in which trials of one problem are scored together: the same axes, each from the lowest to the
+    highest of the bounds; () without boxes.
 
-    Trials of different problems are never scored in one box: ln|V| of one model says nothing about another.
+    Trials of different problems are never scored in one box: the ln|V| of one model does not apply to another.
     """
     return tuple(
         replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
@@ -115,14 +115,14 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
 
 
 def measured(values: Floats) -> Mask:
-    """Which rows of ``values``, shape (rows, objectives), have a finite value of every objective. Shape (rows,)."""
+    """Whether each row of ``values``, shape (rows, objectives), has finite values only. Shape (rows,)."""
     return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
     """Which rows are finished trials with every objective, shape (rows,), and their costs, NaN for the others.
 
-    Costs have the shape (rows, objectives). Without objectives (the sweep is still making its target) none is scored.
+    Costs have the shape (rows, objectives). Without objectives (while the sweep is making its target) no row is scored.
 
     Raises:
         AnalysisError: as :func:`values_of`.

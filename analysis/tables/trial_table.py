@@ -1,4 +1,4 @@
-"""The table of trials that every figure and number is computed from: trials.csv and history.csv of some sweeps."""
+"""The table of trials from which every figure and number is computed: trials.csv, history.csv and candidates.csv."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrialTable:
             only the last epoch of a trial counts.
         columns: what each column is.
         notes: what was left out while reading.
-        methods: those of all trials of the report, also in a table of a part of them: their order is that of colours.
+        methods: the methods of all trials of the report, even in a table of some of them; their order sets the colours.
     """
 
     trials: pd.DataFrame
@@ -57,9 +57,9 @@ class TrialTable:
 
     @classmethod
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
-        """The tables in a sweep's folder, also while the sweep runs: a table that is not there yet is empty.
+        """The tables in a sweep's folder, also while the sweep runs: a table that does not exist yet is empty.
 
-        Of two rows with one trial id the first counts, as it does when a sweep is resumed.
+        The first of two rows with one trial id counts, as when a sweep is resumed.
 
         Raises:
             AnalysisError: a file cannot be read; says which, where, and what was expected.
@@ -68,7 +68,7 @@ class TrialTable:
         columns = file.columns
         path = out / "trials.csv"
         if not path.exists() and _has_front(out / "pareto.json"):
-            raise AnalysisError(f"{path} is missing, and pareto.json is of its trials")
+            raise AnalysisError(f"{path} is missing, and pareto.json has its trials")
         rows = read_rows(path, required=REQUIRED)
         trials = typed_trials(path, rows, columns, sweep)
         _check_trials(path, rows)
@@ -127,14 +127,14 @@ class TrialTable:
         return replace(self, trials=trials)
 
     def of_sweep(self, name: str) -> TrialTable:
-        """What the table has of one sweep: its trials, their reports and their candidates."""
+        """The trials of one sweep, with their reports and candidates."""
         trials, history, candidates = (
             part[part["sweep"] == name] for part in (self.trials, self.history, self.candidates)
         )
         return replace(self, trials=trials, history=history, candidates=candidates)
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
-        """The same table with other trial ids and other paths of the checkpoints that there are."""
+        """The same table with other trial ids and other paths of the existing checkpoints."""
         trials, history, candidates = (
             part.assign(trial_id=part["trial_id"].map(name)) for part in (self.trials, self.history, self.candidates)
         )
@@ -146,30 +146,30 @@ class TrialTable:
 
     @property
     def own(self) -> TrialTable:
-        """The trials of sweeps and runs, without the rows of external tables: only they can be taken."""
+        """The trials of sweeps and runs, without external rows: only these have a model to take."""
         return self.of(self.trials[~self.trials["external"]])
 
     @property
     def models(self) -> TrialTable:
-        """What a frontier is over, a row each: every evaluated epoch of a trial that has candidates, and the end of a
-        finished one that has none (of a sweep where only it counts, or external)."""
+        """The models of a frontier, a row each: every evaluated epoch of a trial with candidates, and the end of a
+        finished trial without candidates (an external one, or if only the end counts)."""
         return self.of(models_of(self.trials, self.candidates))
 
     @property
     def every_epoch(self) -> bool:
-        """Whether there is a trial of which more than the end may be taken."""
+        """Whether a trial has epochs to take besides its end."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
     def spec_columns(self) -> tuple[str, ...]:
-        """The columns that say what a trial was asked to do."""
+        """The columns with the settings of a trial."""
         return tuple(filter(self.columns.is_setting, self.trials.columns))
 
     @property
     def varying(self) -> tuple[str, ...]:
         """The settings in which trials differ; a missing value differs from a given one.
 
-        An external table says little of its settings; that is no variation.
+        External tables name few of their settings, so external rows do not count.
         """
         own = self.own.trials
         return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
@@ -184,7 +184,7 @@ class TrialTable:
         return self.trials[self.trials["status"] == status]
 
     def measured(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those of the columns ``names`` that a finished trial has a number in."""
+        """The columns of ``names`` in which a finished trial has a number."""
         finished = self.finished
         return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
@@ -201,21 +201,21 @@ class TrialTable:
 
 
 def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
-    """Which trials set their learning rate themselves; shape (trials,), none where the column is missing."""
+    """Which trials set their learning rate themselves; shape (trials,); all False if the column is missing."""
     if "auto_lr" not in trials.columns:
         return pd.Series(False, index=trials.index, dtype=bool)
     return ~trials["auto_lr"].map(str).isin(("off", "", "nan", "False", "None"))
 
 
 def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
-    """A column as floats; all NaN where it is missing or holds text."""
+    """A column as floats; all NaN if it is missing or holds text."""
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
     return rows[column].astype(np.float64)
 
 
 def _has_front(path: Path) -> bool:
-    """Whether a pareto.json is of trials that have ended: that of a sweep which has only begun has an empty front."""
+    """Whether a pareto.json has trials that ended: the front is empty if the sweep has only started."""
     try:
         return bool(json.loads(path.read_text(encoding="utf-8"))["front"])
     except FileNotFoundError:
@@ -225,7 +225,7 @@ def _has_front(path: Path) -> bool:
 
 
 def finite_cell(row: pd.Series, column: str) -> float | None:
-    """A finite number of one row; None where it is missing, infinite or text."""
+    """A finite number of one row; None if it is missing, infinite or text."""
     value = row.get(column)
     return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None
 
@@ -250,11 +250,11 @@ def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, ext
 
 
 def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all frames; a column of text that some of them lack is "" there, any other NaN."""
+    """The rows of all frames; a missing column of text is "" in the rows without it, any other NaN."""
     whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     for frame in frames:
         for column in frame.columns:
-            # A pooled table of nothing still has the columns that its readers ask for.
+            # A pooled table without rows still has the columns that its readers need.
             if column not in whole.columns:
                 whole[column] = pd.Series(index=whole.index, dtype=frame[column].dtype if len(whole) == 0 else object)
     text = [name for name in whole.columns if not pd.api.types.is_numeric_dtype(whole[name])]
@@ -271,7 +271,7 @@ def _check_trials(path: Path, rows: CsvRows) -> None:
 
 
 def check_status(path: Path, line: int, status: str) -> None:
-    """Raises :class:`AnalysisError` for a status that there is not."""
+    """Raise :class:`AnalysisError` for an unknown status."""
     if status not in STATUSES:
         raise AnalysisError(f"{path}, line {line}: status is '{status}', expected one of {', '.join(STATUSES)}")
 

@@ -1,4 +1,4 @@
-"""Where the workers' time went: what part of it was training and evaluation."""
+"""The workers' time by kind of work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class WorkerTime:
 
 
 def worker_time(trials: pd.DataFrame) -> WorkerTime | None:
-    """Of the trials that ran here; None where the table does not say, as in an external table."""
+    """The time of the workers of these trials, without reused ones; None if the table lacks the times."""
     if not set(_COLUMNS) <= set(trials.columns):
         return None
     if "reused_from" in trials.columns:
