@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.frontier import frontier
 from analysis.frontier.pick import Best
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import values_of
@@ -58,34 +58,24 @@ def neighbours(
     front = frontier(table.models, sweep.objectives)
     if not len(front.members):
         return ()
-    own = values_of(row.to_frame().T.infer_objects(), sweep.objectives)[0]
-    if not np.isfinite(own).all():
+    values = np.vstack([values_of(row.to_frame().T.infer_objects(), front.objectives), front.values])
+    if not np.isfinite(values[0]).all():
         return ()
+    costs = np.column_stack([item.oriented(column) for item, column in zip(front.objectives, values.T, strict=True)])
+    here, *keys = map(tuple, costs.tolist())
+    before, behind = ([i for i, key in enumerate(keys) if key < here], [i for i, key in enumerate(keys) if key > here])
+    first = front.objectives[0].name
     directions = {item.column: item.direction for item in sweep.objectives}
     for name in sweep.columns.primaries(table.measured(sweep.columns.metrics)):
         directions.setdefault(name, sweep.columns[name].direction or "max")
     if best is not None:
         directions.setdefault(best.column, best.direction)
+    sides = {f"better {first}": before[-1:], f"worse {first}": behind[:1]}
     return tuple(
-        _neighbour(front.members.iloc[place], row, side, directions, table, sweep, limits)
-        for place, side in _sides(front, own)
+        _neighbour(front.members.iloc[i], row, side, directions, table, sweep, limits)
+        for side, places in sides.items()
+        for i in places
     )
-
-
-def _sides(front: Frontier, own: np.ndarray) -> Iterator[tuple[int, str]]:
-    """Yield the positions of the members before and behind a model with the values ``own``, with the side's name."""
-    first = front.objectives[0]
-    costs = np.column_stack(
-        [item.oriented(column) for item, column in zip(front.objectives, front.values.T, strict=True)]
-    )
-    here = np.asarray([float(item.oriented(value)) for item, value in zip(front.objectives, own, strict=True)])
-    keys = [tuple(line) for line in costs.tolist()]
-    before = [place for place, key in enumerate(keys) if key < tuple(here.tolist())]
-    behind = [place for place, key in enumerate(keys) if key > tuple(here.tolist())]
-    if before:
-        yield before[-1], f"better {first.name}"
-    if behind:
-        yield behind[0], f"worse {first.name}"
 
 
 def _neighbour(
