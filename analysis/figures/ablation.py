@@ -58,12 +58,12 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     for metric in shown_metrics(table):
         changes = []
         for method in sorted(set(finished.loc[on, "method"]) & set(finished.loc[~on, "method"])):
-            rows = table.of(finished[finished["method"] == method])
-            values = numbers(rows.trials, metric)
-            pairs = _pairs(rows, values[np.isfinite(values)], "mean")
+            part = table.of(finished[finished["method"] == method])
+            measured = numbers(part.trials, metric)
+            pairs = _pairs(part, measured[np.isfinite(measured)], "mean")
             if len(pairs):
                 changes.append(Change(method, float(pairs[False].mean()), float(pairs[True].mean()), len(pairs)))
-            elif change := _best(replace(sources, table=rows), metric, method):
+            elif change := _best(replace(sources, table=part), metric, method):
                 changes.append(change)
         if changes:
             values = [value for change in changes for value in (change.without, change.with_auto)]

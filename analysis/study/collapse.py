@@ -49,7 +49,8 @@ def with_collapse(part: Sources) -> TrialTable:
         if threshold is not None and threshold.relative:
             rows = [row for _, row in table.trials.iterrows()]
             kept = [threshold.met(finite_cell(row, name), sweep.baseline_of(row).get(name)) for row in rows]
-            found[:] = [np.nan if met is None else float(not met) for met in kept]
+            lost = [np.nan if met is None else float(not met) for met in kept]
+            found = pd.Series(lost, index=table.trials.index, dtype=float)
     return replace(table, trials=table.trials.assign(**{COLLAPSED: found}))
 
 

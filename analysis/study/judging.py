@@ -93,8 +93,8 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
     whole = {seed for seed in everyone if all(seed in units and not units[seed].missing for units in arms)}
     if not hand or not whole:
         return None
-    shared = set.union(*map(set, hand.values())) & set.union(*map(set, auto.values()))
-    to_tune, planned = split_seeds(tuple(shared))
+    sides = ({seed for units in side.values() for seed in units} for side in (hand, auto))
+    to_tune, planned = split_seeds(tuple(set.intersection(*sides)))
     tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in (to_tune, planned))
     if not tuning or not fresh:
         tuning = fresh = tuple(sorted(whole))
