@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
 from collections import Counter
@@ -96,33 +95,6 @@ def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int
     state = run.state_dict()
     state["tally"] |= {"train_seconds": seconds, "eval_seconds": 0.0}
     torch.save(state, folder / STATE_FILE)
-
-
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(cli: Cli, reference: Reference) -> None:
-    sweep = cli.new("interrupted")
-    process = start_and_wait(cli, sweep)
-    process.send_signal(signal.SIGINT)
-    done = cli.finish(process, code=130)
-
-    kept = rows_by_id(sweep)
-    assert 0 < len(kept) < 6
-    assert {row["status"] for row in sweep.trials} <= {"finished", "diverged"}
-    assert json.loads(done.stdout) == {"out": str(sweep.out), "interrupted": True}
-    lines = done.stderr.splitlines()
-    (answered,) = [number for number, line in enumerate(lines) if line.startswith("interrupted by SIGINT: ")]
-    (at_end,) = [number for number, line in enumerate(lines) if "sweeper resume" in line]
-    assert answered < at_end
-    command = lines[at_end].strip()
-    assert (sweep.out / "report.html").is_file()
-    assert cli.end_processes(patience=60) == {}
-
-    words = shlex.split(command)
-    assert words[:3] == ["python", "-m", "sweeper"]
-    summary = json.loads(cli.run(*words[3:], "--json").stdout)
-
-    assert summary["trials"] == 6
-    assert {trial_id: rows_by_id(sweep)[trial_id] for trial_id in kept} == kept
-    assert_equals(sweep, reference)
 
 
 def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:

@@ -23,7 +23,7 @@ def without_target(cli: Cli) -> tuple[list[str], str]:
     return data[:at] + data[at + 2 :], data[at + 1]
 
 
-@pytest.mark.parametrize("adapter", [(), ("--lora-rank", "2")], ids=["whole model", "adapter"])
+@pytest.mark.parametrize("adapter", [("--lora-rank", "2")], ids=["adapter"])
 def test_a_checkpoint_scores_as_its_run_did(cli: Cli, tmp_path: Path, adapter: tuple[str, ...]) -> None:
     run = tmp_path / "run"
     wanted = ("--metrics", WANTED)

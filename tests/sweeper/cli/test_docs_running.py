@@ -14,7 +14,7 @@ from tests.sweeper.cli.conftest import invoke
 PAGE = Path(__file__).parents[3] / "docs" / "running.md"
 COMMANDS = re.findall(r"^    python -m sweeper (.*?)(?:  +#.*)?$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 ELSEWHERE = {
-    "resume runs/SWEEP": "tests/e2e/test_stop.py",
+    "resume runs/SWEEP": "tests/e2e/test_output.py",
     "resume runs/SWEEP --trials 64 --dry-run": "tests/sweeper/cli/test_dry_run.py",
 }
 """What does not end, or trains, and where it is tested."""
