@@ -141,7 +141,7 @@ def open_sweep(
     )
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
     study = open_study(out, settings, target, console=console)
-    results = {trial.id: trial for trial in log.state.ended_trials}
+    results = {trial.id: trial for trial in log.state.ended_trials if trial.has_result}
     study.restore(
         {trial_id: trial.row() for trial_id, trial in results.items()},
         {trial_id: list(trial.candidates()) for trial_id, trial in results.items()},

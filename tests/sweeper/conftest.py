@@ -242,7 +242,7 @@ def bare_sweep(
     """
     log = EventLog(out / "events.jsonl")
     study = study or open_study(out, space=settings.space, trials=settings.trials)
-    results = log.state.ended_trials
+    results = [trial for trial in log.state.ended_trials if trial.has_result]
     study.restore({trial.id: trial.row() for trial in results}, {trial.id: [*trial.candidates()] for trial in results})
     console = console or Console(quiet=True)
     checkpoints = CheckpointManager(out, settings.goals, states=out / "ray", syncer=syncer)
