@@ -98,7 +98,7 @@ class Syncer(Follower):
             self._transfer_files(trial)
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Upload the checkpoints and items of a reused trial, which no worker stores; download those of other trials."""
+        """Upload the files of a reused trial, which no worker stores; download those of other trials."""
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self.out / "checkpoints").glob(f"{trial.id}*")}
             for key in (*sorted(models - self._models), *self._items(trial.id)):

@@ -27,7 +27,7 @@ from rich.console import Console
 
 from search_spaces.points import params_of_point
 from search_spaces.values import Value
-from sweeper.search.archive import ParetoArchive, Row, number
+from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import SAMPLERS, Search
 from sweeper.search.study_journal import open_journal
 from sweeper.search.warm_start import PreviousSweep, Prior, format_warm_start, warm_start
@@ -135,18 +135,18 @@ class SweepStudy:
         return len(self._unfinished)
 
     def restore(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
-        """Make the study agree with the rows of trials.csv, which are authoritative after a crash.
+        """Make the study agree with the event log, which is authoritative after a crash.
 
-        Trials with a row are reported in the order in which they ended; trials that a lost or damaged optuna.log does
-        not have are added. Trials without a row are proposed again, with their id and configuration. Return those.
-        ``candidates`` has the rows of candidates.csv by trial.
+        ``rows`` has the rows of ended trials in the order in which they ended, ``candidates`` the rows of their epochs.
+        These trials are reported; those that a lost or damaged optuna.log does not have are added. All other trials are
+        proposed again, with their id and configuration. Return those.
         """
         import optuna
 
         self._add_missing(rows)
         trials = {self._id(trial.number): trial for trial in self._asked_trials()}
         ended = trials.keys() & rows.keys()
-        for trial_id in sorted(ended, key=lambda name: (number(rows[name].get("ended_at") or 0.0), name)):
+        for trial_id in (name for name in rows if name in ended):
             self.tell(trial_id, rows[trial_id], (candidates or {}).get(trial_id, ()))
         for trial_id, trial in trials.items():
             if trial_id in ended:
@@ -179,9 +179,9 @@ class SweepStudy:
             return
         self._outcomes[trial_id] = row, candidates
         result = self.archive.add(row, candidates)
-        trial = self._own_trials()[int(trial_id)]
-        if trial.state.is_finished():
-            return
+        trials = self._own_trials()
+        if int(trial_id) >= len(trials) or (trial := trials[int(trial_id)]).state.is_finished():
+            return  # a trial that optuna.log has lost runs again before it is reported
         if row.get("status") == Status.FINISHED and result is not None:
             for constraint, violation in zip(self.archive.constraints, result.violations, strict=True):
                 optuna.trial.Trial(self._study, trial._trial_id).set_constraint(str(constraint), violation)
@@ -238,7 +238,7 @@ class SweepStudy:
             for name, value in attributes.items():
                 storage.set_trial_user_attr(storage_id, name, value)
         if added:
-            logger.warning("%d trials of trials.csv were not in optuna.log; they were added to it", added)
+            logger.warning("%d trials of the event log were not in optuna.log; they were added to it", added)
 
     def _config_in(self, rows: Mapping[str, Row], index: int) -> dict[str, Value] | None:
         """Return the configuration in the trial's row, or in the row of a trial that repeats it with another seed."""
