@@ -1,6 +1,6 @@
 """The command line and the sweep: search, placement, tracking, live display, resume.
 
-``from sweeper import Sweep, unlearn, evaluate, pick`` is the same from Python (docs/python.md).
+``from sweeper import Sweep, unlearn, evaluate, pick`` gives the commands as Python functions (docs/python.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Sweep", "evaluate", "pick", "unlearn"]
 
 
 def __getattr__(name: str) -> Any:
-    """What is imported from here, when it is asked for: ``--help`` needs none of it."""
+    """Import a name of the Python interface on first use, because ``--help`` needs none."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sweeper import api

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def start() -> None:
     """Run the command line; Ctrl-C before there is anything to save ends it with one line and exit code 130."""
-    _open_what_is_closed()
+    _open_closed_streams()
     if problem := _platform_problem():
         _refuse(problem)
     before = signal.getsignal(signal.SIGINT)
@@ -37,21 +37,21 @@ def start() -> None:
             raise
         _refuse(
             f"this Python ({sys.executable}) lacks the package '{error.name}': activate the project's environment with "
-            "'source .venv/bin/activate'; 'make env' makes it, and docs/install.md says how else"
+            "'source .venv/bin/activate'; 'make env' creates it, and docs/install.md lists other ways"
         )
 
 
 def _leave(code: int) -> None:
-    """End the process as usual, without taking apart every module of torch, Ray and MLflow, which takes a second."""
+    """End the process without unloading every module of torch, Ray and MLflow, which takes a second."""
     atexit._run_exitfuncs()
-    with contextlib.suppress(OSError):  # whoever read it has left
+    with contextlib.suppress(OSError):  # the reader has left
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
 
 
-def _open_what_is_closed() -> None:
-    """Have all three standard streams, as everything expects that starts processes or prints: ``>&-`` closes one."""
+def _open_closed_streams() -> None:
+    """Open those of the three standard streams that a shell has closed (``>&-``), because most code needs all three."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -63,7 +63,7 @@ def _open_what_is_closed() -> None:
 
 
 def _platform_problem() -> str:
-    if sys.version_info < (3, 11):  # noqa: UP036 (whoever has not activated the environment may have any)
+    if sys.version_info < (3, 11):  # noqa: UP036 (without the environment it may be any version)
         return f"Python 3.11 or newer is needed, this one ({sys.executable}) is {sys.version.split()[0]}"
     if sys.platform == "win32":
         return "on Windows this runs in WSL 2 (docs/install.md)"

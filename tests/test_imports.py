@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import grimp
 import pytest
 
+ROOT = Path(__file__).parents[1]
 PACKAGES = ("search_spaces", "trainables", "sweeper", "analysis")
 
 
@@ -24,9 +26,21 @@ def test_imports_have_an_order(place: Callable[[str], str]) -> None:
     for module in graph.modules:
         others = {place(name) for name in graph.find_modules_directly_imported_by(module)} - {place(module)}
         builds_on.setdefault(place(module), set()).update(others)
-    if place is room:  # the commands and the other files of sweeper are one room
-        builds_on = {name: others for name, others in builds_on.items() if not name.startswith("sweeper")}
     try:
         TopologicalSorter(builds_on).prepare()
     except CycleError as error:
         pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+
+
+def test_click_is_imported_by_the_command_line_alone() -> None:
+    """Everything else takes values with their sources, so it works from Python and from files, too."""
+    graph = grimp.build_graph("sweeper", include_external_packages=True)
+    importers = graph.find_modules_that_directly_import("click")
+    assert importers
+    assert {room(name) for name in importers} == {"sweeper.cli"}
+
+
+def test_no_recorded_command_line_is_parsed() -> None:
+    """sweep.json has the values that were given; its command is for people."""
+    for path in (ROOT / "sweeper").rglob("*.py"):
+        assert "shlex.split" not in path.read_text(encoding="utf-8"), path
