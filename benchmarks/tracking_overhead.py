@@ -3,8 +3,8 @@
     python benchmarks/tracking_overhead.py
 
 Both sides log the same metrics to the same new SQLite store, in turns. Pauses between the reports give the tracker's
-thread time to work. The time is that of the caller. Writing the row of history.csv, which the tracker reads, is timed
-separately. At the end both sides must have every point in MLflow.
+thread time to work. The time is that of the caller. Writing the event, which the tracker reads, is timed separately. At
+the end both sides must have every point in MLflow.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from sweeper.followers.mlflow import Tracker
+from sweeper.followers.mlflow.runs import TrackedSweep
+from sweeper.followers.mlflow.store import Store
 from sweeper.store.columns import HISTORY_METRICS
-from sweeper.store.tables import ResultTables
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Kind
 
 ROUNDS = 5
 REPORTS = 60  # in each round, each way
@@ -37,18 +40,12 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         uri = f"sqlite:///{folder}/mlflow.db"
-        tables = ResultTables(Path(folder))
-        tracker = Tracker(
-            tables=tables,
-            sweep_id="benchmark",
-            uri=uri,
-            experiment="benchmark",
-            sweep_name="benchmark",
-            parent_params={},
-            parent_tags={},
-            artifact_root=Path(folder),
-        )
-        tracker.trial_started("00001", {})
+        out = Path(folder)
+        log = EventLog(out / "events.jsonl")
+        log.record(Kind.TRIAL_PROPOSED, "00001", {"settings": {"spec_hash": "benchmark"}})
+        log.record(Kind.TRIAL_STARTED, "00001")
+        store = Store(uri=uri, experiment="benchmark", artifact_root=out, build=out / ".new-mlflow-database")
+        tracker = Tracker(log, TrackedSweep(id="benchmark", name="benchmark", out=out), store)
         client = MlflowClient(tracking_uri=uri)
         while (experiment := client.get_experiment_by_name("benchmark")) is None:
             time.sleep(0.1)
@@ -68,15 +65,15 @@ def main() -> None:
             for step in steps:
                 values = example_metrics(step)
                 begin = time.perf_counter()
-                tables.add_report("00001", {"step": step, **values})
-                tables.write()
+                log.record(
+                    Kind.TRIAL_REPORTED, "00001", {"report": {"step": step, "reported_at": time.time(), **values}}
+                )
                 written.append(time.perf_counter() - begin)
                 begin = time.perf_counter()
-                tracker.wake()
+                tracker.apply(log.events[-1], log.state)
                 tracked.append(time.perf_counter() - begin)
                 time.sleep(PAUSE)
-        tables.add_trial({"trial_id": "00001", "status": "finished"})
-        tables.write()
+        log.record(Kind.TRIAL_ENDED, "00001", {"outcome": {"status": "finished", "ended_at": time.time()}})
         summary = tracker.close()
         (child,) = client.search_runs([experiment.experiment_id], "tags.trial_id = '00001'")
         for run in (run_id, child.info.run_id):
@@ -89,8 +86,8 @@ def main() -> None:
     print(f"{'':24}{'median':>12}{'mean':>12}{'99%':>12}")
     for name, times in (
         ("MlflowClient.log_batch", direct),
-        ("Tracker.wake", tracked),
-        ("the row in history.csv", written),
+        ("Tracker.apply", tracked),
+        ("the event on disk", written),
     ):
         high = statistics.quantiles(times, n=100)[98]
         print(f"{name:24}{statistics.median(times):12.2e}{statistics.mean(times):12.2e}{high:12.2e}")

@@ -21,6 +21,7 @@ from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster, import_in_parallel, prepare
 from sweeper.execution.shutdown import interruptible
 from sweeper.execution.target_task import prepare_for_sweep
+from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import Origin, SweepError, UsageError, check_record, describe, read_origin, read_settings
 from sweeper.store.lease import hold_lease
@@ -137,7 +138,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
     except KeyboardInterrupt:
         pass
     except BaseException:
-        followers.tracker.sweep_ended(status="failed", metrics={})
+        followers.tracker.sweep_ended(SweepEnd(status="failed"))
         followers.tracker.close(timeout=10.0)
         if followers.syncer is not None:
             followers.syncer.close(timeout=10.0)

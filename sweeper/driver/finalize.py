@@ -14,8 +14,7 @@ from search_spaces.phases import phase
 from sweeper.driver.frontier_metrics import unmeasured
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
-from sweeper.followers.mlflow.runs import NOTE, Recommendation
-from sweeper.followers.mlflow.store import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL
+from sweeper.followers.mlflow.runs import NOTE, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, Recommendation, SweepEnd
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import shown_uri
 from sweeper.store.events import Kind
@@ -90,7 +89,7 @@ def finalize(sweep: OpenSweep) -> Summary:
     front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
     answer, members = front.get("answer"), front.get("front", ())
     log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
-    followers.tracker.sweep_ended(
+    sweep_end = SweepEnd(
         status="interrupted" if interrupted or failure else "finished",
         metrics={"hypervolume": front.get("hypervolume")},
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
@@ -99,6 +98,7 @@ def finalize(sweep: OpenSweep) -> Summary:
         recommended=_recommended(answer, trials),
         picture="pareto.png" if (out / "pareto.png").exists() else None,
     )
+    followers.tracker.sweep_ended(sweep_end)
     console = sweep.console
     waiting = console.status("sending the remaining records to MLflow") if console.is_terminal else nullcontext()
     with waiting, phase("sending the remaining records to MLflow"):

@@ -17,8 +17,8 @@ from sweeper.export.spec_of_row import spec_of_row
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.mlflow import Tracker
-from sweeper.followers.mlflow.logged import LoggedData
-from sweeper.followers.mlflow.runs import SHOWN
+from sweeper.followers.mlflow.runs import SHOWN, LoggedData, TrackedSweep
+from sweeper.followers.mlflow.store import Store
 from sweeper.followers.progress import Remaining, remaining
 from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
@@ -159,7 +159,7 @@ def open_sweep(
     followers = Followers(
         tables=TableWriter(tables, checkpoints.find),
         checkpoints=checkpoints,
-        tracker=_tracker(settings, tables, sweep_id, targets, syncer),
+        tracker=_tracker(log, settings, sweep_id, targets, syncer),
         display=Display(
             console,
             log.state,
@@ -225,7 +225,7 @@ def attach(sweep: OpenSweep) -> None:
     if followers.syncer is not None:
         followers.syncer.resume(log.state)
         log.attach(followers.syncer)
-    log.attach(controller, followers.checkpoints, _TrackerFollower(followers.tracker))
+    log.attach(controller, followers.checkpoints, followers.tracker)
     if followers.shares is not None:
         log.attach(_SharesFollower(followers.shares))
     display = followers.display
@@ -235,23 +235,6 @@ def attach(sweep: OpenSweep) -> None:
     log.attach(display)
     followers.checkpoints.reconcile()  # before the tables name the checkpoints that exist
     log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
-
-
-class _TrackerFollower(Follower):
-    """Wakes the thread that sends the tables to MLflow."""
-
-    needs_disk = True
-
-    def __init__(self, tracker: Tracker) -> None:
-        self._tracker = tracker
-
-    def apply(self, event: Event, state: SweepState) -> None:
-        if event.kind in (Kind.TRIAL_STARTED, Kind.TRIAL_REUSED):
-            self._tracker.trial_started(event.trial_id, state.trials[event.trial_id].row())
-        self._tracker.wake()
-
-    def flush(self, state: SweepState) -> None:
-        """Nothing: the thread sends."""
 
 
 class _SharesFollower(Follower):
@@ -286,30 +269,25 @@ def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
 
 
 def _tracker(
-    settings: SweepSettings,
-    tables: ResultTables,
-    sweep_id: str,
-    targets: Mapping[int, Target],
-    syncer: Syncer | None,
+    log: EventLog, settings: SweepSettings, sweep_id: str, targets: Mapping[int, Target], syncer: Syncer | None
 ) -> Tracker:
+    out = log.path.parent.resolve()
     shown = (*primary_metrics(next(iter(targets.values())).data.modality), "forget_loss", "retain_loss")
-    return Tracker(
-        tables=tables,
-        sweep_id=sweep_id,
+    sweep = TrackedSweep(
+        id=sweep_id,
+        name=settings.name,
+        out=out,
+        params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
+        tags={"out": out, "objectives": settings.objectives, SHOWN: ",".join(shown)},
+        data=_logged_data(settings, targets),
+    )
+    store = Store(
         uri=settings.tracking_uri,
         experiment=settings.experiment,
-        sweep_name=settings.name,
-        parent_params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
-        parent_tags={
-            "sweep": settings.name,
-            "out": str(tables.out.resolve()),
-            "objectives": settings.objectives,
-            SHOWN: ",".join(shown),
-        },
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
-        data=_logged_data(settings, targets),
-        is_awaited=(lambda trial_id: False) if syncer is None else syncer.is_awaited,
+        build=out / ".new-mlflow-database",
     )
+    return Tracker(log, sweep, store, (lambda trial_id: False) if syncer is None else syncer.is_awaited)
 
 
 def _logged_data(settings: SweepSettings, targets: Mapping[int, Target]) -> dict[str, LoggedData]:

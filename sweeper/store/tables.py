@@ -12,8 +12,7 @@ import io
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,19 +25,6 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 """What a sweep's folder has of them, in an order in which each row is there before one that builds on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A place in a log: which file it was, and the byte behind the last row read.
-
-    A file is told by its inode and by how often the log was replaced: of two replacements the second may have the
-    inode that the first has freed.
-    """
-
-    inode: int = 0
-    replaced: int = 0
-    offset: int = 0
-
-
 class CsvTable:
     """A CSV file that only grows, whole rows at a time, or is replaced whole.
 
@@ -49,7 +35,6 @@ class CsvTable:
         self.path = path
         self._new = tuple(columns)
         self._sync = sync
-        self._replaced = 0
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -60,25 +45,10 @@ class CsvTable:
         return self._new
 
     def read(self) -> list[dict[str, str]]:
-        """The complete rows; a last one that was torn is left out."""
-        return self.read_on(Mark())[0]
-
-    def read_on(self, mark: Mark, *, limit: int = -1) -> tuple[list[dict[str, str]], Mark]:
-        """The complete rows behind ``mark``, of about ``limit`` bytes, and the mark behind them.
-
-        All rows where the file was replaced since.
-        """
+        """Return the complete rows. A torn last row is left out."""
         if not self.path.is_file():
-            return [], Mark()
-        replaced = self._replaced
-        with self.path.open("rb") as file:
-            inode = os.fstat(file.fileno()).st_ino
-            start = mark.offset if (mark.inode, mark.replaced) == (inode, replaced) else 0
-            file.seek(start)
-            content = _whole_rows(file.read(limit))
-        names = None if start == 0 else self.columns
-        rows = csv.DictReader(io.StringIO(content.decode(), newline=""), fieldnames=names)
-        return list(rows), Mark(inode, replaced, start + len(content))
+            return []
+        return list(csv.DictReader(io.StringIO(_whole_rows(self.path.read_bytes()).decode(), newline="")))
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows, after a header in a new file; on disk when this returns if the log is a synced one.
@@ -102,7 +72,6 @@ class CsvTable:
         """Replace the whole file, all at once."""
         columns = tuple(dict.fromkeys((*self._new, *self.columns)))
         content = _lines(columns, rows, header=True)
-        self._replaced += 1
         write_whole(self.path, content, sync=True)
         self.columns = columns
 
@@ -127,11 +96,6 @@ class ResultTables:
         self._logs = (self.history, self.auto_lr, self.candidates)
         # In this order: a kill in between must not leave a finished trial without its last report for ever.
         self._waiting: dict[CsvTable, list[Row]] = {log: [] for log in (*self._logs, self.trials)}
-
-    @property
-    def unwritten(self) -> int:
-        """How many rows of finished trials are not on disk."""
-        return len(self._waiting[self.trials])
 
     def add_report(self, trial_id: str, report: Mapping[str, Any], *, checkpoint: str = "") -> None:
         """Put down a report of a trial, with the AutoLR updates in it, for :meth:`write`.
@@ -186,37 +150,16 @@ class ResultTables:
         for waiting in self._waiting.values():
             waiting.clear()
 
-    def mend(self, restored_steps: Mapping[str, int], *, again: Collection[str] = ()) -> None:
-        """Make the files whole before a resumed sweep appends to them.
+    def cut(self, step: int) -> None:
+        """Remove torn lines and the rows after a step, so that a single run continues there. Create trials.csv.
 
-        Torn lines go, and so does the history that an unfinished trial will write again: everything after the step
-        in ``restored_steps`` it goes on from, or all of it where it starts anew. Of the trials that are to run
-        ``again`` the rows go, too. trials.csv is there from now on: where it is missing beside a history it is lost.
+        Raises:
+            OSError: the disk refuses.
         """
-        done: dict[str, dict[str, str]] = {}
-        for row in self.trials.read():
-            if row["trial_id"] not in again:
-                done.setdefault(row["trial_id"], row)
-        self.trials.rewrite(done.values())
+        self.trials.rewrite([])
         for log in self._logs:
             if log.path.is_file():
-                log.rewrite(
-                    row
-                    for row in log.read()
-                    if row["trial_id"] in done or int(row["step"]) <= restored_steps.get(row["trial_id"], -1)
-                )
-
-    def sort(self, checkpoint: Callable[[dict[str, str]], str] | None = None) -> None:
-        """Put trials.csv in the order of trial ids and the logs in that of (trial id, step).
-
-        ``checkpoint`` tells of a row of candidates.csv where its model is on disk, "" where nowhere.
-        """
-        for log in (self.trials, *self._logs):
-            if log is self.trials or log.path.is_file():
-                rows = sorted(log.read(), key=lambda row: (row["trial_id"], int(row.get("step", 0))))
-                if log is self.candidates and checkpoint is not None:
-                    rows = [row | {"checkpoint": checkpoint(row)} for row in rows]
-                log.rewrite(rows)
+                log.rewrite(row for row in log.read() if int(row["step"]) <= step)
 
 
 def _whole_rows(content: bytes) -> bytes:

@@ -104,7 +104,7 @@ class UnfinishedRun:
             run.load_state_dict(state)
             run.auto_lr.landscape.extend(state["landscape"])
         unused = unused_columns([run.spec.method], run.spec.metrics)
-        ResultTables(self.out, without=unused).mend({run.spec.spec_hash: run.step} if state is not None else {})
+        ResultTables(self.out, without=unused).cut(run.step if state is not None else -1)
         return run.epoch
 
     def save(self, run: UnlearningRun) -> None:

@@ -39,8 +39,9 @@ from sweeper.search.study import STUDY_NAME, Proposal, SweepStudy
 from sweeper.search.study_journal import open_journal
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
+from sweeper.store.event_log import EventLog, Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
@@ -205,24 +206,20 @@ def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass
-class RecordingTracker:
-    """Stands for MLflow's: remembers which trials began and what the tables held when it was woken."""
+class RecordingTracker(Follower):
+    """A tracker that records the kinds of the events of each trial instead of sending them to MLflow."""
 
-    out: Path
-    started: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-    woken: list[tuple[int, set[str]]] = field(default_factory=list)
+    kinds: dict[str, list[Kind]] = field(default_factory=dict)
     fails: bool = False
+    needs_disk = True
 
-    def trial_started(self, trial_id: str, row: Mapping[str, Any]) -> None:
+    def apply(self, event: Event, state: SweepState) -> None:
         if self.fails:
             raise RuntimeError("tracking is broken")
-        self.started.append((trial_id, row))
+        self.kinds.setdefault(event.trial_id, []).append(event.kind)
 
-    def wake(self) -> None:
-        if self.fails:
-            raise RuntimeError("tracking is broken")
-        tables = ResultTables(self.out)
-        self.woken.append((len(tables.history.read()), {row["trial_id"] for row in tables.trials.read()}))
+    def flush(self, state: SweepState) -> None:
+        """Nothing."""
 
 
 def bare_sweep(
@@ -260,7 +257,7 @@ def bare_sweep(
         followers=Followers(
             tables=TableWriter(tables, checkpoints.find),
             checkpoints=checkpoints,
-            tracker=cast(Any, tracker or RecordingTracker(out)),
+            tracker=cast(Any, tracker or RecordingTracker()),
             display=Display(console, log.state, trials=settings.trials, resources=settings.resources),
             syncer=syncer,
             shares=shares,
@@ -280,8 +277,8 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tracker(out: Path) -> RecordingTracker:
-    return RecordingTracker(out)
+def tracker() -> RecordingTracker:
+    return RecordingTracker()
 
 
 @pytest.fixture

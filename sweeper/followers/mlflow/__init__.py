@@ -1,4 +1,4 @@
-"""The MLflow side of a sweep: a report costs the sweep microseconds, and no tracking server can stop it."""
+"""The MLflow runs of a sweep. Recording an event takes microseconds, and no tracking server can stop the sweep."""
 
 from sweeper.followers.mlflow.tracker import Tracker, TrackingSummary
 from sweeper.settings.tracking_uri import tracking_problem

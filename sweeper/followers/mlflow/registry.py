@@ -10,15 +10,8 @@ from typing import Any
 
 from search_spaces.messages import resume_command
 from sweeper.followers.mlflow.artifacts import keep_artifact
-from sweeper.followers.mlflow.runs import fit_tags
-from sweeper.followers.mlflow.store import (
-    DELIVERED,
-    RECOMMENDED_EPOCH,
-    RECOMMENDED_TRIAL,
-    plain_reason,
-    prepare_environment,
-    quiet_mlflow,
-)
+from sweeper.followers.mlflow.runs import DELIVERED, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, fit_tags
+from sweeper.followers.mlflow.store import plain_reason, prepare_environment, quiet_mlflow
 from sweeper.settings.tracking_uri import missing_database, shown_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:'\"]+")

@@ -1,28 +1,41 @@
-"""What MLflow is told of the sweep and of a trial: names, parameters, tags and metrics, within MLflow's limits."""
+"""The contents of MLflow's runs of a sweep: names, parameters, tags and metrics, within MLflow's limits."""
 
 from __future__ import annotations
 
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from sweeper.followers.mlflow.logged import LoggedData
 from sweeper.store.columns import PARAMETERS
+from sweeper.store.state import Trial
 from trainables.run.reports import Status
 
 SWEEP = "sweep"
-"""The trial id of the parent run."""
+"""The trial id of the sweep's own run, the parent of the trials' runs."""
 
 NOTE = "mlflow.note.content"
 """The tag that MLflow's UI shows as the description of a run, read as Markdown."""
 
 SHOWN = "shown"
-"""The tag of a parent run that says which metrics of its trials are looked at first."""
+"""The tag of a sweep's run that lists the metrics that the UI shows first."""
 
-NO_DATA: Mapping[str, LoggedData] = MappingProxyType({})
+DELIVERED = "delivered"
+"""The tag of a run that has everything, artifacts included. Its value is when the trial ended."""
+
+PARETO, EPOCHS, CHECKPOINTS = "pareto", "pareto_epochs", "pareto_checkpoints"
+"""The tags of a trial's run: whether the trial is on the frontier, with which epochs, and where their models are."""
+
+RECOMMENDED = "recommended"
+"""The tag of the run with the model that the sweep recommends; ``false`` on a run that is no longer recommended."""
+
+RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
+"""The tags that identify, within a sweep, the run of a recommended epoch that is not the end of its trial."""
+
+IDENTITY = ("sweep_id", "trial_id", RECOMMENDED_TRIAL, RECOMMENDED_EPOCH)
+"""The tags by which a run is found."""
 
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
@@ -34,27 +47,40 @@ MLFLOW_STATUS = {
 
 _NAME_LENGTH = 250
 _PARAM_LENGTH = 6000
-_TAG_LENGTH = 5000  # MLflow 3 takes 8,000, servers before 2.16 take 5,000
+_TAG_LENGTH = 5000  # MLflow 3 accepts 8,000, servers before 2.16 accept 5,000
 _NOT_IN_NAMES = re.compile(r"[^\w.\- ]")
 
 
 @dataclass(frozen=True, slots=True)
-class NewRun:
-    """A run as it begins; ``at`` in milliseconds since 1970, ``data`` what it is trained on."""
+class LoggedData:
+    """A data set by name and digest, without its contents; ``sizes`` counts the rows of its sets."""
 
     name: str
-    params: dict[str, str]
-    tags: dict[str, str]
+    digest: str
+    source_type: str
+    source: Mapping[str, object]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run as it starts. ``key`` identifies it within the sweep; ``at`` is in milliseconds since 1970."""
+
+    key: str
+    parent: str | None
+    name: str
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
     at: int
-    data: LoggedData | None = None
+    data: LoggedData | None
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """The model that a sweep's answer recommends.
 
-    ``epoch`` is None if it is the end of the trial, whose own run holds that model; ``checkpoint`` is relative to the
-    sweep's folder and "" if no checkpoint is there; ``description`` is Markdown.
+    ``epoch`` is None for the end of the trial, whose own run has that model. ``checkpoint`` is relative to the sweep's
+    folder, and "" if the model has no checkpoint. ``description`` is Markdown.
     """
 
     trial_id: str
@@ -64,36 +90,95 @@ class Recommendation:
 
     @property
     def run_key(self) -> str:
-        """The key of its run: the trial id if the run is the trial's own."""
+        """The key of the model's run: the trial id if it is the trial's own run."""
         return self.trial_id if self.epoch is None else epoch_run_key(self.trial_id, self.epoch)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepEnd:
+    """The end of a sweep: its status, metrics and tags, and the files and folders that its run keeps.
+
+    ``front`` maps each trial on the frontier to its epochs there and the paths of their checkpoints; with None the
+    trials' tags do not change. ``picture`` is the name of the artifact that the description shows. ``at`` is in
+    milliseconds since 1970.
+    """
+
+    status: str
+    metrics: Mapping[str, object] = field(default_factory=dict)
+    artifacts: Sequence[Path] = ()
+    tags: Mapping[str, object] = field(default_factory=dict)
+    front: Mapping[str, Mapping[str, str]] | None = None
+    recommended: Recommendation | None = None
+    picture: str | None = None
+    at: int = field(default_factory=lambda: milliseconds(None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackedSweep:
+    """A sweep as MLflow shows it. ``data`` has the data sets of its trials, by the seed of the data."""
+
+    id: str
+    name: str
+    out: Path
+    params: Mapping[str, object] = field(default_factory=dict)
+    tags: Mapping[str, object] = field(default_factory=dict)
+    data: Mapping[str, LoggedData] = field(default_factory=dict)
+    opened_at: int = field(default_factory=lambda: milliseconds(None))
+
+    def run(self) -> NewRun:
+        """Return the sweep's own run."""
+        return NewRun(
+            key=SWEEP,
+            parent=None,
+            name=self.name,
+            params=fit_params(self.params),
+            tags=fit_tags({**self.tags, **self._tags(SWEEP)}),
+            at=self.opened_at,
+            data=next(iter(self.data.values()), None),
+        )
+
+    def trial_run(self, trial: Trial) -> NewRun:
+        """Return the run of a trial."""
+        row = trial.row()
+        tags = {name: row.get(name) for name in ("spec_hash", "method", "auto_lr")}
+        return NewRun(
+            key=trial.id,
+            parent=SWEEP,
+            name=run_name(trial.id, row),
+            params=fit_params({name: row.get(name) for name in PARAMETERS}),
+            tags=fit_tags({**tags, **self._tags(trial.id)}),
+            at=milliseconds(row.get("started_at") or trial.started_at or row.get("ended_at")),
+            data=self.data.get(str(row.get("data_seed") or 0)),
+        )
+
+    def epoch_run(self, trial: Trial, epoch: str) -> NewRun:
+        """Return the run of an epoch that is not the end of its trial."""
+        run, key = self.trial_run(trial), epoch_run_key(trial.id, epoch)
+        tags = {name: value for name, value in run.tags.items() if name not in ("status", "trial_id")}
+        tags |= {RECOMMENDED: "false", RECOMMENDED_TRIAL: trial.id, RECOMMENDED_EPOCH: epoch}
+        return replace(run, key=key, parent=trial.id, name=run_name(key, trial.settings), tags=tags)
+
+    def _tags(self, trial_id: str) -> dict[str, object]:
+        return {"sweep": self.name, "status": "running", "sweep_id": self.id, "trial_id": trial_id}
+
+
+def ended_at(trial: Trial) -> str:
+    """Return when a trial ended, as trials.csv has it; "" if it has not ended."""
+    return repr(float(trial.outcome["ended_at"])) if trial.outcome else ""
+
+
 def epoch_run_key(trial_id: str, epoch: str) -> str:
-    """The key, and the start of the name, of the run of an epoch that is not the end of its trial."""
+    """Return the key, and the start of the name, of the run of an epoch that is not the end of its trial."""
     return f"{trial_id} epoch {epoch}"
 
 
-def trial_run(
-    trial_id: str, row: Mapping[str, object], *, sweep_name: str, data: Mapping[str, LoggedData] = NO_DATA
-) -> NewRun:
-    """The run of a trial, of its spec's row as it begins or of its row in trials.csv; ``data`` by its seed."""
-    tags = {name: row.get(name) for name in ("spec_hash", "method", "auto_lr")}
-    return NewRun(
-        run_name(trial_id, row),
-        fit_params({name: row.get(name) for name in PARAMETERS}),
-        fit_tags({**tags, "sweep": sweep_name, "status": "running"}),
-        milliseconds(row.get("started_at") or row.get("ended_at")),
-        data.get(str(row.get("data_seed") or 0)),
-    )
-
-
 def milliseconds(seconds: object) -> int:
-    """A moment in seconds since 1970, or as a table has it, in MLflow's unit; now where there is none."""
-    return int(1000 * (float(str(seconds)) if seconds not in (None, "") else time.time()))
+    """Convert seconds since 1970, a number or its text, to MLflow's unit. None, 0 and "" mean now."""
+    return int(1000 * float(str(seconds or time.time())))
 
 
 def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
-    """The named metrics that are finite numbers. MLflow would keep NaN as 0 and infinity as 1.8e308 in its plots."""
+    """Return the named metrics that are finite. MLflow's plots would show NaN as 0 and infinity as 1.8e308."""
     found = {}
     for name in names:
         try:
@@ -106,19 +191,19 @@ def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[s
 
 
 def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:
-    """Parameters as text, cut to MLflow's length; one that does not apply (None, or empty in a CSV) is left out."""
+    """Return parameters as text, cut to MLflow's length, without those that do not apply (None or "")."""
     return {_fit_name(name): _cut(str(value), length) for name, value in values.items() if value not in (None, "")}
 
 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
-    """Tags in the same way."""
+    """Return tags as text, cut to MLflow's length, without those that are None or ""."""
     return fit_params(values, length=_TAG_LENGTH)
 
 
-def run_name(trial_id: str, params: Mapping[str, object]) -> str:
-    """What tells runs apart at a glance: ``00007 gdiff c=0.4 lr=1e-4``, with ``auto`` when AutoLR sets the rate."""
-    parts = [trial_id, str(params.get("method") or "")]
-    parts += [f"{key}={_short(params[key])}" for key in ("c", "lr") if params.get(key) not in (None, "")]
+def run_name(key: str, params: Mapping[str, object]) -> str:
+    """Return a name such as ``00007 gdiff c=0.4 lr=1e-4``, with ``auto`` if AutoLR sets the rate."""
+    parts = [key, str(params.get("method") or "")]
+    parts += [f"{name}={_short(params[name])}" for name in ("c", "lr") if params.get(name) not in (None, "")]
     parts += ["auto"] if params.get("auto_lr") == "on" else []
     return _cut(" ".join(filter(None, parts)), _NAME_LENGTH)
 
@@ -132,7 +217,7 @@ def _short(value: object) -> str:
 
 
 def _fit_name(name: str) -> str:
-    # MLflow's names are paths: 'a//b', '../a' and '/a' are refused.
+    # MLflow's names are paths: it refuses 'a//b', '../a' and '/a'.
     return _NOT_IN_NAMES.sub("_", str(name))[:_NAME_LENGTH].lstrip(".") or "_"
 
 

@@ -1,47 +1,44 @@
-"""The MLflow calls a sweep needs, on run ids of our own keeping.
+"""The MLflow requests that a sweep makes. All of them block; only the tracker's thread makes them.
 
-All of them block; only the tracker's thread makes them. MLflow takes seconds to import, so nothing here imports it
-before :meth:`Store.connect`.
+MLflow takes seconds to import, so nothing here imports it before :meth:`Store.connect`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import shutil
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sweeper.followers.mlflow.artifacts import keep_artifact
-from sweeper.followers.mlflow.database import make_database
-from sweeper.followers.mlflow.logged import LoggedData, log_data, log_model
-from sweeper.followers.mlflow.runs import epoch_run_key
-from sweeper.settings.tracking_uri import is_database, sqlite_path, tracking_problem, without_passwords
+from search_spaces.durable import staged
+from sweeper.followers.mlflow.artifacts import keep_artifact, log_data, log_model
+from sweeper.followers.mlflow.runs import (
+    DELIVERED,
+    EPOCHS,
+    PARETO,
+    RECOMMENDED,
+    RECOMMENDED_EPOCH,
+    RECOMMENDED_TRIAL,
+    LoggedData,
+    NewRun,
+    epoch_run_key,
+)
+from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path, tracking_problem, without_passwords
 
 _PER_BATCH = 100  # params in one request
-
-DELIVERED = "delivered"
-"""The tag of a trial's run that has everything."""
-
-PARETO, EPOCHS, CHECKPOINTS = "pareto", "pareto_epochs", "pareto_checkpoints"
-"""The tags of a trial's run that say whether it is on the frontier, with which epochs, and where their models are."""
-
-RECOMMENDED = "recommended"
-"""The tag of the run that holds the model that the sweep recommends; ``false`` on one that no longer does."""
-
-RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
-"""The tags that identify, within a sweep, the run of a recommended epoch that is not the end of its trial."""
-
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""What MLflow's UI calls model training: it shows runs and metrics, not traces and judges."""
+"""MLflow's UI calls this kind model training, and shows runs and metrics instead of traces and judges."""
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
 _ENVIRONMENT = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries by itself, and looks first whether a run was made
-    _TIMEOUT: "15",  # seconds; MLflow's 120 with 7 retries keeps a dead server alive for many minutes
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries, and first looks whether a run was created
+    _TIMEOUT: "15",  # seconds; with MLflow's 120 s and 7 retries one request to a dead server takes many minutes
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is the sweep's
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
@@ -49,79 +46,69 @@ _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alemb
 _set_here: set[str] = set()
 
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
-"""MLflow's error codes that the same request will meet again."""
+"""The error codes of MLflow that a repeated request would get again."""
 
 
 @dataclass(slots=True)
 class StoredRun:
-    """A run and what the store has of it: last values and last step of its metrics (None: it has not been asked).
+    """A run and what the store has of it.
 
-    ``delivered`` is the end of the trial that the store has whole, as the tables's column ``ended_at`` tells it,
-    ``front`` the epochs that it has tagged to be on the frontier, ``recommended`` whether it is tagged as the answer.
+    ``metrics`` are the last values; ``step`` is their last step, or None if the store was not asked yet. ``delivered``
+    and ``front`` (epochs on the frontier) are tags. ``sent`` is what this session sent: "", "running", or when the
+    trial ended.
     """
 
     id: str
-    active: bool
-    delivered: str | None
-    metrics: dict[str, float]
-    step: int | None
+    active: bool = True
+    delivered: str | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    step: int | None = None
     front: str | None = None
     recommended: bool = False
+    sent: str = ""
 
 
 class UnavailableError(Exception):
-    """The store cannot be used now; the message says why, as the end of a sentence."""
+    """The store cannot be used now; the message gives the reason, as the end of a sentence."""
 
 
 class RefusedError(Exception):
-    """A record that cannot be delivered as things are, however well the store is."""
-
-
-def prepare_environment() -> None:
-    """Set MLflow's request limits for this process, except those the user has set.
-
-    Called once, by the thread that makes the tracker: removing variables from another thread is not safe.
-    """
-    for name, value in _ENVIRONMENT.items():
-        if name not in os.environ:
-            os.environ[name] = value
-            _set_here.add(name)
-
-
-def quiet_mlflow() -> None:
-    """What goes wrong is said once, by who asks MLflow; its own lines would tear the live display."""
-    for name, level in _LOG_LEVELS.items():
-        logging.getLogger(name).setLevel(level)
+    """A record that no store would accept."""
 
 
 class Store:
-    """One experiment of an MLflow store; ``workshop`` is a folder of the sweep's where a new database is built."""
+    """One experiment of an MLflow store.
 
-    def __init__(self, *, uri: str, experiment: str, artifact_root: Path, workshop: Path) -> None:
-        self._uri = uri
+    ``uri`` is MLflow's tracking URI; a relative path of a SQLite file is resolved now. ``artifact_root`` is the folder
+    for the artifacts of an experiment that is created in a database; a server decides that itself. A new database is
+    built in the folder ``build``.
+    """
+
+    def __init__(self, *, uri: str, experiment: str, artifact_root: Path, build: Path) -> None:
+        self.uri = absolute_uri(uri)
         self._experiment = experiment
         self._artifact_root = artifact_root
-        self._workshop = workshop
+        self._build = build.absolute()
         self._client: Any = None
         self._experiment_id = ""
 
     def connect(self) -> None:
         """Open the store and find or create the experiment.
 
-        Raises UnavailableError when the URI cannot work or the experiment is deleted, and what MLflow raises.
+        Raises UnavailableError if the URI cannot work or the experiment is deleted, and what MLflow raises.
         """
         if self._client is not None:
             return
-        if problem := tracking_problem(self._uri):
+        if problem := tracking_problem(self.uri):
             raise UnavailableError(problem)
         from mlflow import MlflowClient
 
         quiet_mlflow()
-        if path := sqlite_path(self._uri):
-            make_database(path, workshop=self._workshop)
-        client = MlflowClient(tracking_uri=self._uri)
+        if path := sqlite_path(self.uri):
+            _create_database(path, build=self._build)
+        client = MlflowClient(tracking_uri=self.uri)
         if (experiment := client.get_experiment_by_name(self._experiment)) is None:
-            location = self._artifact_root.absolute().as_uri() if is_database(self._uri) else None
+            location = self._artifact_root.absolute().as_uri() if is_database(self.uri) else None
             try:
                 client.create_experiment(self._experiment, artifact_location=location, tags=_KIND)
             except Exception as error:  # another sweep was faster
@@ -138,7 +125,7 @@ class Store:
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
-        """Whether the store works at all, so that an error is the request's own."""
+        """Return whether the store works at all, so that an error is caused by the request."""
         try:
             self._client.get_experiment(self._experiment_id)
         except Exception:
@@ -146,7 +133,7 @@ class Store:
         return True
 
     def runs(self, tags: Mapping[str, str]) -> dict[str, StoredRun]:
-        """The runs with these tags, deleted ones too, by trial id; by :func:`epoch_run_key` if they have none."""
+        """Return the runs with these tags, deleted runs included, by their key."""
         from mlflow.entities import ViewType
 
         query = " and ".join(f"tags.{name} = '{value}'" for name, value in tags.items())
@@ -159,53 +146,57 @@ class Store:
                 tags, active = run.data.tags, run.info.lifecycle_stage == "active"
                 key = tags.get("trial_id") or epoch_run_key(tags[RECOMMENDED_TRIAL], tags[RECOMMENDED_EPOCH])
                 if active or key not in found:
-                    front = tags.get(EPOCHS) if tags.get(PARETO) == "true" else None
                     found[key] = StoredRun(
-                        *(run.info.run_id, active, tags.get(DELIVERED), dict(run.data.metrics)),
-                        step=None,
-                        front=front,
+                        run.info.run_id,
+                        active,
+                        delivered=tags.get(DELIVERED),
+                        metrics=dict(run.data.metrics),
+                        front=tags.get(EPOCHS) if tags.get(PARETO) == "true" else None,
                         recommended=tags.get(RECOMMENDED) == "true",
                     )
         return found
 
     def address(self, run_id: str) -> str:
-        """The address of the run's page, relative to MLflow's UI."""
+        """Return the address of the run's page, relative to MLflow's UI."""
         return f"#/experiments/{self._experiment_id}/runs/{run_id}"
 
     def last_step(self, run_id: str, metrics: Iterable[str]) -> int:
-        """The last step the run has one of these metrics of; -1 where it has none."""
+        """Return the last step with a value of one of these metrics, or -1."""
         points = (point for name in metrics for point in self._client.get_metric_history(run_id, name))
         return max((point.step for point in points), default=-1)
 
-    def create_run(self, *, name: str, tags: Mapping[str, str], at: int) -> StoredRun:
-        """A new run; ``at`` in milliseconds since 1970."""
-        run = self._client.create_run(self._experiment_id, start_time=at, tags=dict(tags), run_name=name)
-        return StoredRun(run.info.run_id, active=True, delivered=None, metrics={}, step=-1)
+    def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
+        """Create a run with these tags besides its own."""
+        tags = {**new.tags, **tags}
+        run = self._client.create_run(self._experiment_id, start_time=new.at, tags=tags, run_name=new.name)
+        return StoredRun(run.info.run_id, step=-1)
 
-    def begin(self, run_id: str, *, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
-        """Make a new or interrupted run running, with these parameters and tags.
+    def begin(self, run_id: str, new: NewRun) -> None:
+        """Set the status of a new or interrupted run to running, and its parameters, tags and data set.
 
-        A parameter in MLflow never changes: where a resumed sweep has another value (more trials, say), the first
-        stays and the new one becomes the tag ``resumed.NAME``.
+        A parameter in MLflow never changes. If a resumed sweep has another value (such as more trials), the first value
+        stays and the new value becomes the tag ``resumed.NAME``.
         """
         from mlflow.entities import Param
 
         run = self._client.get_run(run_id)
         known = run.data.params
-        new = [Param(name, value) for name, value in params.items() if name not in known]
-        for first in range(0, len(new), _PER_BATCH):
-            self._client.log_batch(run_id, params=new[first : first + _PER_BATCH])
-        changed = {f"resumed.{name}": value for name, value in params.items() if known.get(name, value) != value}
-        self.set_tags(run_id, {**tags, **changed})
+        params = [Param(name, value) for name, value in new.params.items() if name not in known]
+        for first in range(0, len(params), _PER_BATCH):
+            self._client.log_batch(run_id, params=params[first : first + _PER_BATCH])
+        changed = {f"resumed.{name}": value for name, value in new.params.items() if known.get(name, value) != value}
+        self.set_tags(run_id, {**new.tags, **changed})
         if "error" in run.data.tags:
             self._client.delete_tag(run_id, "error")
         if run.info.status != "RUNNING":
             self._client.update_run(run_id, status="RUNNING")
+        if new.data is not None:
+            log_data(self._client, run_id, new.data)
 
     def log_metrics(self, run_id: str, points: list[tuple[str, float, int, int]]) -> None:
         """Log ``(name, value, milliseconds since 1970, step)``, up to 1,000, all or none.
 
-        A point the store has is not logged twice.
+        MLflow ignores a point that it has.
         """
         from mlflow.entities import Metric
 
@@ -223,27 +214,40 @@ class Store:
 
         self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
-    def use_data(self, run_id: str, data: LoggedData) -> None:
-        """See :func:`sweeper.followers.mlflow.logged.log_data`."""
-        log_data(self._client, run_id, data)
-
-    def keep_model(self, run_id: str, source: Path, **given: Any) -> None:
-        """See :func:`sweeper.followers.mlflow.logged.log_model`."""
-        log_model(self._client, run_id, source, **given)
-
     def keep(self, run_id: str, source: Path, *, under: str) -> None:
-        """See :func:`sweeper.followers.mlflow.artifacts.keep_artifact`."""
-        with _patience():
+        """Log a file or folder: :func:`sweeper.followers.mlflow.artifacts.keep_artifact`."""
+        with _upload_timeout():
             keep_artifact(self._client, run_id, source, under=under)
+
+    def keep_model(self, run_id: str, source: Path, *, names: Collection[str], data: LoggedData | None) -> None:
+        """Log a checkpoint as a model: :func:`sweeper.followers.mlflow.artifacts.log_model`."""
+        log_model(self._client, run_id, source, names=names, data=data)
+
+
+def prepare_environment() -> None:
+    """Set MLflow's request limits for this process, except those that the user has set.
+
+    Called once, by the thread that creates the tracker: removing variables from another thread is not safe.
+    """
+    for name, value in _ENVIRONMENT.items():
+        if name not in os.environ:
+            os.environ[name] = value
+            _set_here.add(name)
+
+
+def quiet_mlflow() -> None:
+    """Silence MLflow's logs: errors are reported once, by the caller, and lines of others would tear the display."""
+    for name, level in _LOG_LEVELS.items():
+        logging.getLogger(name).setLevel(level)
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the same request would be refused again, however well the store is."""
+    """Return whether a working store would refuse the same request again."""
     return isinstance(error, RefusedError | FileNotFoundError) or getattr(error, "error_code", None) in _REFUSALS
 
 
 def plain_reason(error: BaseException) -> str:
-    """Why a request failed, in a few words: the system's where it is in the chain of causes, else the first line."""
+    """Return in a few words why a request failed: the system's reason if the chain has one, else the first line."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__:
@@ -259,8 +263,8 @@ def plain_reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
-    # Only the value changes, and only where it is ours: other threads may be reading the environment.
+def _upload_timeout() -> Iterator[None]:
+    # Only the value changes, and only if it is ours: other threads may be reading the environment.
     if _TIMEOUT not in _set_here:
         yield
         return
@@ -269,3 +273,27 @@ def _patience() -> Iterator[None]:
         yield
     finally:
         os.environ[_TIMEOUT] = _ENVIRONMENT[_TIMEOUT]
+
+
+def _create_database(path: Path, *, build: Path) -> None:
+    """Create an empty MLflow database in one step. An existing file stays as it is.
+
+    MLflow creates a database by about fifty migrations in two seconds. If they are killed, the file can be neither used
+    nor repaired ("duplicate column name"). So the migrations run in the folder ``build``, which is emptied before and
+    removed after, and the result appears at ``path`` at once.
+    """
+    if path.exists():
+        return
+    from mlflow import MlflowClient
+
+    shutil.rmtree(build, ignore_errors=True)
+    build.mkdir(parents=True)
+    built = build / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{built}").search_experiments(max_results=1)
+    with (
+        staged(path, keep_existing=True) as staging,  # another sweep may be faster
+        closing(sqlite3.connect(built)) as source,
+        closing(sqlite3.connect(staging)) as target,
+    ):
+        source.backup(target)
+    shutil.rmtree(build, ignore_errors=True)

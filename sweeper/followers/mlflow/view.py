@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.followers.mlflow.runs import SHOWN, SWEEP
-from sweeper.followers.mlflow.store import PARETO, RECOMMENDED
+from sweeper.followers.mlflow.runs import PARETO, RECOMMENDED, SHOWN, SWEEP
 
 _STATE = "mlflow.sharedViewState."
 _COLUMNS = ("verbmem", "utility", "forget_loss", "retain_loss")

@@ -150,7 +150,7 @@ def test_the_reason_is_that_of_the_last_failure_in_rays_own_file(sweep: OpenSwee
 
 def test_no_error_of_a_follower_reaches_tune(out: Path, caplog: pytest.LogCaptureFixture) -> None:
     """An exception in a callback would end the whole sweep."""
-    tracker = RecordingTracker(out, fails=True)
+    tracker = RecordingTracker(fails=True)
     sweep = bare_sweep(out, tracker=tracker, shares=GpuShares())
     callback, reports = recorder(sweep), ReportRecorder(sweep)
     trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
@@ -174,7 +174,7 @@ def test_mlflow_is_notified_of_a_trials_end_even_if_the_study_cannot_be(
     trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
     monkeypatch.setattr(sweep.controller.study, "tell", refuse)
     recorder(sweep).on_trial_complete(1, [], trial)
-    assert tracker.woken[-1] == (0, {"00000"})
+    assert tracker.kinds["00000"][-1] is Kind.TRIAL_ENDED
 
 
 def test_ray_can_pickle_what_holds_the_sweep(sweep: OpenSweep) -> None:

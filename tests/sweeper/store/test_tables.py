@@ -6,7 +6,6 @@ import csv
 import math
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweeper.store.tables import CsvTable, Mark, ResultTables
+from sweeper.store.tables import CsvTable, ResultTables
 from tests.conftest import disk_full_after
 
 COLUMNS = ("trial_id", "step", "value")
@@ -124,36 +123,6 @@ def test_an_append_that_cannot_be_synced_leaves_nothing(log: CsvTable, monkeypat
     assert ids(log) == ["00000"]
 
 
-@settings(max_examples=30)
-@given(batches=st.lists(st.lists(st.text(max_size=5), max_size=4), max_size=6), limit=st.integers(60, 200))
-def test_reading_from_a_mark_gives_every_row_once(
-    tmp_path_factory: pytest.TempPathFactory, batches: list[list[str]], limit: int
-) -> None:
-    log = CsvTable(tmp_path_factory.mktemp("on") / "log.csv", COLUMNS, sync=False)
-    mark, found = Mark(), []
-    for batch in batches:
-        log.append({"value": text} for text in batch)
-        while rows := (block := log.read_on(mark, limit=limit))[0]:
-            found += rows
-            mark = block[1]
-    assert [row["value"] for row in found] == [row["value"] for row in log.read()]
-    assert log.read_on(mark)[0] == []
-
-
-def test_a_replaced_file_is_read_from_its_start(log: CsvTable) -> None:
-    log.append([{"trial_id": "00001"}, {"trial_id": "00000"}])
-    rows, mark = log.read_on(Mark())
-    log.rewrite(rows[::-1])
-    # The new file may have got the inode of the old one.
-    for stale in (mark, replace(mark, inode=log.path.stat().st_ino)):
-        rows, after = log.read_on(stale)
-        assert [row["trial_id"] for row in rows] == ["00000", "00001"]
-    log.append([{"trial_id": "00002"}])
-    assert [row["trial_id"] for row in log.read_on(after)[0]] == ["00002"]
-    log.path.unlink()
-    assert log.read_on(after) == ([], Mark())
-
-
 # All tables ---------------------------------------------------------------------------------------------------------
 
 
@@ -175,48 +144,16 @@ def test_a_report_has_its_time_and_its_autolr_updates_their_own_table(tables: Re
     assert (update["trial_id"], update["step"], update["eta"]) == ("00000", "1", "0.5")
 
 
-def test_mending_drops_what_will_be_written_again_and_nothing_of_finished_trials(tables: ResultTables) -> None:
-    finished = {"trial_id": "00000", "status": "finished", "forget_loss": 1 / 3, "error": 'ValueError: "a", b'}
-    tables.trials.append([finished])
+def test_a_single_run_that_continues_loses_the_rows_after_its_state_and_torn_lines(tables: ResultTables) -> None:
     for step in (0, 2, 4, 6):
         for log in (tables.history, tables.auto_lr):
-            log.append(report(trial_id, step) for trial_id in ("00000", "00001", "00002"))
-    before = tables.trials.path.read_bytes()
-    for log in (tables.trials, tables.history):
-        with log.path.open("a") as file:
-            file.write("00001,3f")  # torn
-    tables.mend({"00001": 4})
-    assert tables.trials.path.read_bytes() == before
-    kept = [*(("00000", step) for step in (0, 2, 4, 6)), *(("00001", step) for step in (0, 2, 4))]
+            log.append([report("00000", step)])
+    with tables.history.path.open("a") as file:
+        file.write("00000,3f")  # torn
+    tables.cut(4)
     for log in (tables.history, tables.auto_lr):
-        assert sorted(steps(log)) == kept
-    tables.history.append([report("00002", 0)])  # a trial that diverges at once reports step 0, here again
-    assert steps(tables.history)[-1] == ("00002", 0)
-
-
-def test_mending_drops_the_rows_of_trials_that_run_again_and_second_rows(tables: ResultTables) -> None:
-    for trial_id in ("00000", "00001", "00002"):
-        for step in (1, 2):
-            tables.add_report(trial_id, {"step": step, "epoch": float(step)})
-        tables.add_trial({"trial_id": trial_id, "status": "failed", "steps": 10})
-    tables.add_trial({"trial_id": "00000", "status": "finished", "steps": 11})
-    tables.write()
-    tables.mend({"00002": 1}, again={"00001", "00002"})
-    assert [(row["trial_id"], row["steps"]) for row in tables.trials.read()] == [("00000", "10")]
-    assert steps(tables.history) == [("00000", 1), ("00000", 2), ("00002", 1)]
-
-
-def test_mending_an_empty_folder_makes_a_table_without_trials(tables: ResultTables) -> None:
-    """Where trials.csv is missing later on, it is lost."""
-    tables.mend({})
-    assert [path.name for path in tables.out.iterdir()] == ["trials.csv"]
+        assert steps(log) == [("00000", 0), ("00000", 2), ("00000", 4)]
+    assert tables.trials.path.is_file()
     assert tables.trials.read() == []
-
-
-def test_tables_are_sorted_by_trial_and_step(tables: ResultTables) -> None:
-    tables.trials.append({"trial_id": trial_id} for trial_id in ("00010", "00002", "00001"))
-    for log in (tables.history, tables.auto_lr):
-        log.append(report(trial_id, step) for trial_id, step in (("00002", 10), ("00001", 9), ("00002", 2)))
-    tables.sort()
-    assert ids(tables.trials) == ["00001", "00002", "00010"]
-    assert steps(tables.history) == steps(tables.auto_lr) == [("00001", 9), ("00002", 2), ("00002", 10)]
+    tables.cut(-1)
+    assert steps(tables.history) == []

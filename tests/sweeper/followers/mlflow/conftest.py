@@ -1,4 +1,4 @@
-"""A sweep whose tables a tracker follows, against real MLflow on SQLite."""
+"""A sweep whose event log a tracker follows, against real MLflow on SQLite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -16,28 +16,29 @@ from typing import Any
 import pytest
 
 from sweeper.followers.mlflow import Tracker, TrackingSummary
-from sweeper.store.tables import ResultTables
+from sweeper.followers.mlflow.runs import SweepEnd, TrackedSweep
+from sweeper.followers.mlflow.store import Store
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Kind
 
 _numbers = count()
-
+ROW = {"method": "gdiff", "c": 0.4, "lr": 1e-4, "objective_beta": None, "spec_hash": "cafe", "auto_lr": "off"}
+THREE = [(1, 0.5), (2, 1.0), (3, 1.5)]
 
 FIRST_SESSION = """
 import os, sys
 from pathlib import Path
-from sweeper.store.tables import ResultTables
-from sweeper.followers.mlflow import Tracker, tracking_problem
-assert tracking_problem("sqlite:///mlflow.db") is None
+from tests.sweeper.followers.mlflow.conftest import open_session
 assert "mlflow" not in sys.modules
-tracker = Tracker(tables=ResultTables(Path("out")), sweep_id="0", uri="sqlite:///mlflow.db",
-                  experiment="e", sweep_name="s", parent_params={}, parent_tags={}, artifact_root=Path("artifacts"))
+session = open_session(Path("out"), "sqlite:///mlflow.db", "e", artifact_root=Path("artifacts"))
 os.chdir("/")
-assert tracker.close(timeout=100).pending == 0
+assert session.close(timeout=100).pending == 0
 """
 
 
 @dataclass(frozen=True)
 class FirstSession:
-    """The folder it ran in, its process, and what it left there."""
+    """The folder in which a process opened the default URI for the first time, and what the process left there."""
 
     folder: Path
     done: subprocess.CompletedProcess[str]
@@ -46,83 +47,96 @@ class FirstSession:
 
 @pytest.fixture(scope="session")
 def first_session(tmp_path_factory: pytest.TempPathFactory) -> FirstSession:
-    """A tracker has run once with the default URI."""
     folder = tmp_path_factory.mktemp("first")
+    (folder / "out").mkdir()
     command = [sys.executable, "-c", FIRST_SESSION]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
     )
     return FirstSession(folder, done, sorted(str(path.relative_to(folder)) for path in folder.rglob("*")))
 
 
 @pytest.fixture(scope="session")
 def database(first_session: FirstSession) -> Path:
-    """An MLflow database; setting one up takes seconds, so the tests share it and use an experiment each."""
+    """An MLflow database; creating one takes seconds, so the tests share it and use an experiment each."""
     return first_session.folder / "mlflow.db"
 
 
 @dataclass
 class Session:
-    """As much of a sweep's session as writes to the tables and wakes the tracker."""
+    """A log that the test records in, and its tracker."""
 
-    tables: ResultTables
+    log: EventLog
     tracker: Tracker
 
-    def start(self, trial_id: str, **more: object) -> None:
-        self.tracker.trial_started(trial_id, ROW | more)
+    def start(self, trial_id: str, **settings: object) -> None:
+        if trial_id not in self.log.state.trials:
+            self.log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": ROW | settings})
+        self.log.record(Kind.TRIAL_STARTED, trial_id)
 
     def report(self, trial_id: str, step: int, **metrics: object) -> None:
-        self.tables.add_report(trial_id, {"step": step, **metrics})
-        self.tables.write()
-        self.tracker.wake()
+        found = {"step": step, "epoch": float(step), "reported_at": time.time(), **metrics}
+        self.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": found})
 
     def end(self, trial_id: str, status: str = "finished", **outcome: object) -> None:
-        self.tables.add_trial({"trial_id": trial_id, **ROW, "status": status, "ended_at": time.time(), **outcome})
-        self.tables.write()
-        self.tracker.wake()
+        outcome = {"status": status, "ended_at": time.time(), "error": None, "checkpoint": None, **outcome}
+        self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": outcome})
 
-    def run(self, trial_id: str, *, steps: int = 3) -> None:
+    def run(self, trial_id: str, *, steps: int = 3, checkpoint: str | None = None) -> None:
+        """Run a trial from its start to its end."""
         self.start(trial_id)
         for step in range(1, steps + 1):
             self.report(trial_id, step, forget_loss=step / 2)
-        self.end(trial_id, forget_loss=steps / 2, utility=0.5)
+        self.end(trial_id, forget_loss=steps / 2, utility=0.5, checkpoint=checkpoint)
+
+    def requeue(self, trial_id: str, step: int = -1) -> None:
+        self.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})
+
+    def finish(self, status: str = "finished", **end: Any) -> TrackingSummary:
+        """End the sweep and close the session."""
+        self.tracker.sweep_ended(SweepEnd(status=status, **end))
+        return self.close()
 
     def close(self, timeout: float = 30.0) -> TrackingSummary:
         return self.tracker.close(timeout)
 
 
+def open_session(
+    out: Path, uri: str, experiment: str, *, sweep: Mapping[str, Any] | None = None, **options: Any
+) -> Session:
+    """Open the log in a folder with a tracker; ``sweep`` changes the sweep, ``options`` the tracker."""
+    log = EventLog(out / "events.jsonl")
+    fields = {"id": "0", "name": "my sweep", "out": out.absolute(), "params": {"trials": 2}, "tags": {"kind": "test"}}
+    root = options.pop("artifact_root", out / "artifacts")
+    store = Store(uri=uri, experiment=experiment, artifact_root=root, build=out / ".new")
+    tracker = Tracker(log, TrackedSweep(**(fields | dict(sweep or {}))), store, **options)
+    log.attach(tracker)
+    return Session(log, tracker)
+
+
 @dataclass
 class Sweep:
-    """One sweep's folder, its sessions, and what MLflow has of it."""
+    """A sweep's folder, its sessions, and what MLflow has of it."""
 
     folder: Path
     uri: str
     experiment: str
     client: Any
-    sweep_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    def open(self, **given: Any) -> Session:
+    def open(self, *, uri: str | None = None, is_awaited: Callable[[str], bool] | None = None, **sweep: Any) -> Session:
         self.folder.mkdir(exist_ok=True)
-        options = {
-            "tables": ResultTables(self.folder),
-            "sweep_id": self.sweep_id,
-            "uri": self.uri,
-            "experiment": self.experiment,
-            "sweep_name": "my sweep",
-            "parent_params": {"trials": 2},
-            "parent_tags": {"method": "gdiff"},
-            "artifact_root": self.folder / "artifacts",
-        }
-        options |= given
-        return Session(options["tables"], Tracker(**options))
+        options = {} if is_awaited is None else {"is_awaited": is_awaited}
+        return open_session(self.folder, uri or self.uri, self.experiment, sweep={"id": self.id, **sweep}, **options)
 
     def runs(self) -> list[Any]:
         found = self.client.get_experiment_by_name(self.experiment)
         return [] if found is None else list(self.client.search_runs([found.experiment_id]))
 
-    def parents(self) -> list[Any]:
-        return [run for run in self.runs() if "mlflow.parentRunId" not in run.data.tags]
+    @property
+    def parent(self) -> Any:
+        (run,) = [run for run in self.runs() if "mlflow.parentRunId" not in run.data.tags]
+        return run
 
     def trial(self, trial_id: str) -> Any:
         (run,) = [run for run in self.runs() if run.data.tags.get("trial_id") == trial_id]
@@ -141,8 +155,7 @@ def sweep(database: Path, tmp_path: Path) -> Sweep:
     return Sweep(tmp_path / "out", uri, f"experiment {next(_numbers)}", MlflowClient(tracking_uri=uri))
 
 
-ROW = {"method": "gdiff", "c": 0.4, "lr": 1e-4, "objective_beta": None, "spec_hash": "cafe", "auto_lr": "off"}
-THREE = [(1, 0.5), (2, 1.0), (3, 1.5)]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
 
 
 def make_checkpoint(folder: Path, *, weights: bytes = bytes(range(256)) * 64) -> Path:
@@ -150,16 +163,3 @@ def make_checkpoint(folder: Path, *, weights: bytes = bytes(range(256)) * 64) ->
     (folder / "model.safetensors").write_bytes(weights)
     (folder / "tokenizer" / "vocab.json").write_text('{"a": 0}')
     return folder
-
-
-def noted(name: str, asked: list[str]) -> Callable[..., Any]:
-    """A method of MLflow's client that notes the run it is called on."""
-    from mlflow import MlflowClient
-
-    method = getattr(MlflowClient, name)
-
-    def call(client: Any, run_id: str, *args: Any, **given: Any) -> Any:
-        asked.append(run_id)
-        return method(client, run_id, *args, **given)
-
-    return call

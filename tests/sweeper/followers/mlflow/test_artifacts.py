@@ -26,7 +26,7 @@ def test_a_checkpoint_is_linked_or_copied_and_mlflow_sees_it(
     (sweep.folder / "items").mkdir()
     (sweep.folder / "items" / "00001.json").write_text("{}")
     session = sweep.open()
-    session.end("00001", checkpoint="checkpoints/00001")
+    session.run("00001", checkpoint="checkpoints/00001")
     assert session.close().pending == 0
     run_id = sweep.trial("00001").info.run_id
     kept = sweep.folder / "artifacts" / run_id / "artifacts" / "checkpoint"
@@ -49,18 +49,16 @@ def test_tables_are_copied_so_that_a_resume_that_rewrites_them_updates_the_artif
         table.write_text(text)
         session = sweep.open()
         artifacts = [table, sweep.folder / "figures"]
-        session.tracker.sweep_ended(status="finished", metrics={}, artifacts=artifacts)
-        assert session.close().pending == 0
+        assert session.finish(artifacts=artifacts).pending == 0
         table.write_text("half written")
-        (parent,) = sweep.parents()
-        kept = sweep.folder / "artifacts" / parent.info.run_id / "artifacts"
+        kept = sweep.folder / "artifacts" / sweep.parent.info.run_id / "artifacts"
         assert (kept / "report.html").read_text() == text
         assert (kept / "figures" / "one.png").read_text() == "one"
 
 
 def test_a_checkpoint_that_is_gone_holds_up_nothing_and_is_named(sweep: Sweep) -> None:
     session = sweep.open()
-    session.end("00001", checkpoint="checkpoints/00001")
+    session.run("00001", checkpoint="checkpoints/00001")
     session.run("00002")
     summary = session.close()
     assert sweep.trial("00001").info.status == sweep.trial("00002").info.status == "FINISHED"
@@ -73,7 +71,7 @@ def test_artifacts_that_cannot_be_kept_leave_the_trial_and_wait(sweep: Sweep) ->
     obstacle = sweep.folder / "artifacts"
     obstacle.write_text("not a folder")
     session = sweep.open()
-    session.end("00001", checkpoint="checkpoints/00001", utility=0.5)
+    session.run("00001", checkpoint="checkpoints/00001")
     summary = session.close()
     assert sweep.trial("00001").info.status == "FINISHED"
     assert summary.pending == 1
@@ -82,13 +80,13 @@ def test_artifacts_that_cannot_be_kept_leave_the_trial_and_wait(sweep: Sweep) ->
     assert sweep.open().close().pending == 0
     (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
     assert kept.path == "checkpoint"
-    assert sweep.points("00001", "utility") == [(0, 0.5)]
+    assert sweep.points("00001", "utility") == [(3, 0.5)]
 
 
 def test_a_sweep_folder_that_was_moved_still_delivers_its_checkpoints(sweep: Sweep, dead_uri: str) -> None:
     make_checkpoint(sweep.folder / "checkpoints" / "00001")
     session = sweep.open(uri=dead_uri)
-    session.end("00001", checkpoint="checkpoints/00001")
+    session.run("00001", checkpoint="checkpoints/00001")
     session.close()
     sweep.folder = sweep.folder.rename(sweep.folder.with_name("moved"))
     assert sweep.open().close().pending == 0

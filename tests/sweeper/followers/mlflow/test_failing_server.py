@@ -98,7 +98,7 @@ def test_records_mlflow_refuses_hold_up_no_others_and_are_tried_again_by_the_nex
 
 
 @pytest.mark.parametrize(
-    "name", ["create_run", "begin", "log_metrics", "end", "keep", "set_tags", "runs", "use_data", "keep_model"]
+    "name", ["create_run", "begin", "log_metrics", "end", "keep", "set_tags", "runs", "keep_model"]
 )
 @pytest.mark.parametrize("arrives", [True, False], ids=["the answer was lost", "the request was lost"])
 def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
@@ -117,10 +117,7 @@ def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
     monkeypatch.setattr(Store, name, fails_at_first)
     make_checkpoint(sweep.folder / "checkpoints" / "00001")
     session = sweep.open()
-    session.start("00001")
-    for step, loss in THREE:
-        session.report("00001", step, forget_loss=loss)
-    session.end("00001", forget_loss=1.5, utility=0.5, checkpoint="checkpoints/00001")
+    session.run("00001", checkpoint="checkpoints/00001")
     wait_until(lambda: session.tracker._delivery.pending() == 0)
     assert session.close().message is None
     assert len(sweep.runs()) == 2

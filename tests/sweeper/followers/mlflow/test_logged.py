@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.followers.mlflow.logged import LoggedData
+from sweeper.followers.mlflow.runs import LoggedData
 from tests.sweeper.followers.mlflow.conftest import THREE, Sweep, make_checkpoint
 
 DATA = {
@@ -17,13 +17,12 @@ DATA = {
 
 
 def test_every_run_has_its_data_set_by_name_and_digest(sweep: Sweep) -> None:
-    for _ in range(2):  # the resumed one says it again
+    for _ in range(2):  # the resumed sweep logs it again
         session = sweep.open(data=DATA)
         session.start("00000")
         session.start("00001", data_seed=1)
         session.close()
-    (parent,) = sweep.parents()
-    found = {}
+    parent, found = sweep.parent, {}
     for name, run in (("sweep", parent), ("00000", sweep.trial("00000")), ("00001", sweep.trial("00001"))):
         ((entry,), (tag,)) = run.inputs.dataset_inputs, run.inputs.dataset_inputs[0].tags
         found[name] = entry.dataset.digest
@@ -44,7 +43,7 @@ def test_a_checkpoint_is_a_logged_model_with_the_metrics_of_its_run_and_weights_
     session.start("00001")
     for step, loss in THREE:
         session.report("00001", step, forget_loss=loss, grad_norm=1.0)
-    session.end("00001", forget_loss=1.5, utility=0.5, checkpoint="checkpoints/00001", spec_hash="cafe")
+    session.end("00001", forget_loss=1.5, utility=0.5, checkpoint="checkpoints/00001")
     session.run("00002")
     session.close()
 
@@ -84,7 +83,7 @@ def test_a_server_that_knows_no_data_sets_and_no_models_has_the_runs(
         monkeypatch.setattr(f"mlflow.MlflowClient.{name}", unknown)
     make_checkpoint(sweep.folder / "checkpoints" / "00001")
     session = sweep.open(data=DATA)
-    session.end("00001", checkpoint="checkpoints/00001")
+    session.run("00001", checkpoint="checkpoints/00001")
     assert session.close().message is None
     assert sweep.trial("00001").info.status == "FINISHED"
 
@@ -102,15 +101,9 @@ def test_the_description_of_a_sweep_shows_its_frontier(sweep: Sweep) -> None:
     sweep.folder.mkdir()
     (sweep.folder / "pareto.png").write_bytes(b"picture")
     session = sweep.open()
-    session.tracker.sweep_ended(
-        status="finished",
-        metrics={},
-        artifacts=[sweep.folder / "pareto.png"],
-        tags={"mlflow.note.content": "Take trial 00001."},
-        picture="pareto.png",
-    )
-    session.close()
-    (parent,) = sweep.parents()
+    tags = {"mlflow.note.content": "Take trial 00001."}
+    session.finish(artifacts=[sweep.folder / "pareto.png"], tags=tags, picture="pareto.png")
+    parent = sweep.parent
     words, image = parent.data.tags["mlflow.note.content"].split("\n\n")
     assert words == "Take trial 00001."
     assert image == f"![pareto.png](get-artifact?path=pareto.png&run_uuid={parent.info.run_id})"

@@ -11,12 +11,13 @@ import pytest
 
 from sweeper.followers.mlflow import TrackingSummary
 from sweeper.followers.mlflow.registry import Entry, Registered, register
-from sweeper.followers.mlflow.runs import Recommendation
+from sweeper.followers.mlflow.runs import Recommendation, SweepEnd
 from sweeper.followers.mlflow.store import Store
 from sweeper.store.columns import METRIC_COLUMNS
-from sweeper.store.tables import ResultTables
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Kind
 from tests.sweeper.conftest import wait_until
-from tests.sweeper.followers.mlflow.conftest import Sweep, make_checkpoint
+from tests.sweeper.followers.mlflow.conftest import Session, Sweep, make_checkpoint
 
 END = Recommendation("00001", None, "checkpoints/00001", "Take the end of trial 00001.")
 EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 of trial 00001.")
@@ -26,25 +27,27 @@ OTHER = Recommendation("00000", "1", "checkpoints/00000-epoch-1", "Take epoch 1 
 @pytest.fixture
 def trained(sweep: Sweep) -> Sweep:
     """A sweep of two trials of three epochs, all with checkpoints whose weights differ, that MLflow has."""
-    session = sweep.open(tables=ResultTables(sweep.folder, every_epoch=True))
+    session = sweep.open()
     for trial_id in ("00000", "00001"):
+        session.start(trial_id)
         for epoch in (1, 2, 3):
             folder = f"checkpoints/{trial_id}" + (f"-epoch-{epoch}" if epoch < 3 else "")
             make_checkpoint(sweep.folder / folder, weights=f"{trial_id} {epoch}".encode() * 99)
-            report = {"step": 5 * epoch, "epoch": float(epoch), "forget_loss": epoch / 2, "retain_loss": epoch / 4}
-            session.tables.add_report(trial_id, report, checkpoint=folder)
+            session.report(trial_id, 5 * epoch, epoch=float(epoch), forget_loss=epoch / 2, retain_loss=epoch / 4)
         session.end(trial_id, steps=15, utility=0.9, checkpoint=f"checkpoints/{trial_id}")
-    session.tables.add_metrics("00001", 10, {"verbmem": 0.25, "utility": 0.5})
+    measure(session, {"verbmem": 0.25, "utility": 0.5})
     assert session.close().pending == 0
     return sweep
 
 
-def finish(sweep: Sweep, answer: Recommendation | None, **options: Any) -> TrackingSummary:
+def measure(session: Session, metrics: Mapping[str, float]) -> None:
+    """Measure metrics of the checkpoint of EARLY."""
+    session.log.record(Kind.METRICS_MEASURED, "00001", {"step": 10, "metrics": metrics})
+
+
+def finish(sweep: Sweep, answer: Recommendation | None) -> TrackingSummary:
     """Resume the finished sweep; its answer recommends this model."""
-    session = sweep.open(**options)
-    tags = {"mlflow.note.content": "The answer."}
-    session.tracker.sweep_ended(status="finished", metrics={}, tags=tags, front={}, recommended=answer)
-    return session.close()
+    return sweep.open().finish(tags={"mlflow.note.content": "The answer."}, front={}, recommended=answer)
 
 
 def tagged(sweep: Sweep) -> list[Any]:
@@ -71,12 +74,9 @@ def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
     model = sweep.client.get_logged_model(output.model_id)
     assert digests(Path(model.artifact_location.removeprefix("file://"))) == digests(kept / "checkpoint")
     if answer.epoch is not None:
-        (row,) = (
-            row
-            for row in ResultTables(sweep.folder).candidates.read()
-            if (row["trial_id"], float(row["epoch"])) == (answer.trial_id, float(answer.epoch))
-        )
-        measured = {name: float(row[name]) for name in METRIC_COLUMNS if row.get(name)}
+        trial = EventLog(sweep.folder / "events.jsonl").state.trials[answer.trial_id]
+        (row,) = (row for row in trial.candidates() if float(row["epoch"]) == float(answer.epoch or 0))
+        measured = {name: row[name] for name in METRIC_COLUMNS if row.get(name) is not None}
         assert run.data.metrics == measured
         assert {metric.key: metric.value for metric in model.metrics} == measured
         assert {metric.step for metric in model.metrics} == {int(row["step"])}
@@ -89,16 +89,15 @@ def test_an_epoch_before_the_end_has_a_run_of_its_own_below_its_trials(trained: 
     assert run.data.metrics == {"forget_loss": 1.0, "retain_loss": 0.5, "verbmem": 0.25, "utility": 0.5}
     tags = run.data.tags
     assert tags["mlflow.parentRunId"] == trial.info.run_id
-    identity = {"sweep_id": trained.sweep_id, "recommended_trial": "00001", "recommended_epoch": "2"}
+    identity = {"sweep_id": trained.id, "recommended_trial": "00001", "recommended_epoch": "2"}
     assert identity.items() <= tags.items()
     assert not {"trial_id", "status"} & tags.keys()
     assert run.data.params == trial.data.params
     assert run.info.run_name.startswith("00001 epoch 2 ")
     assert "recommended" not in trial.data.tags
     assert trial.data.metrics["utility"] == 0.9
-    (parent,) = trained.parents()
     link = f"(#/experiments/{run.info.experiment_id}/runs/{run.info.run_id})"
-    assert link in parent.data.tags["mlflow.note.content"]
+    assert link in trained.parent.data.tags["mlflow.note.content"]
 
 
 def test_the_end_of_a_trial_is_recommended_by_the_trials_own_run(trained: Sweep) -> None:
@@ -107,7 +106,7 @@ def test_the_end_of_a_trial_is_recommended_by_the_trials_own_run(trained: Sweep)
     assert run.info.run_id == trained.trial("00001").info.run_id
     assert_holds(trained, run, END)
     assert not epoch_runs(trained)
-    assert run.info.run_id in trained.parents()[0].data.tags["mlflow.note.content"]
+    assert run.info.run_id in trained.parent.data.tags["mlflow.note.content"]
 
 
 def test_an_answer_that_moves_is_tagged_once_and_one_that_returns_has_the_run_it_had(trained: Sweep) -> None:
@@ -122,7 +121,7 @@ def test_an_answer_that_moves_is_tagged_once_and_one_that_returns_has_the_run_it
         for run in trained.runs():
             if run.data.tags.get("recommended") == "false":
                 assert "Take" not in run.data.tags["mlflow.note.content"]
-        description = trained.parents()[0].data.tags.get("mlflow.note.content", "")
+        description = trained.parent.data.tags.get("mlflow.note.content", "")
         assert [run_id for run_id in found.values() if run_id in description] == [
             run.info.run_id for run in tagged(trained)
         ]
@@ -141,7 +140,9 @@ def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
     trained: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish(trained, EARLY)
-    ResultTables(trained.folder).add_metrics("00001", 10, {"truth_ratio": 0.75})
+    session = trained.open()
+    measure(session, {"truth_ratio": 0.75})
+    session.close()
     kept: list[str] = []
     keep = Store.keep
 
@@ -198,7 +199,7 @@ def test_whatever_request_is_the_last_before_a_kill_or_an_outage_there_is_one_wh
     monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
     monkeypatch.setattr(place, fails_once)
     session = trained.open()
-    session.tracker.sweep_ended(status="finished", metrics={}, front={}, recommended=EARLY)
+    session.tracker.sweep_ended(SweepEnd(status="finished", front={}, recommended=EARLY))
     if error is ConnectionError:
         wait_until(lambda: session.tracker._delivery.sweep_end is None)
     pending = session.close().pending
@@ -245,9 +246,8 @@ def test_an_epoch_without_a_checkpoint_is_tagged_and_gets_one_when_there_is_one(
 
 def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> None:
     session = sweep.open(is_awaited=lambda trial_id: True)
-    session.end("00001", checkpoint="checkpoints/00001")
-    session.tracker.sweep_ended(status="finished", metrics={}, front={}, recommended=END)
-    assert session.close().pending == 2  # the trial, and the end of the sweep
+    session.run("00001", checkpoint="checkpoints/00001")
+    assert session.finish(front={}, recommended=END).pending == 2  # the trial, and the end of the sweep
     assert tagged(sweep) == []
     make_checkpoint(sweep.folder / END.checkpoint)
     assert finish(sweep, END).pending == 0
@@ -257,16 +257,14 @@ def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> No
 
 def test_a_resume_that_fails_leaves_the_recommendation(trained: Sweep) -> None:
     finish(trained, EARLY)
-    session = trained.open()
-    session.tracker.sweep_ended(status="failed", metrics={})
-    session.close()
+    trained.open().finish("failed")
     (run,) = tagged(trained)
     assert_holds(trained, run, EARLY)
 
 
 def registered(sweep: Sweep, answer: Recommendation) -> Registered:
     place = sweep.folder / answer.checkpoint
-    entry = Entry(sweep.sweep_id, answer.trial_id, answer.epoch, place, sweep.folder, {}, answer.description)
+    entry = Entry(sweep.id, answer.trial_id, answer.epoch, place, sweep.folder, {}, answer.description)
     return register(entry, uri=sweep.uri, experiment=sweep.experiment, name=f"{sweep.experiment} r", alias="taken")
 
 

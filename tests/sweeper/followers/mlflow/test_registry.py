@@ -17,9 +17,7 @@ def whole(sweep: Sweep) -> Sweep:
     make_checkpoint(sweep.folder / "checkpoints" / "00001")
     make_checkpoint(sweep.folder / "checkpoints" / "00001-epoch-2")
     session = sweep.open()
-    session.start("00001")
-    session.report("00001", 1, forget_loss=1.0)
-    session.end("00001", utility=0.5, checkpoint="checkpoints/00001")
+    session.run("00001", checkpoint="checkpoints/00001")
     assert session.close().pending == 0
     return sweep
 
@@ -27,7 +25,7 @@ def whole(sweep: Sweep) -> Sweep:
 def entry(sweep: Sweep, *, epoch: str | None = None, **changed: Any) -> Entry:
     folder = sweep.folder / "checkpoints" / ("00001" if epoch is None else f"00001-epoch-{epoch}")
     given = {
-        "sweep_id": sweep.sweep_id,
+        "sweep_id": sweep.id,
         "trial_id": "00001",
         "epoch": epoch,
         "checkpoint": folder,

@@ -18,7 +18,6 @@ import pytest
 from mlflow import MlflowClient
 
 from sweeper.followers.mlflow.runs import Recommendation
-from sweeper.store.tables import ResultTables
 from tests.browser import CHROMIUM, Page, browsing
 from tests.sweeper.followers.mlflow.conftest import Sweep
 from trainables.data import load_data
@@ -48,18 +47,16 @@ def shown(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     uri = f"sqlite:///{folder}/mlflow.db"
     sweeps = [Sweep(folder / name, uri, "choosing", MlflowClient(tracking_uri=uri)) for name in ("old", "new")]
     for sweep in sweeps:
-        tables = ResultTables(sweep.folder, every_epoch=True)
-        session = sweep.open(sweep_name=f"the {sweep.folder.name} one", tables=tables)
+        session = sweep.open(name=f"the {sweep.folder.name} one")
         tokenizer = tokenizer_for("tiny-phi", load_data("authors", limit=20).full)
         save_model(make_tiny("tiny-phi", tokenizer), tokenizer, sweep.folder / EARLY.checkpoint)
-        tables.add_report("00001", {"step": 2, "epoch": 2.0, "verbmem": 0.2}, checkpoint=EARLY.checkpoint)
         for trial_id, verbmem in VERBMEM.items():
             session.start(trial_id)
+            session.report(trial_id, 2, verbmem=0.2)
             scores = {"utility": 0.8 * verbmem, "forget_loss": 1 / verbmem, "retain_loss": 0.5}
             session.end(trial_id, verbmem=verbmem, **scores)
         front = {"00001": {"2": EARLY.checkpoint}, "00002": {"3": ""}}
-        session.tracker.sweep_ended(status="finished", metrics={}, front=front, recommended=EARLY)
-        assert session.close().pending == 0
+        assert session.finish(front=front, recommended=EARLY).pending == 0
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -95,7 +92,7 @@ def test_the_address_of_the_newest_sweeps_trials_is_printed(shown: Shown) -> Non
     state = json.loads(experiment.tags[f"mlflow.sharedViewState.{key[1]}"])
     found = shown.sweep.client.search_runs([experiment.experiment_id], state["searchFilter"])
     assert sorted(run.info.run_name.partition(" gdiff")[0] for run in found) == sorted([*VERBMEM, EARLY.run_key])
-    assert {run.data.tags["sweep_id"] for run in found} == {shown.sweep.sweep_id}
+    assert {run.data.tags["sweep_id"] for run in found} == {shown.sweep.id}
     assert (state["orderByKey"], state["orderByAsc"]) == ("metrics.`verbmem`", True)
     assert state["selectedColumns"][:4] == [
         f"metrics.`{name}`" for name in ("verbmem", "utility", "forget_loss", "retain_loss")
@@ -122,13 +119,15 @@ def test_one_chooses_a_checkpoint_in_the_browser(shown: Shown, page: Page, tmp_p
     page.shows("1 matching run")
     assert trials_on(page) == ["00001 epoch 2"]
 
-    tags = {"recommended": "true", "sweep_id": shown.sweep.sweep_id}  # the other sweep recommends one, too
+    tags = {"recommended": "true", "sweep_id": shown.sweep.id}  # the other sweep recommends one, too
     (run_id,) = (run.info.run_id for run in shown.sweep.runs() if tags.items() <= run.data.tags.items())
     page.ask(f"document.querySelector('a[href*=\"{run_id}\"]').click()")
     page.shows("Parent run")
     page.shows(EARLY.description)
     (parent_id,) = (
-        run.info.run_id for run in shown.sweep.parents() if run.data.tags["sweep_id"] == shown.sweep.sweep_id
+        run.info.run_id
+        for run in shown.sweep.runs()
+        if {"sweep_id": shown.sweep.id, "trial_id": "sweep"}.items() <= run.data.tags.items()
     )
     (tmp_path / "trial.png").write_bytes(page.picture())
     experiment = shown.sweep.client.get_run(run_id).info.experiment_id
