@@ -1,1 +1,1 @@
-"""A checkpoint as a folder to hand on: loads without this project, and a model card says what it is."""
+"""Export a checkpoint to a folder that loads without this project, with a model card."""

@@ -1,9 +1,9 @@
-"""The model card: what the model is, what it scores, how to make it again. Hugging Face reads its front matter."""
+"""The facts of a model card; card.md.j2 words them. Hugging Face reads the card's front matter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -21,15 +21,20 @@ from trainables.template import CHAT
 from trainables.templates import TEMPLATES
 
 WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
-"""What a folder holds."""
+"""What a folder contains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a card is written from: the ``row`` of the model taken, its sweep, and what the folder holds.
+    """The facts of a model card.
 
-    ``judged`` is how the model stands against the thresholds, ``picked`` the command that took it; ``base`` is where
-    the adapter's base lies.
+    Attributes:
+        row: the model's row of trials.csv or candidates.csv.
+        judged: sentences that compare the model with the thresholds.
+        picked: the command that chose the model.
+        kind: what the folder contains.
+        base: path or hub id of an adapter's base model; "" for a whole model.
+        licence: of the base model.
     """
 
     name: str
@@ -39,157 +44,86 @@ class Card:
     judged: tuple[str, ...]
     picked: str
     kind: str = WHOLE
-    base: str | None = None
+    base: str = ""
     licence: Licence = field(default_factory=Licence)
 
     @property
     def spec(self) -> TrialSpec:
-        """What the trial was asked to do."""
+        """The trial's specification."""
         return spec_of_row({str(name): value for name, value in self.row.items()})
 
 
 def card_text(card: Card) -> str:
-    """README.md of the folder."""
-    parts = [
-        _front_matter(card),
-        f"# {card.name}\n",
-        _what(card),
-        "\n>\n".join(f"> {line}" for line in card.judged),
-        "## Use\n",
-        _use(card),
-        "## Scores\n",
-        _scores(card),
-        "## Method and settings\n",
-        _method(card),
-        "## Data\n",
-        _data(card.spec),
-        "## Making it again\n",
-        _again(card),
-        "## Licence\n",
-        card.licence.words,
-    ]
-    return "\n".join(part if part.endswith("\n") else f"{part}\n" for part in parts if part)
-
-
-def _front_matter(card: Card) -> str:
+    """Return README.md of the folder."""
     import yaml
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    spec = card.spec
-    hub_ids = find_model(spec.model).hub_id, DATASETS[spec.dataset].hub_id if spec.dataset in DATASETS else None
-    content: dict[str, Any] = {
+    spec, method = card.spec, card.spec.parsed_method
+    task, dataset = dataset_modality(spec.dataset).task, DATASETS.get(spec.dataset)
+    data = (spec.dataset,) if dataset is None else (dataset.description, dataset.citation)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    epoch = finite_cell(card.row, "epoch")
+    return environment.get_template("card.md.j2").render(
+        card=card,
+        spec=spec,
+        method=method,
+        licence=card.licence,
+        task=task,
+        front_matter=yaml.safe_dump(_front_matter(card, task), sort_keys=False, allow_unicode=True),
+        model=model_name(card.row, with_epoch=card.table.every_epoch),
+        split=[part for part in (spec.forget_split, spec.forget_class) if part],
+        template=None if spec.template == CHAT else repr(_template(spec)),
+        scores=_scores(card),
+        settings=_settings(card),
+        citations=[*dict.fromkeys(filter(None, (method.objective.citation, method.weighting.citation)))],
+        data=[text.rstrip(".") for text in data if text],
+        command=unlearn_command(spec),
+        epoch=None if epoch in (None, float(spec.epochs)) else number(epoch),
+    )
+
+
+def _front_matter(card: Card, task: str) -> dict[str, Any]:
+    spec, licence = card.spec, card.licence
+    content = {
         "library_name": "peft" if card.kind == ADAPTER else "transformers",
-        "pipeline_tag": dataset_modality(spec.dataset).task,
-        "license": card.licence.name if card.licence.name else "other" if card.licence.files else "unknown",
-        # Of an adapter the base is the fine-tuned target, which is on no hub.
-        "base_model": hub_ids[0] if card.kind != ADAPTER else None,
-        "datasets": [hub_ids[1]] if hub_ids[1] else None,
+        "pipeline_tag": task,
+        "license": licence.name or ("other" if licence.files else "unknown"),
+        # An adapter's base is the fine-tuned target, which is not on the hub.
+        "base_model": find_model(spec.model).hub_id if card.kind != ADAPTER else None,
+        "datasets": [DATASETS[spec.dataset].hub_id] if spec.dataset in DATASETS else None,
         "tags": ["machine-unlearning", spec.method, *(["lora"] if spec.lora_rank else [])],
     }
-    said = {name: value for name, value in content.items() if value is not None}
-    return f"---\n{yaml.safe_dump(said, sort_keys=False, allow_unicode=True)}---"
+    return {name: value for name, value in content.items() if value not in (None, [None])}
 
 
-def _what(card: Card) -> str:
-    spec = card.spec
-    what = {WHOLE: "A", ADAPTER: "A LoRA adapter for a", MERGED: "A (LoRA adapter merged into the weights)"}[card.kind]
-    split = ", ".join(filter(None, (spec.forget_split, spec.forget_class)))
-    forgets = f"its forget set ({split})" if split else "its forget set"
-    return (
-        f"{what} {spec.model} that was fine-tuned on the data set {spec.dataset} and then unlearned {forgets} with "
-        f"{spec.method}: {model_name(card.row, with_epoch=card.table.every_epoch)} of the sweep {card.sweep.name}. "
-        "Unlearning lowers what a model tells of the data; it proves nothing about what can still be drawn out of it.\n"
-    )
+def _template(spec: TrialSpec) -> str:
+    return TEMPLATES[spec.template].text if spec.template else find_model(spec.model).template
 
 
-def _use(card: Card) -> str:
-    if dataset_modality(card.spec.dataset).task == "image-classification":
-        return (
-            "```python\nfrom transformers import AutoImageProcessor, AutoModelForImageClassification\n\n"
-            'model = AutoModelForImageClassification.from_pretrained("DIR")\n'
-            'processor = AutoImageProcessor.from_pretrained("DIR")\n```\n'
-        )
-    needs = ""
-    if card.kind == ADAPTER:
-        needs = (
-            f"peft must be installed, and the adapter's base, the fine-tuned model it was trained on, must lie where "
-            f"`base_model_name_or_path` of adapter_config.json says: `{card.base}`. `pick --export DIR --merge` writes "
-            "a model that needs neither.\n\n"
-        )
-    return (
-        f"{needs}```python\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
-        'model = AutoModelForCausalLM.from_pretrained("DIR")\ntokenizer = AutoTokenizer.from_pretrained("DIR")\n```\n\n'
-        f"It was asked in this form: {_asked(card.spec)}.\n"
-    )
-
-
-def _asked(spec: TrialSpec) -> str:
-    if spec.template is None:
-        return f"`{find_model(spec.model).template!r}`"
-    if spec.template == CHAT:
-        return "the tokenizer's chat template, the question as the user's turn"
-    return f"`{TEMPLATES[spec.template].text!r}`"
-
-
-def _scores(card: Card) -> str:
+def _scores(card: Card) -> list[tuple[str, str, str, str]]:
+    """Return axis, metric, value of the target, and value of the model, for each measured metric."""
     before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
-    rows = [
-        (f"{columns.axis(name)}: `{name}`", number(before.get(name)), number(finite_cell(card.row, name)))
+    return [
+        (columns.axis(name), name, number(before.get(name)), number(finite_cell(card.row, name)))
         for name in columns.outcomes
         if name in before or finite_cell(card.row, name) is not None
     ]
-    return _table(("", "before (No-unlearn)", "after"), rows)
 
 
-def _method(card: Card) -> str:
-    spec, method = card.spec, card.spec.parsed_method
-    citations = dict.fromkeys((method.objective.citation, method.weighting.citation))
+def _settings(card: Card) -> dict[str, object]:
+    """Return the settings that have an effect, and the steps and epochs of the model."""
+    spec, row = card.spec, card.row
+    values = spec.values()
     settings = {
         name: value
         for name, value in {**spec.row(), "epochs": spec.epochs}.items()
-        if value is not None and name != "target_key" and (name not in FIELDS or FIELDS[name].has_effect(spec.values()))
+        if value is not None and name != "target_key" and (name not in FIELDS or FIELDS[name].has_effect(values))
     }
-    done = {"steps taken": number(finite_cell(card.row, "steps")), "epochs taken": _epochs(card.row)}
-    told: Mapping[str, object] = {**settings, **done, "content hash of the settings": card.row.get("spec_hash")}
-    return (
-        f"Objective `{method.objective.name}`: {method.objective.formula}. Weighting `{method.weighting.name}`: "
-        f"{method.weighting.formula}. {'; '.join(filter(None, citations))}\n\n"
-        + _table(("setting", "value"), [(name, f"`{value}`") for name, value in told.items()])
-    )
-
-
-def _epochs(row: pd.Series) -> str:
     epoch = finite_cell(row, "epoch")
-    return number(epoch if epoch is not None else finite_cell(row, "epochs_done"))
-
-
-def _data(spec: TrialSpec) -> str:
-    known = DATASETS.get(spec.dataset)
-    parts = [known.description, known.citation] if known is not None else [spec.dataset]
-    return ". ".join(part.rstrip(".") for part in parts if part) + ". None of the data are in this folder.\n"
-
-
-def _again(card: Card) -> str:
-    spec, sweep = card.spec, card.sweep
-    ended = finite_cell(card.row, "epoch") in (None, float(spec.epochs))
-    lines = [*_fenced("The sweep, and the choice from it:", f"{sweep.command}\n{card.picked}".strip())]
-    if ended:
-        lines += _fenced("This run alone (on one CPU the same bits):", unlearn_command(spec))
-    else:
-        epochs = f"after {_epochs(card.row)} of {spec.epochs} epochs"
-        lines += _fenced(f"The run it is of, {epochs}:", unlearn_command(spec))
-    versions = ", ".join(f"{name} {version}" for name, version in sweep.versions.items())
-    return "\n".join([*lines, f"Versions: {versions or 'not recorded'}.{_commit(sweep)}\n"])
-
-
-def _commit(sweep: SweepFile) -> str:
-    return f" Commit {sweep.commit}." if sweep.commit else ""
-
-
-def _fenced(what: str, text: str) -> Iterator[str]:
-    yield f"{what}\n\n```sh\n{text}\n```\n"
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
+    return settings | {
+        "steps taken": number(finite_cell(row, "steps")),
+        "epochs taken": number(finite_cell(row, "epochs_done") if epoch is None else epoch),
+        "content hash of the settings": row.get("spec_hash"),
+    }

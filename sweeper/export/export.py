@@ -1,4 +1,4 @@
-"""Writing the folder: the checkpoint as it is, or an adapter merged into its base, with the card beside it."""
+"""Export a checkpoint to a folder: as it is, or as an adapter merged into its base, with a model card."""
 
 from __future__ import annotations
 
@@ -14,56 +14,41 @@ from sweeper.export.licence import licence_of
 from trainables.models.adapters import ADAPTER_CONFIG, merge_adapter
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
-from trainables.spec import TrialSpec
 
 
 class ExportError(Exception):
-    """Why a checkpoint cannot be exported as asked, in a plain sentence."""
+    """A checkpoint cannot be exported; the message is a sentence for the user."""
 
     exit_code = 2
 
 
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
-    """Write ``folder``, whole or not at all; yields what to tell of it. What the checkpoint is, the card gets here.
+    """Write ``folder`` as a whole or not at all, and yield messages. The function completes the card's facts.
 
     Raises:
-        ExportError: the adapter's base is not there.
+        ExportError: the adapter's base does not exist.
         LoadError: the adapter or its base cannot be loaded.
     """
-    base = _base(checkpoint)
-    kind = WHOLE if base is None else MERGED if merge else ADAPTER
-    if kind == MERGED and Path(str(base)).is_absolute() and not Path(str(base)).is_dir():
-        raise ExportError(
-            f"--merge: the adapter's base model {base} is not there; make it again with the target command"
-        )
-    licence = licence_of(_base_folder(card.spec))
-    card = replace(card, kind=kind, base=base, licence=licence)
+    config = checkpoint / ADAPTER_CONFIG
+    base = str(json.loads(config.read_text(encoding="utf-8"))["base_model_name_or_path"]) if config.is_file() else ""
+    kind = MERGED if base and merge else ADAPTER if base else WHOLE
+    if kind == MERGED and Path(base).is_absolute() and not Path(base).is_dir():
+        raise ExportError(f"--merge: the adapter's base model {base} does not exist; the target command makes it again")
+    spec = card.spec
+    own_folder, hub_id = spec.model_path or spec.target_path, find_model(spec.model).hub_id
+    licence = licence_of(Path(own_folder) if own_folder else cached_snapshot(hub_id) if hub_id else None)
     with staged(folder) as staging:
         if kind == MERGED:
-            merge_adapter(checkpoint, str(base), staging)
+            merge_adapter(checkpoint, base, staging)
         else:
             shutil.copytree(checkpoint, staging)
         for path in licence.files:
             shutil.copyfile(path, staging / path.name)
-        write_whole(staging / "README.md", card_text(card))
+        write_whole(staging / "README.md", card_text(replace(card, kind=kind, base=base, licence=licence)))
     yield f"exported: {folder} ({kind}, with a model card)"
     if merge and kind == WHOLE:
         yield "--merge: the checkpoint has all its weights already; there is no adapter to merge"
     if kind == ADAPTER:
-        yield f"the adapter needs its base, {base}; --merge writes a model that needs none"
+        yield f"the adapter requires its base, {base}; --merge writes a model that does not"
     if licence.name is None:
-        yield "licence: " + licence.words
-
-
-def _base(checkpoint: Path) -> str | None:
-    """What an adapter is for; None of a whole model."""
-    path = checkpoint / ADAPTER_CONFIG
-    return str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"]) if path.is_file() else None
-
-
-def _base_folder(spec: TrialSpec) -> Path | None:
-    """Where the base model's own files are on this machine."""
-    if given := spec.model_path or spec.target_path:
-        return Path(given)
-    hub_id = find_model(spec.model).hub_id
-    return cached_snapshot(hub_id) if hub_id is not None else None
+        yield "licence: the base model does not name one; find out before you pass this model on"

@@ -1,4 +1,4 @@
-"""The licence of a base model, as far as its folder or its configuration says one."""
+"""The licence of a base model, as its folder states it."""
 
 from __future__ import annotations
 
@@ -12,51 +12,39 @@ _FILES = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*")
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """``name`` as the hub calls it, None where nobody says; ``source`` is where it was found, ``files`` its text."""
+    """The licence's name on the hub (None if unknown), the file that names it, and the files with its text."""
 
     name: str | None = None
     source: str = ""
     files: tuple[Path, ...] = ()
 
-    @property
-    def words(self) -> str:
-        """A sentence or two."""
-        if self.name is None and not self.files:
-            return (
-                "The licence of the base model is unknown: neither its folder nor its configuration names one. "
-                "Find out before you pass this model on."
-            )
-        told = f"The base model's licence is {self.name} ({self.source})." if self.name else ""
-        files = f"Its {', '.join(path.name for path in self.files)} is in this folder." if self.files else ""
-        return " ".join(filter(None, (told, files)))
-
 
 def licence_of(folder: Path | None) -> Licence:
-    """What a model folder says: the front matter of its README.md, else its config.json, and files of that name."""
+    """Return the licence in the front matter of a model folder's README.md, or in its config.json."""
     if folder is None:
         return Licence()
     files = tuple(path for pattern in _FILES for path in sorted(folder.glob(pattern)) if path.is_file())
-    for name, values in (("README.md", _front_matter(folder)), ("config.json", _config(folder))):
-        found = values.get("license_name") or values.get("license")
-        if isinstance(found, str) and found.strip():
-            return Licence(found.strip(), f"says its {name}", files)
-    return Licence(None, files=files)
+    for source, content in (("README.md", _front_matter(folder)), ("config.json", _config(folder))):
+        name = content.get("license_name") or content.get("license")
+        if isinstance(name, str) and name.strip():
+            return Licence(name.strip(), source, files)
+    return Licence(files=files)
 
 
 def _front_matter(folder: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        _, head, _ = (folder / "README.md").read_text(encoding="utf-8").split("---", 2)
-        found = yaml.safe_load(head)
+        _, text, _ = (folder / "README.md").read_text(encoding="utf-8").split("---", 2)
+        content = yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _config(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -1,4 +1,4 @@
-"""A trial's spec back from its row of trials.csv, and the command that runs just this trial."""
+"""The specification of a trial, from its row of trials.csv, and the command that runs only this trial."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ALWAYS = (
     *("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank"),
     "auto_lr_probe_batches",
 )
-"""Fields whose defaults depend on others."""
+"""Fields whose defaults depend on other fields."""
 
 
 def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
-    """The spec whose row this is; of a field that the table lacks the default, which is what all its trials have."""
+    """Return the specification in a row. A field without a column has its default in all trials of the table."""
     values: dict[str, Any] = {}
     for name, item in FIELDS.items():
         cell = known(row.get(name))
@@ -31,17 +31,17 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
             values[name] = str(cell) in ("True", "1.0")
         elif item.many:
             values[name] = tuple(str(cell).split(","))
-        elif item.kind is str:  # a class called 3 is read as a number
+        elif item.kind is str:  # the class named 3 is read as a number
             values[name] = f"{cell:g}" if isinstance(cell, int | float) else str(cell)
         else:
             values[name] = item.kind(float(str(cell)))
-    found = {name: known(row.get(name)) for name in option_names()}
-    options = {name: float(str(value)) for name, value in found.items() if value is not None}
+    cells = {name: known(row.get(name)) for name in option_names()}
+    options = {name: float(str(cell)) for name, cell in cells.items() if cell is not None}
     return TrialSpec(**values, options=tuple(sorted(options.items())))
 
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
-    """What to type to run it alone: the same model, bit for bit, on one CPU. The plug-ins in use are named with it."""
+    """Return the command that runs the trial alone, with the active plug-ins; bit-identical on one CPU."""
     files = [word for plugin in plugins.active() if not plugin.installed for word in ("--plugin", plugin.place)]
     return shlex.join(["python", "-m", "sweeper", "unlearn", *files, *_flags(spec), "--out", out])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.export.licence import licence_of
+from sweeper.export.licence import Licence, licence_of
 
 
 @pytest.mark.parametrize(
@@ -25,15 +25,10 @@ def test_it_is_read_from_the_card_then_from_the_configuration(
     (tmp_path / "README.md").write_text(card)
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = licence_of(tmp_path)
-    assert found.name == name
-    assert source in found.words
-    assert "unknown" not in found.words
+    assert (found.name, found.source) == (name, source)
 
 
 def test_a_licence_file_is_taken_along_and_without_one_it_is_unknown(tmp_path: Path) -> None:
-    assert licence_of(None).words == licence_of(tmp_path).words
-    assert "unknown" in licence_of(tmp_path).words
+    assert licence_of(None) == licence_of(tmp_path) == Licence()
     (tmp_path / "LICENSE.md").write_text("Do as you please.")
-    found = licence_of(tmp_path)
-    assert (found.name, found.files) == (None, (tmp_path / "LICENSE.md",))
-    assert "LICENSE.md" in found.words
+    assert licence_of(tmp_path) == Licence(files=(tmp_path / "LICENSE.md",))
