@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from search_spaces.builtin import AUTO_START
 from search_spaces.parameters import Choice
-from sweeper.settings.fields import ARMS, NO_SCHEDULER, PARETO, STUDY, fields_of
+from sweeper.settings.fields import ARMS, NO_SCHEDULER, fields_of
 from sweeper.settings.sources import STORED, Given, to_config
 from sweeper.settings.sweep_settings import LR_STUDY, SweepSettings
 from trainables.methods import option_names
@@ -20,11 +20,7 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
         paths = [path for path in plugins.values() if path.endswith(".py") is is_script]
         if paths:
             raw[name] = _given(paths)
-    return to_config(_command(settings), {name: values for name, values in raw.items() if values})
-
-
-def _command(settings: SweepSettings) -> str:
-    return STUDY if settings.kind == LR_STUDY else PARETO
+    return to_config(settings.kind, {name: values for name, values in raw.items() if values})
 
 
 def _given(values: Iterable[object]) -> list[Given]:
@@ -48,7 +44,7 @@ def _from_settings(settings: SweepSettings) -> dict[str, list[Given]]:
     """Return the values of a sweep that did not record them, as far as its settings say. Ranges are the defaults."""
     base, found = settings.base, dict[str, list[object]]()
     choices = {item.key: item for item in settings.space.parameters if isinstance(item, Choice)}
-    for name, item in fields_of(_command(settings)).items():
+    for name, item in fields_of(settings.kind).items():
         if name in FIELDS and name not in ("method", "lr", "auto_lr", "seed"):
             value = getattr(base, name)
         else:
@@ -71,4 +67,4 @@ def _from_settings(settings: SweepSettings) -> dict[str, list[Given]]:
     names = {item.name for item in choices.values()} & set(option_names())
     by_name = {name: next(item.values for item in choices.values() if item.name == name) for name in sorted(names)}
     found["option"] = [f"{name}={value}" for name, values in by_name.items() for value in values]
-    return {name: _given(values) for name, values in found.items() if name in fields_of(_command(settings))}
+    return {name: _given(values) for name, values in found.items() if name in fields_of(settings.kind)}

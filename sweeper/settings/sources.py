@@ -16,7 +16,7 @@ from search_spaces.messages import did_you_mean
 from sweeper.settings.fields import fields_of, named
 from sweeper.settings.tracking_uri import shown_uri
 
-CLI, PYTHON, ENVIRONMENT, STORED = "cli", "python", "environment", "stored"
+CLI, PYTHON, STORED = "cli", "python", "stored"
 NO_CHOICES: Mapping[str, Collection[str]] = MappingProxyType({})
 _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
 
@@ -47,7 +47,7 @@ class Problem:
     source: str = ""
 
     def __str__(self) -> str:
-        is_file = self.source not in ("", CLI, PYTHON, ENVIRONMENT, STORED)
+        is_file = self.source not in ("", CLI, PYTHON, STORED)
         return f"{self.source}: {self.text}" if is_file else self.text
 
 

@@ -22,13 +22,10 @@ from trainables.methods import option_names, parse_method
 from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
 
-FRONT_METRICS = 8
-"""The number of epochs on the frontier, nearest to the ideal corner, for which costly metrics are measured."""
 ALL, LAST = "all", "last"
-CANDIDATES = (ALL, LAST)
-"""The values of ``--candidates``: which epochs of a trial may be on the frontier."""
+"""Which epochs of a trial may be on the frontier: the values of ``--candidates``."""
 PARETO, LR_STUDY = "pareto", "lr-study"
-"""The kinds of sweeps; they differ in what is printed at the end."""
+"""The kinds of sweeps, named as their commands; they differ in what is printed at the end."""
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
 """What seeds may vary besides the order of examples, with the field of a trial that holds it."""
 
@@ -85,7 +82,7 @@ class SweepSettings:
     grace: int = 1
     reduction: int = 2
     stopping: str = "stop"
-    front_metrics: int = FRONT_METRICS
+    front_metrics: int = 8
     constraints: tuple[str, ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
     warm_start: tuple[str, ...] = ()
