@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from analysis.frontier.selection import repetition_of
 from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, stand_ins
+from analysis.tables.columns import Columns
 from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, all_met
+
+REPETITION_MARGIN = 0.05
+"""Retained answers may repeat themselves more than the target's by this share; a model beyond it is not fluent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,9 @@ class Assessment:
         replaced: the thresholds that do not apply, because others are stated for the same set, and are missed.
         evidence: one for each side that no threshold decides.
         keeps_nothing: whether the target has nothing to keep, by every measure.
-        repetition, target_repetition: the largest repetition score in retained answers, in [0, 1]; infinite if unknown.
+        repetition, target_repetition, forget_repetition: the largest repetition score in retained answers, in those of
+            the target, and in forget answers, in [0, 1]; infinite if unknown.
+        repeats: whether retained answers repeat themselves more than the target's, by the margin; None if unknown.
         unchecked_repetition: whether a language model's answers were not checked for repetition.
     """
 
@@ -74,6 +81,8 @@ class Assessment:
     keeps_nothing: bool
     repetition: float
     target_repetition: float
+    forget_repetition: float
+    repeats: bool | None
     unchecked_repetition: bool
 
     @property
@@ -100,6 +109,11 @@ class Assessment:
     def not_shown(self) -> tuple[str, ...]:
         """The unknown sides that have a metric other than a loss as a stand-in."""
         return tuple(item.side for item in self.evidence if not item.is_shown and not item.by_loss)
+
+    @property
+    def unknowns(self) -> tuple[int, int, bool]:
+        """How much about the model is unknown: sides, thresholds, and repetition."""
+        return len(self.not_shown), [check.met for check in self.held].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
@@ -152,6 +166,8 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
         if not any(_decides(item, side, thresholds) for item in checks)
     ]
     repetition = columns.repetition("retain")
+    measured = {name: value for name in repetition if (value := finite_cell(row, name)) is not None}
+    changes = [value - target[name] for name, value in measured.items() if name in target]
     is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
     kept = [item for item in checks if item.side == KEEPING and item.wanted.relative and item.wanted in thresholds.all]
     shares = [item.target for item in kept if item.value is not None and item.target is not None]
@@ -160,12 +176,17 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
         replaced=tuple(item for item in replaced if item.met is False),
         evidence=tuple(evidence),
         keeps_nothing=bool(shares) and not any(shares) and KEEPING not in instead,
-        repetition=repetition_of(row, columns, "retain"),
-        target_repetition=repetition_of(target, columns, "retain"),
-        unchecked_repetition=is_language
-        and bool(repetition)
-        and all(finite_cell(row, name) is None for name in repetition),
+        repetition=_repetition(row, columns, "retain"),
+        target_repetition=_repetition(target, columns, "retain"),
+        forget_repetition=_repetition(row, columns, "forget"),
+        repeats=max(changes) > REPETITION_MARGIN if changes else None,
+        unchecked_repetition=is_language and bool(repetition) and not measured,
     )
+
+
+def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: str) -> float:
+    found = [float(scores[name]) for name in columns.repetition(of) if name in scores]
+    return max(filter(np.isfinite, found), default=np.inf)
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:

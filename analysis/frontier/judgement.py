@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import pandas as pd
 
 from analysis.frontier.assessment import Assessment, Check, assess
 from analysis.frontier.frontier import takeable
-from analysis.frontier.selection import Selection, repeats, select
+from analysis.frontier.selection import Selection, select
 from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, thresholds_of
 from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
@@ -125,7 +126,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     :func:`~analysis.frontier.selection.select` takes one of the good models. If no model is good, the closest has the
     smallest sum of misses (:func:`_missed`).
     """
-    distance = _distance(rows, objectives)
+    columns, distance = thresholds.columns, _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
     judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
     # If no threshold can be judged, only the stand-ins are.
@@ -135,53 +136,25 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     passed = [i for i in asked if all(check.met is not False for check in found[i].held)]
     good = [i for i in passed if found[i].is_good]
     one_sided = [i for i in passed if found[i].decided]
-    if passed:
-        judgement = _take(rows, good or one_sided or passed, found, distance, thresholds, objectives)
-        if judgement.outcome is Outcome.NOT_JUDGED:
-            best = found[judgement.place or 0]
-            if good:
-                judgement = replace(judgement, outcome=Outcome.GOOD, judged=len(judged))
-            elif one_sided and not best.unknown:
-                judgement = replace(judgement, outcome=Outcome.NOT_ASKED, judged=len(judged), selection=None)
-            elif unknown := best.unknown if one_sided else best.not_shown:
-                judgement = replace(
-                    judgement, outcome=Outcome.ONE_SIDED, judged=len(asked), selection=None, unknown=unknown[0]
-                )
-    else:
-        missed = {i: _missed(found[i], thresholds.columns) for i in asked}
-        closest = min(asked, key=lambda i: (sum(missed[i].values()), *distance[i]))
+    acceptable = good or one_sided or passed
+    if not passed:
+        missed = {i: _missed(found[i], columns) for i in asked}
+        place = min(asked, key=lambda i: (sum(missed[i].values()), *distance[i]))
         outcome, decisive, near = _outcome(rows, missed, thresholds)
-        judgement = Judgement(outcome, closest, len(rows), len(asked), decisive, near=near)
-    return replace(judgement, assessment=found[judgement.place or 0])
-
-
-def _take(
-    rows: pd.DataFrame,
-    acceptable: Sequence[int],
-    found: Sequence[Assessment],
-    distance: Sequence[tuple[float, float]],
-    thresholds: Thresholds,
-    objectives: Sequence[Objective],
-) -> Judgement:
-    """Select one of the acceptable rows: not judged so far, or repetitive if the retained answers of all are."""
-    columns, baseline_of = thresholds.columns, thresholds.baseline_of
-    chosen = select(
-        rows,
-        acceptable,
-        preference=lambda i: (
-            len(found[i].not_shown),
-            [check.met for check in found[i].held].count(None),
-            repeats(rows.iloc[i], columns, baseline_of) is None,
-        ),
-        distance=distance,
-        objectives=objectives,
-        columns=columns,
-        baseline_of=baseline_of,
-    )
+        return Judgement(outcome, place, len(rows), len(asked), decisive, near=near, assessment=found[place])
+    chosen = select(rows, acceptable, found, distance, objectives, columns)
     if chosen is None:
-        calmest = min(acceptable, key=lambda i: (found[i].repetition, distance[i]))
-        return Judgement(Outcome.REPETITIVE, calmest, len(rows), len(acceptable))
-    return Judgement(Outcome.NOT_JUDGED, chosen.place, len(rows), 0, selection=chosen)
+        place = min(acceptable, key=lambda i: (found[i].repetition, distance[i]))
+        return Judgement(Outcome.REPETITIVE, place, len(rows), len(acceptable), assessment=found[place])
+    place, best = chosen.place, found[chosen.place]
+    taken = partial(Judgement, place=place, considered=len(rows), assessment=best)
+    if good:
+        return taken(Outcome.GOOD, judged=len(judged), selection=chosen)
+    if unknown := best.unknown if one_sided else best.not_shown:
+        return taken(Outcome.ONE_SIDED, judged=len(asked), unknown=unknown[0])
+    if one_sided:
+        return taken(Outcome.NOT_ASKED, judged=len(judged))
+    return taken(Outcome.NOT_JUDGED, judged=0, selection=chosen)
 
 
 Missed = Mapping[int, Mapping[Check, float]]

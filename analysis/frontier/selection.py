@@ -7,23 +7,20 @@ a score, 0.02 nats of a retain loss (2% of a token's probability).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import pandas as pd
 
+from analysis.frontier.assessment import Assessment
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Mask, Objective
-from analysis.tables.trial_table import finite_cell, numbers
+from analysis.tables.trial_table import numbers
 
 TOLERANCE = 0.02
 """In cost: a smaller difference between two models is noise."""
-REPETITION_MARGIN = 0.05
-"""Retained answers may repeat themselves more than the target's by this share; a model beyond it is not fluent."""
-
-Baseline = Callable[[pd.Series], Mapping[str, float]]
 
 
 class Decision(StrEnum):
@@ -63,62 +60,37 @@ class Selection:
 def select(
     rows: pd.DataFrame,
     acceptable: Sequence[int],
-    *,
-    preference: Callable[[int], tuple[float, ...]],
+    found: Sequence[Assessment],
     distance: Sequence[tuple[float, float]],
     objectives: Sequence[Objective],
     columns: Columns,
-    baseline_of: Baseline,
 ) -> Selection | None:
     """Select one of the rows at the positions ``acceptable``; None if the retained answers of all repeat themselves.
 
-    Models whose retained answers repeat themselves are left out. Of the rest, those with the smallest ``preference``
-    (how much of them is unknown) are compared: models that another one beats are left out, and the model with the
-    smallest ``distance`` from the ideal corner, one pair per row (within the bounds, then beyond them), is taken. Among
-    models whose distance is within the tolerance of the smallest, less repetition in forget answers decides first.
+    Models whose retained answers repeat themselves are left out, then those of which more is unknown than of others,
+    then those that another one beats. The model with the smallest ``distance`` from the ideal corner, one pair per row
+    (within the bounds, then beyond them), is taken. Among models whose distance is within the tolerance of the
+    smallest, less repetition in forget answers decides first.
     """
-    fluent = [place for place in acceptable if repeats(rows.iloc[place], columns, baseline_of) is not True]
+    fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
         return None
-    best = min(map(preference, fluent))
-    known = [place for place in fluent if preference(place) == best]
-    costs = _costs(rows.iloc[known], objectives, columns)
-    beaten = beaten_rows(costs)
-    left = [place for place, out in zip(known, beaten, strict=True) if not out]
+    least = min(found[i].unknowns for i in fluent)
+    known = [i for i in fluent if found[i].unknowns == least]
+    beaten = beaten_rows(_costs(rows.iloc[known], objectives, columns))
+    left = [i for i, out in zip(known, beaten, strict=True) if not out]
     nearest = min(left, key=distance.__getitem__)
-    near = [place for place in left if distance[place][0] <= distance[nearest][0] + TOLERANCE]
-    repetition = {place: repetition_of(rows.iloc[place], columns, "forget") for place in near}
-    calm = [place for place in near if repetition[place] <= min(repetition.values()) + TOLERANCE]
-    place = min(calm, key=distance.__getitem__)
-    decision = Decision.ONLY if len(left) == 1 else Decision.TRADE_OFF if place == nearest else Decision.FLUENCY
+    near = [i for i in left if distance[i][0] <= distance[nearest][0] + TOLERANCE]
+    calm = min(found[i].forget_repetition for i in near) + TOLERANCE
+    place = min((i for i in near if found[i].forget_repetition <= calm), key=distance.__getitem__)
     return Selection(
         place,
-        decision,
+        Decision.ONLY if len(left) == 1 else Decision.TRADE_OFF if place == nearest else Decision.FLUENCY,
         eligible=len(acceptable),
         repeating=len(acceptable) - len(fluent),
         unmeasured=len(fluent) - len(known),
         beaten=int(beaten.sum()),
     )
-
-
-def repetition_of(scores: Mapping[str, float] | pd.Series, columns: Columns, of: str) -> float:
-    """The largest repetition score of a model's answers on the set ``of``; infinite if none was measured."""
-    found = [float(scores[name]) for name in columns.repetition(of) if name in scores]
-    return max(filter(np.isfinite, found), default=np.inf)
-
-
-def repeats(row: pd.Series, columns: Columns, baseline_of: Baseline) -> bool | None:
-    """Whether the model's retained answers repeat themselves more than the target's do, by the margin.
-
-    None if repetition was not measured for the model or for the target.
-    """
-    before = baseline_of(row)
-    changes = [
-        value - before[name]
-        for name in columns.repetition("retain")
-        if name in before and (value := finite_cell(row, name)) is not None
-    ]
-    return max(changes) > REPETITION_MARGIN if changes else None
 
 
 def scores_compared(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns) -> tuple[Objective, ...]:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from analysis.figures.pareto import pareto_data, scores_data
+from analysis.frontier.assessment import REPETITION_MARGIN
 from analysis.frontier.judgement import ModelChoice, Outcome, choose_model
-from analysis.frontier.selection import REPETITION_MARGIN, TOLERANCE, Decision, beaten_rows, scores_compared
+from analysis.frontier.selection import TOLERANCE, Decision, beaten_rows, scores_compared
 from analysis.report.choice import choose
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
