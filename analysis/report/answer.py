@@ -91,7 +91,7 @@ class Answer:
         objectives, scores: its objectives, and every score of it or of the target.
         compared: the number of models compared: evaluated epochs, or finished trials.
         on_front: whether it is on the frontier of these models.
-        nearer: the row of another program's table that is nearer to the ideal corner; "" if none is.
+        nearer: the row of another program's table, with its method, that is nearer to the ideal corner; "" if none is.
         no_gain: whether the target is at least as good in every objective.
         seeds: the numbers of good trials and of all trials with its settings, if not all are good.
     """
@@ -214,7 +214,7 @@ def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) ->
     best = recommend(front)
     own = float(np.linalg.norm(costs_of(values_of(row.to_frame().T.infer_objects(), objectives), objectives)))
     knee = None if best is None or best.distance >= own else front.members.iloc[best.nearest]
-    return "" if knee is None or not knee["external"] else str(knee["trial_id"])
+    return "" if knee is None or not knee["external"] else f"{knee['trial_id']} ({knee['method']})"
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
