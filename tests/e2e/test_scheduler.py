@@ -68,8 +68,9 @@ def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: SweepFol
     assert summary["status"]["stopped"] == len(stopped)
     assert "of 8 epochs" in done.stderr
     saved = 8 * len(stopped) - sum(float(row["epochs_done"]) for row in sweep.trials if row["status"] == "stopped")
-    assert f"{len(stopped)} of 6 trials were stopped early" in (sweep.out / "report.html").read_text()
-    assert f"{saved:g} of 48 epochs were saved" in (sweep.out / "report.html").read_text()
+    page = (sweep.out / "report.html").read_text()
+    assert f"{len(stopped)} of 6 trials" in page
+    assert f"{saved:g} of 48 epochs" in page
     assert states_in_study(sweep) == {row["trial_id"]: row["status"] for row in sweep.trials}
 
 
