@@ -39,7 +39,9 @@ _SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A plan: ``trials`` of ``asked`` remain, and ``at_once`` of them run concurrently.
+    """A plan; its many fields are the lines of a dry run and the keys of its JSON.
+
+    ``trials`` of ``asked`` remain, and ``at_once`` of them run concurrently.
 
     ``settings`` has the settings of all trials and what is searched; ``shares_gpus`` means that ``at_once`` holds until
     a GPU share has been measured. ``seconds`` estimates the whole duration, ``at_most`` without what a scheduler saves;

@@ -26,7 +26,7 @@ WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The facts of a model card.
+    """The facts of a model card; its many fields are the variables of the template.
 
     Attributes:
         row: the model's row of trials.csv or candidates.csv.

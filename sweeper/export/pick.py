@@ -48,7 +48,8 @@ class Request:
 class Choice:
     """The chosen model: its ``name``, its ``checkpoint`` (None if none was saved), and what judges it.
 
-    ``content`` is the JSON of ``pick --json``, ``notes`` has messages of the export.
+    Its many fields are what an export, a copy and a registration need of it. ``content`` is the JSON of ``pick
+    --json``, ``notes`` has messages of the export.
     """
 
     name: str

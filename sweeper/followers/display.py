@@ -28,9 +28,9 @@ _HERTZ = 4.0
 class Display(Follower):
     """Shows progress on stderr; :meth:`close` leaves the last state on the screen.
 
-    ``scores`` are the metrics shown beside the losses, ``resources`` those of one trial. The owner sets ``activity``
-    (what happens after the trials) and ``starving`` (why no trial runs), and the functions ``frontier`` (the number of
-    epochs on it), ``hypervolume`` and ``remaining`` (an estimate).
+    Its many fields are what is drawn. ``scores`` are the metrics shown beside the losses, ``resources`` those of
+    one trial. The owner sets ``activity`` (what happens after the trials) and ``starving`` (why no trial runs), and
+    the functions ``frontier`` (the number of epochs on it), ``hypervolume`` and ``remaining`` (an estimate).
     """
 
     needs_disk = False

@@ -24,7 +24,7 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Trial:
-    """A trial with everything that is known of it.
+    """A trial with everything that its events record; its fields are the parts of its rows in the tables.
 
     ``reports`` are its reports in order, ``measured`` the metrics that were measured later, by step. ``outcome`` is
     empty until the trial ends. ``started_at`` is when a worker last took it, in seconds since 1970.

@@ -10,8 +10,6 @@ ROOT = Path(__file__).parents[2] / "sweeper"
 TREES = {path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 MOST_MODULES, MOST_LINES, MOST_FIELDS, MOST_ARGUMENTS = 12, 400, 8, 6
-LARGE_ROOMS = {Path("cli"): 14}
-"""One file a command or a group of commands."""
 WRITES = ("write_text", "write_bytes", "write_whole", "write_json", "staged")
 WRITERS = {
     "store": "the sweep's folder",
@@ -29,7 +27,8 @@ WRITERS = {
 }
 MANY_ARGUMENTS = {
     ("api.py", "pick"): "one keyword for each option of the command",
-    ("search/study.py", "__init__"): "what Optuna's study needs, in tests without settings",
+    ("checks/plan.py", "plan_of_sweep"): "what a dry run of pareto, of resume and of a study know of a sweep",
+    ("settings/spaces.py", "named_space"): "what narrows a built-in space",
 }
 
 
@@ -98,7 +97,7 @@ def test_click_is_imported_in_cli_alone() -> None:
 
 def test_no_recorded_command_line_is_parsed() -> None:
     """sweep.json has the options as values; the command line in it is for people."""
-    assert not [path for path, _, name in calls() if name == "split" and "shlex" in ast.dump(TREES[path])]
+    assert not [path for path, node, _ in calls() if ast.unparse(node.func) == "shlex.split"]
 
 
 def test_nothing_is_rebuilt_on_a_second_path() -> None:
@@ -132,7 +131,7 @@ def test_rooms_and_modules_are_small() -> None:
     rooms: dict[Path, int] = {}
     for path in TREES:
         rooms[path.parent] = rooms.get(path.parent, 0) + (path.name != "__init__.py")
-    assert {room: size for room, size in rooms.items() if size > MOST_MODULES} == LARGE_ROOMS
+    assert not {str(room): size for room, size in rooms.items() if size > MOST_MODULES}
     top = [room for room in rooms if len(room.parts) == 1]
     assert len(top) <= 9
     lines = {str(path): len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in TREES}

@@ -80,7 +80,10 @@ class Attempts:
 
 
 class Delivery:
-    """The runs of one sweep in one experiment. ``is_awaited`` tells whether files of a trial are still downloaded."""
+    """The runs of one sweep in one experiment; its many fields are the position in the log and in MLflow.
+
+    ``is_awaited`` tells whether files of a trial are still downloaded.
+    """
 
     def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
         self.attempts = Attempts(store)
