@@ -57,32 +57,32 @@ def model_name(row: pd.Series, *, with_epoch: bool) -> str:
     return f"trial {row['trial_id']}{after}"
 
 
-def settings_in_words(row: pd.Series, varying: Sequence[str]) -> str:
+def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
     """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
     others = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
     parts += [
         f"{name} {number(known(row[name]))}" for name in varying if name not in others and known(row[name]) is not None
     ]
-    return ", ".join([*parts, learning_rate_in_words(row)] if known(row["lr"]) is not None else parts)
+    return ", ".join([*parts, format_learning_rate(row)] if known(row["lr"]) is not None else parts)
 
 
 def trial_name(row: pd.Series) -> str:
     """``gdiff c 0.5, lr 1e-4 (00003)``: one trial in a legend."""
     c = row.get("c")
     setting = f" c {number(float(c))}" if isinstance(c, float) and math.isfinite(c) else ""
-    return f"{row['method']}{setting}, {learning_rate_in_words(row)} ({row['trial_id']})"
+    return f"{row['method']}{setting}, {format_learning_rate(row)} ({row['trial_id']})"
 
 
-def learning_rate_in_words(row: pd.Series) -> str:
+def format_learning_rate(row: pd.Series) -> str:
     """``lr 1e-4``, or with AutoLR its variant and its start: ``AutoLR clip/fresh from lr 1e-4``."""
     policy = str(row.get("auto_lr", "off"))
     if policy in ("off", ""):
         return f"lr {number(known(row['lr']))}"
-    return policy_in_words(auto_lr_variant(row) if policy == "on" else policy, known(row["lr"]))
+    return format_policy(auto_lr_variant(row) if policy == "on" else policy, known(row["lr"]))
 
 
-def policy_in_words(variant: str, rate: object) -> str:
+def format_policy(variant: str, rate: object) -> str:
     """``AutoLR clip/fresh from lr 1e-4``, without an unknown variant ("") or start (None)."""
     start = "" if rate is None else f"from lr {number(rate)}"
     return " ".join(word for word in ("AutoLR", variant, start) if word)

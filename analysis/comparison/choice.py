@@ -23,7 +23,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.out_of_bounds import is_possible
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import finite_cell
-from analysis.words import number, policy_in_words
+from analysis.words import format_policy, number
 from search_spaces.constraint import Constraint, all_met
 
 
@@ -81,7 +81,7 @@ def _label(run: StudyRun, columns: Sequence[str]) -> str:
         for name, value in zip(columns, run.configuration, strict=True)
         if value is not None
     ]
-    return ", ".join([*([policy_in_words(run.variant, run.lr)] if run.variant else rate), *options])
+    return ", ".join([*([format_policy(run.variant, run.lr)] if run.variant else rate), *options])
 
 
 def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: SweepFile) -> Value | None:

@@ -18,7 +18,7 @@ from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
-from analysis.words import model_name, settings_in_words
+from analysis.words import format_settings, model_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def _chosen(
     if point is None:
         return None
     name = model_name(choice.row, with_epoch=table.own.every_epoch)
-    return Chosen(point, name, settings_in_words(choice.row, table.varying))
+    return Chosen(point, name, format_settings(choice.row, table.varying))
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:

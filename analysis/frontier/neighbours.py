@@ -13,7 +13,7 @@ from analysis.frontier.pick import Best
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import known, model_name, settings_in_words
+from analysis.words import format_settings, known, model_name
 from search_spaces.constraint import Constraint, all_met
 
 
@@ -105,5 +105,5 @@ def _neighbour(
         worse=worse,
         within_limits=within,
         name=model_name(other, with_epoch=table.every_epoch),
-        settings=settings_in_words(other, table.varying),
+        settings=format_settings(other, table.varying),
     )

@@ -21,7 +21,7 @@ from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, finite_cell, numbers
-from analysis.words import known, model_name, settings_in_words
+from analysis.words import format_settings, known, model_name
 from search_spaces.constraint import Constraint, all_met
 
 
@@ -202,7 +202,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
 def _model(row: pd.Series, varying: Sequence[str], *, every_epoch: bool) -> Model:
     epoch = finite_cell(row, "epoch") if every_epoch else None
     name = model_name(row, with_epoch=every_epoch)
-    return Model(name, settings_in_words(row, varying), str(row["trial_id"]), epoch, str(row["checkpoint"]))
+    return Model(name, format_settings(row, varying), str(row["trial_id"]), epoch, str(row["checkpoint"]))
 
 
 def _objective(item: Objective, row: pd.Series, before: Mapping[str, float]) -> Score:

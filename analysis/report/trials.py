@@ -14,7 +14,7 @@ from analysis.frontier.pareto_json import plain
 from analysis.tables.columns import short
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, finite_cell, numbers, thinned
-from analysis.words import model_name, number, settings_in_words
+from analysis.words import format_settings, model_name, number
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
@@ -111,7 +111,7 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
             values = [f"{short(name)} {number(value)}" for name, value in cells if value is not None]
             label = PointLabel(
                 name=f"{model_name(row, with_epoch=table.every_epoch)}, {statuses[row['trial_id']]}",
-                settings=settings_in_words(row, table.varying),
+                settings=format_settings(row, table.varying),
                 values=", ".join(values),
             )
             found[point_link(places[row["trial_id"]], float(row.get("epoch", math.nan)))] = label

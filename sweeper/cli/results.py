@@ -182,10 +182,10 @@ def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> No
 
 
 def _choice_lines(chosen: Choice) -> Iterator[str]:
-    from analysis.words import number, settings_in_words
+    from analysis.words import format_settings, number
 
     row = chosen.found.row
-    yield f"{chosen.name}: {settings_in_words(row, chosen.table.varying)}"
+    yield f"{chosen.name}: {format_settings(row, chosen.table.varying)}"
     yield f"why: {chosen.found.reason}"
     for line in chosen.judgement.lines:
         yield f"judgement: {line}"

@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from analysis.words import duration, number, settings_in_words
+from analysis.words import duration, format_settings, number
 
 NUMBERS = (
     *(
@@ -53,4 +53,4 @@ def test_a_duration_is_in_the_units_people_use(seconds: float, text: str) -> Non
 )
 def test_a_trial_is_named_by_method_settings_and_learning_rate(fields: dict[str, object], text: str) -> None:
     row = pd.Series({"method": "gdiff", "c": 0.44, "beta": math.nan, "lr": 2e-4} | fields)
-    assert settings_in_words(row, ["method", "c", "beta", "lr", *fields]) == text
+    assert format_settings(row, ["method", "c", "beta", "lr", *fields]) == text
