@@ -44,7 +44,7 @@ def compared(make_sweep: MakeSweep) -> Compared:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> WriteCsv:
-    """Writes a table from elsewhere."""
+    """Writes an external table."""
 
     def write(text: str) -> Path:
         path = tmp_path / "theirs.csv"

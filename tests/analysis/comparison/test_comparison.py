@@ -94,10 +94,10 @@ def test_all_metrics_of_a_trial_are_compared_and_nothing_else(tmp_path: Path) ->
     assert set(table.metrics) == set(METRIC_COLUMNS) - {"forget_loss_capped"}
 
 
-# Rows from elsewhere -----------------------------------------------------------------------------------------------
+# External rows -----------------------------------------------------------------------------------------------
 
 
-def test_a_csv_from_elsewhere_joins_with_its_own_columns(theirs: WriteCsv) -> None:
+def test_a_external_csv_joins_with_its_own_columns(theirs: WriteCsv) -> None:
     path = theirs(
         "method,verbmem,utility,truth_ratio,knowmem\nNo-unlearn,0.9,0.8,0.5,0.7\n"
         "npo,0.05,0.7,0.4,0.2\nnpo,0.07,0.6,0.4,\nga,0.0,0.0,0.1,0.0"

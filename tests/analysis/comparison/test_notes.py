@@ -126,7 +126,7 @@ def test_a_success_before_the_end_is_named(
     assert table.notes == (() if named is None else (note("only_ends_compared", better=named),))
 
 
-# Rows from elsewhere -----------------------------------------------------------------------------------------------
+# External rows -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

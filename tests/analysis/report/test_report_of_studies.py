@@ -23,7 +23,7 @@ def page_of(out: Path, *sources: Path) -> str:
 
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A study, the same one on another data set, and a row from elsewhere without a seed."""
+    """A study, the same one on another data set, and an external row without a seed."""
     folder = tmp_path_factory.mktemp("merged")
     other = Path(shutil.copytree(GOLDEN, folder / "other"))
     trials = other / "trials.csv"

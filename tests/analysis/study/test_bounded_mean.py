@@ -25,7 +25,7 @@ from analysis.study.paired import (
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 NULLS: dict[str, Draw] = {
-    "rare ruin": lambda generator, n: np.where(generator.random(n) < 0.05, -0.38, 0.02),
+    "rare collapse": lambda generator, n: np.where(generator.random(n) < 0.05, -0.38, 0.02),
     "least favourable": lambda generator, n: np.where(generator.random(n) < 1 / 3, -1.0, 0.5),
     "rescue": lambda generator, n: np.where(generator.random(n) < 0.1, 0.45, -0.05),
     "tied": lambda generator, n: generator.choice([-0.1, 0.0, 0.0, 0.1], n),
@@ -42,9 +42,9 @@ def test_differences_of_mean_zero_are_rejected_in_at_most_5_of_100_tables(name: 
     assert np.mean([min(p_above(values), p_below(values)) < 0.025 for values in tables]) <= 0.05
 
 
-def test_the_sign_flip_test_calls_a_rare_ruin_better_in_most_tables_and_this_one_never() -> None:
+def test_the_sign_flip_test_calls_a_rare_collapse_better_in_most_tables_and_this_one_never() -> None:
     generator = np.random.default_rng(3)
-    tables = [NULLS["rare ruin"](generator, 6) for _ in range(300)]
+    tables = [NULLS["rare collapse"](generator, 6) for _ in range(300)]
     assert np.mean([sign_flip_p(values) < 0.05 for values in tables]) > 0.6
     assert not any(p_above(values) < 0.05 for values in tables)
 

@@ -133,12 +133,12 @@ def test_the_headline_has_a_loss_to_the_oracle_beside_a_win_and_an_open_question
 ) -> None:
     """60 differences of 1/8 each way: one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
     found = read_study([make_sweep(between_rate_and_oracle(high, retain))])
-    opponents = found.verdicts[0].baselines
-    assert [item.outcome for item in opponents] == expected
+    baselines = found.verdicts[0].baselines
+    assert [item.outcome for item in baselines] == expected
     text = study_headline(found)
     assert ("better than the best single lr" in text, "worse than the per-c oracle" in text) == (better, True)
     assert "60 fresh seeds" in text
-    (low, _), (_, high_end) = (item.bounds or (0.0, 0.0) for item in opponents)
+    (low, _), (_, high_end) = (item.bounds or (0.0, 0.0) for item in baselines)
     assert (low > 0 or not better, high_end <= 0) == (True, True)
 
 
@@ -222,7 +222,7 @@ def test_declared_targets_of_seeds_are_one_problem(make_sweep: MakeSweep, row: M
     )
 
 
-def test_a_run_is_ruined_against_the_target_of_its_own_seed(make_sweep: MakeSweep, row: MakeRow) -> None:
+def test_a_run_is_collapsed_against_the_target_of_its_own_seed(make_sweep: MakeSweep, row: MakeRow) -> None:
     """0.3 keeps 70% of 0.4 and not of the mean, 0.667."""
     before = {str(seed): {"utility": 0.4 if seed == 1 else 0.8} for seed in range(3)}
     found = varied(make_sweep, row, "target", baseline={"utility": 2 / 3}, baselines=before)

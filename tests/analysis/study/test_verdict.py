@@ -261,7 +261,7 @@ def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: P
     for item, verdict in zip(json.loads(text)["verdicts"], study.verdicts, strict=True):
         curve = item["tuning_curve"]
         assert curve["above_all_rates"] is (curve["equals_best_of"] is None) is math.isinf(verdict.curve.equals)
-        opponent = item["opponents"][0]
+        baseline = item["opponents"][0]
         # Two methods, each against the best single rate, which the oracle takes for every c.
-        assert (opponent["comparisons"], opponent["fresh_seeds_least"], opponent["outcome"]) == (2, 7, TOO_FEW)
-        assert opponent["seeds_needed"] == seeds_for(opponent["fresh_seeds_needed"])
+        assert (baseline["comparisons"], baseline["fresh_seeds_least"], baseline["outcome"]) == (2, 7, TOO_FEW)
+        assert baseline["seeds_needed"] == seeds_for(baseline["fresh_seeds_needed"])
