@@ -67,8 +67,8 @@ def select(
 ) -> Selection | None:
     """Select one of the rows at the positions ``acceptable``; None if the retained answers of all repeat themselves.
 
-    Models whose retained answers repeat themselves are left out, then those about which more is unknown than about others,
-    then those that another one beats. The model with the smallest ``distance`` from the ideal corner, one pair per row
+    Models whose retained answers repeat themselves are left out, then those about which more is unknown than about
+    others, then those that another one beats. The model with the smallest ``distance`` from the ideal corner, one pair per row
     (within the bounds, then beyond them), is taken. Among models whose distance is within the tolerance of the
     smallest, less repetition in forget answers decides first.
     """
