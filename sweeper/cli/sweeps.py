@@ -202,14 +202,14 @@ def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> Non
     from sweeper.search.stopping import UntilError, parse_until
     from sweeper.settings.sweep_settings import LR_STUDY
     from sweeper.store.folder import check_record, read_settings
-    from sweeper.store.tables import ResultTables
+    from sweeper.store.import_tables import read_state
 
     settings = read_settings(out)
     check_record(out)
     options.extend([*filter(None, [address_problem(change.get("address"))])], "address")
     if "extend" in change and settings.kind != LR_STUDY:
         options.add(f"--extend: the sweep in {out} is not a learning-rate study, so its grid has no edge", "extend")
-    trials, done = change.get("trials"), len(ResultTables(out).trials.read())
+    trials, done = change.get("trials"), len(read_state(out).ended)
     if trials is not None and 0 < trials < done:
         options.add(f"--trials {trials}: {done} trials have ended already; --trials is the new total", "trials")
     elif trials is not None and settings.sampler == "grid" and trials > (size := _grid_size(settings)):

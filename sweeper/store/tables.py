@@ -28,7 +28,7 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 class CsvTable:
     """A CSV file that only grows, whole rows at a time, or is replaced whole.
 
-    One that is there keeps its columns; replaced it has them and those of new files.
+    An existing file keeps its columns. When it is replaced it gets those of new files, and keeps those with values.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:
@@ -39,9 +39,9 @@ class CsvTable:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The file's, or those that it will begin with."""
-        with contextlib.suppress(FileNotFoundError), self.path.open(newline="", encoding="utf-8") as file:
-            if (header := file.readline()).endswith("\n"):
-                return tuple(next(csv.reader([header])))
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            if (header := file.readline()).endswith(b"\n"):
+                return tuple(next(csv.reader([header.decode(errors="replace")])))
         return self._new
 
     def read(self) -> list[dict[str, str]]:
@@ -70,7 +70,9 @@ class CsvTable:
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file, all at once."""
-        columns = tuple(dict.fromkeys((*self._new, *self.columns)))
+        rows = list(rows)
+        kept = (name for name in self.columns if any(name in row for row in rows))
+        columns = tuple(dict.fromkeys((*self._new, *kept)))
         content = _lines(columns, rows, header=True)
         write_whole(self.path, content, sync=True)
         self.columns = columns

@@ -1,4 +1,7 @@
-"""A sweep with damaged tables is neither judged nor resumed: the message names the file, which stays as it is."""
+"""A damaged event log is refused by name, and damaged tables are rebuilt from the log.
+
+Without a log the tables are the record of the sweep: a damaged one is refused by name and stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.store.folder import begin
-from tests.sweeper.cli.conftest import invoke
-from tests.sweeper.conftest import SETTINGS
+from sweeper.store.folder import SweepError, begin
+from sweeper.store.import_tables import events_of_tables
+from tests.facts import assert_names
+from tests.sweeper.cli.conftest import invoke, problems_of
+from tests.sweeper.conftest import SETTINGS, bare_sweep
 
 
 def make_resumable(golden: Path) -> None:
-    """The golden tables under a sweep.json of today's settings."""
+    """Put today's settings beside the tables of the golden sweep."""
     (golden / "sweep.json").unlink()
     begin(replace(SETTINGS, trials=200, tracking_uri="http://127.0.0.1:9"), golden)
+
+
+@pytest.fixture
+def log(golden: Path) -> Path:
+    """The event log of the golden sweep, in its folder."""
+    path = golden / "events.jsonl"
+    path.write_bytes(b"".join(event.to_line() for event in events_of_tables(golden)))
+    return path
 
 
 def open_a_quote(content: bytes) -> bytes:
@@ -35,24 +48,57 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("command", [["report"], ["pick"], ["resume"], ["resume", "--trials", "500"]], ids=" ".join)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_table_is_named_and_left_as_it_is(golden: Path, damage: str, command: list[str]) -> None:
+def test_without_a_log_a_damaged_table_is_named_and_left_as_it_is(
+    golden: Path, damage: str, command: list[str]
+) -> None:
     if command[0] == "resume":
         make_resumable(golden)
     table = golden / "trials.csv"
     table.write_bytes(damaged := DAMAGES[damage](table.read_bytes()))
-    done = invoke(command[0], golden, *command[1:])
-    assert isinstance(done.exception, SystemExit)
-    assert done.exit_code == 2
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert str(table) in line
+    (problem,) = problems_of(invoke(command[0], golden, *command[1:]))
+    assert_names(problem, table)
     assert table.read_bytes() == damaged
 
 
 @pytest.mark.parametrize("name", ["history.csv", "candidates.csv", "auto_lr.csv"])
-def test_any_other_damaged_table_is_named_before_a_sweep_goes_on(golden: Path, name: str) -> None:
+def test_without_a_log_any_other_damaged_table_is_named_before_a_sweep_is_resumed(golden: Path, name: str) -> None:
     make_resumable(golden)
     path = golden / name
     path.write_bytes((path.read_bytes() if path.is_file() else b"trial_id,step,epoch,checkpoint\n") + b"\0\0\0\0,1\n")
-    done = invoke("resume", golden)
-    assert done.exit_code == 2
-    assert str(path) in done.stderr
+    (problem,) = problems_of(invoke("resume", golden))
+    assert_names(problem, path)
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, "deleted"])
+def test_with_a_log_a_damaged_table_is_rebuilt(
+    golden: Path, log: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_resumable(golden)
+    bare_sweep(golden)
+    before = {path: path.read_bytes() for path in golden.glob("*.csv")}
+    for path, content in before.items():
+        if damage == "deleted":
+            path.unlink()
+        else:
+            path.write_bytes(DAMAGES[damage](content))
+
+    def accepted(*arguments: object, **more: object) -> None:
+        raise SweepError("the command is accepted")
+
+    monkeypatch.setattr("sweeper.sweep.run", accepted)
+    for more in ((), ("--trials", "500")):
+        assert_names(invoke("resume", golden, *more).stderr, "the command is accepted")
+    bare_sweep(golden)
+    assert {path: path.read_bytes() for path in golden.glob("*.csv")} == before
+
+
+@pytest.mark.parametrize("command", [["resume"], ["resume", "--trials", "500"]], ids=" ".join)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_log_is_refused_with_its_line(golden: Path, log: Path, damage: str, command: list[str]) -> None:
+    make_resumable(golden)
+    before = log.read_bytes()
+    log.write_bytes(damaged := DAMAGES[damage](before))
+    (problem,) = problems_of(invoke(command[0], golden, *command[1:]))
+    pairs = zip(before.split(b"\n"), damaged.split(b"\n"), strict=False)
+    assert_names(problem, log, f"line {next(n for n, (old, new) in enumerate(pairs, start=1) if old != new)} ")
+    assert log.read_bytes() == damaged

@@ -1,4 +1,4 @@
-"""What a resumed sweep continues from: the newest whole state of each trial that was running."""
+"""The saved states from which a resumed sweep continues its unfinished trials."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from sweeper.search.study import Proposal
-from sweeper.store.saved_states import restorable, restorable_from
-from sweeper.store.tables import ResultTables
+from sweeper.store.saved_states import SavedState, find_states, find_stored_states, remove_run_states, run_state_folders
 from trainables.storage import Storage
 
 
@@ -25,32 +23,30 @@ def save_state(storage: Path, where: str, *, step: int, age: float, torn: bool =
     return folder
 
 
-def test_a_trial_goes_on_from_its_newest_whole_state(tmp_path: Path) -> None:
+def test_a_trial_continues_from_its_newest_complete_state(tmp_path: Path) -> None:
     storage = tmp_path / "ray"
-    save_state(storage, "attempt-1/00003/checkpoint_000000", step=10, age=300)
-    whole = save_state(storage, "attempt-2/00003/checkpoint_000000", step=20, age=200)
-    save_state(storage, "attempt-2/00003/checkpoint_000001", step=30, age=100, torn=True)
+    old = save_state(storage, "attempt-10/00003/checkpoint_000000", step=10, age=300)
+    complete = save_state(storage, "attempt-2/00003/checkpoint_000000", step=20, age=200)
+    torn = save_state(storage, "attempt-2/00003/checkpoint_000001", step=30, age=100, torn=True)
+    assert run_state_folders(storage, "00003") == [torn, complete, old]
     (storage / "attempt-2/00003/checkpoint_000002").mkdir()
-
-    found = restorable(storage, [Proposal("00003", {}), Proposal("00004", {})])
-
-    assert found == {"00003": (str(whole.resolve()), 20)}
-
-
-def test_without_saved_states_trials_begin_anew(tmp_path: Path) -> None:
-    assert restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
-    save_state(tmp_path / "ray", "attempt-1/00000/checkpoint_000000", step=5, age=0, torn=True)
-    assert restorable(tmp_path / "ray", [Proposal("00000", {})]) == {}
-    assert restorable(tmp_path / "ray", []) == {}
+    assert find_states(storage, {"00003": 40, "00004": 40}) == {"00003": SavedState(str(complete.resolve()), 20)}
+    assert find_states(storage, {"00003": 15}) == {"00003": SavedState(str(old.resolve()), 10)}, "reports were lost"
+    assert find_states(storage, {"00003": 5}) == find_states(storage, {}) == {}
+    assert find_states(tmp_path / "nowhere", {"00003": 40}) == {}
 
 
-def test_a_state_in_a_storage_that_the_mirrored_tables_have_not_reached_is_not_gone_on_from(tmp_path: Path) -> None:
-    """What was reported between the last mirror and the state would be missing for ever."""
-    storage, tables = Storage((tmp_path / "bucket").as_uri()), ResultTables(tmp_path)
-    for trial_id in ("00003", "00004", "00005"):
+def test_the_states_of_a_trial_are_deleted_across_all_attempts(tmp_path: Path) -> None:
+    for place in ("attempt-1/00003", "attempt-2/00003", "attempt-2/00004"):
+        save_state(tmp_path, f"{place}/checkpoint_000000", step=10, age=0)
+    remove_run_states(tmp_path, "00003")
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*/*")] == ["attempt-2/00004/checkpoint_000000"]
+
+
+def test_a_state_in_object_storage_is_used_only_if_the_event_log_has_its_reports(tmp_path: Path) -> None:
+    """Reports between the last upload of the log and the state would be missing forever."""
+    storage = Storage((tmp_path / "bucket").as_uri())
+    for trial_id in ("00003", "00004"):
         save_state(tmp_path / "bucket" / "ray", f"attempt-1/{trial_id}/checkpoint_000000", step=20, age=0)
-    tables.history.append([{"trial_id": "00003", "step": 20}, {"trial_id": "00004", "step": 10}])
-
-    found = restorable_from(storage, [Proposal(f"0000{number}", {}) for number in (3, 4, 5, 6)], tables)
-
-    assert found == {"00003": ("ray/attempt-1/00003/checkpoint_000000", 20)}
+    found = find_stored_states(storage, {"00003": 20, "00004": 10, "00005": 10})
+    assert found == {"00003": SavedState("ray/attempt-1/00003/checkpoint_000000", 20)}

@@ -1,0 +1,130 @@
+"""The tables of a sweep follow its events: rows are appended while trials run, and rewritten whenever rows change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.store.events import Kind
+from sweeper.store.tables import CsvTable, ResultTables
+from tests.sweeper.conftest import OUTCOME, bare_sweep, report, run_trial, running
+from trainables.candidates import candidate_folder
+
+
+def steps(table: CsvTable) -> list[tuple[str, str]]:
+    return [(row["trial_id"], row["step"]) for row in table.read()]
+
+
+def checkpoints(out: Path) -> list[tuple[str, str]]:
+    return [(row["epoch"], row["checkpoint"]) for row in ResultTables(out).candidates.read()]
+
+
+def save(out: Path, folder: str) -> None:
+    (out / folder).mkdir(parents=True)
+    (out / folder / "model.safetensors").write_text("weights")
+
+
+def epoch(sweep: OpenSweep, trial_id: str, number: int, forget: float, retain: float) -> None:
+    save(sweep.out, candidate_folder(trial_id, number))
+    report(sweep, trial_id, number, forget_loss_capped=forget, retain_loss=retain)
+
+
+def test_rows_are_appended_while_trials_run(sweep: OpenSweep, out: Path) -> None:
+    tables = ResultTables(out)
+    assert tables.trials.read() == []
+    assert (out / "trials.csv").is_file()
+    first, second = running(sweep), running(sweep)
+    update = {"step": 1, "eta": 1e-4, "eta_new": 2e-4, "fallback": None, "clipped": True}
+    report(sweep, second, 2, reported_at=7.5, auto_lr=[update])
+    files = {log.path: (log.path.stat().st_ino, log.path.read_bytes()) for log in (tables.history, tables.candidates)}
+    report(sweep, first, 3, evaluated=False)
+    assert steps(tables.history) == [(second, "2"), (first, "3")], "in the order of the reports"
+    assert steps(tables.candidates) == [(second, "2")], "an epoch that was not evaluated is no candidate"
+    assert tables.history.read()[0]["reported_at"] == "7.5"
+    assert [(row["trial_id"], row["step"], row["eta_new"]) for row in tables.auto_lr.read()] == [
+        (second, "1", "0.0002")
+    ]
+    for path, (inode, content) in files.items():
+        assert (path.stat().st_ino, path.read_bytes()[: len(content)]) == (inode, content), "not rewritten"
+    sweep.controller.end_trial(second, OUTCOME)
+    assert [(row["trial_id"], row["status"]) for row in tables.trials.read()] == [(second, "finished")]
+
+
+def test_the_tables_are_rewritten_in_order_when_a_trial_runs_again(sweep: OpenSweep, out: Path) -> None:
+    tables = ResultTables(out)
+    first, second = running(sweep), running(sweep)
+    for trial_id in (second, first):
+        for step in (1, 2, 3):
+            report(sweep, trial_id, step, auto_lr=[{"step": step}])
+    sweep.controller.end_trial(first, {"status": "failed", "error": "The actor died because its node has died."})
+    sweep.controller.end_trial(second, OUTCOME)
+    sweep.log.record(Kind.TRIAL_REQUEUED, first, {"step": 1})
+    expected = [(first, "1"), *((second, str(step)) for step in (1, 2, 3))]
+    assert [steps(log) for log in (tables.history, tables.auto_lr, tables.candidates)] == [expected] * 3
+    assert [row["trial_id"] for row in tables.trials.read()] == [second]
+    report(sweep, first, 2)
+    assert steps(tables.history) == [*expected, (first, "2")]
+
+
+def test_metrics_that_were_measured_later_are_in_the_row_of_their_epoch(sweep: OpenSweep, out: Path) -> None:
+    trial_id = run_trial(sweep)
+    sweep.log.record(Kind.METRICS_MEASURED, trial_id, {"step": 1, "metrics": {"verbmem": 0.5}})
+    sweep.log.record(Kind.METRICS_MEASURED, trial_id, {"step": 1, "metrics": {"utility": 0.25}})
+    rows = ResultTables(out).candidates.read()
+    assert [(row["step"], row["verbmem"], row["utility"]) for row in rows] == [("1", "0.5", "0.25"), ("2", "", "")]
+
+
+def test_the_checkpoint_of_an_epoch_is_named_while_its_model_is_kept(sweep: OpenSweep, out: Path) -> None:
+    trial_id = running(sweep)
+    for number, forget, retain in ((1, 1.0, 0.5), (2, 2.0, 0.9)):
+        epoch(sweep, trial_id, number, forget, retain)
+    assert checkpoints(out) == [("1.0", f"checkpoints/{trial_id}-epoch-1"), ("2.0", f"checkpoints/{trial_id}-epoch-2")]
+    epoch(sweep, trial_id, 3, 3.0, 0.4)  # dominates both
+    save(out, f"checkpoints/{trial_id}")
+    report(sweep, trial_id, 4, forget_loss_capped=3.0, retain_loss=0.3)
+    sweep.controller.end_trial(trial_id, OUTCOME | {"steps": 4, "checkpoint": f"checkpoints/{trial_id}"})
+    sweep.followers.tables.rewrite(sweep.log.state)
+    assert checkpoints(out) == [("1.0", ""), ("2.0", ""), ("3.0", ""), ("4.0", f"checkpoints/{trial_id}")]
+
+
+def test_a_resumed_sweep_names_no_checkpoint_of_a_void_epoch(sweep: OpenSweep, out: Path) -> None:
+    trial_id = running(sweep)
+    epoch(sweep, trial_id, 1, 1.0, 0.5)
+    epoch(sweep, trial_id, 2, 2.0, 0.9)
+    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    bare_sweep(out)
+    assert checkpoints(out) == [("1.0", f"checkpoints/{trial_id}-epoch-1")]
+    assert not (out / "checkpoints" / f"{trial_id}-epoch-2").exists()
+
+
+@pytest.mark.parametrize("name", ["history.csv", "trials.csv"])
+def test_rows_wait_while_the_disk_refuses_a_table_and_are_written_once(sweep: OpenSweep, out: Path, name: str) -> None:
+    tables = ResultTables(out)
+    (out / "trials.csv").rename(out / "before.csv")
+    (out / name).mkdir()  # any write to it fails
+    run_trial(sweep, steps=1)
+    assert not sweep.log.flush()
+    assert len(sweep.log.events) == len((out / "events.jsonl").read_bytes().splitlines()), "the log has everything"
+    (out / name).rmdir()
+    if name == "trials.csv":
+        (out / "before.csv").rename(out / "trials.csv")
+    assert sweep.log.flush()
+    run_trial(sweep, steps=1)
+    assert steps(tables.history) == [("00000", "1"), ("00001", "1")]
+    assert [row["trial_id"] for row in tables.trials.read()] == ["00000", "00001"]
+
+
+def test_tables_that_could_not_be_rewritten_are_rewritten_later(sweep: OpenSweep, out: Path) -> None:
+    trial_id = run_trial(sweep)
+    (out / "candidates.csv").unlink()
+    (out / "candidates.csv").mkdir()
+    sweep.log.record(Kind.METRICS_MEASURED, trial_id, {"step": 1, "metrics": {"verbmem": 0.5}})
+    (out / "candidates.csv").rmdir()
+    second = run_trial(sweep)
+    rows = ResultTables(out).candidates.read()
+    assert [(row["trial_id"], row["verbmem"]) for row in rows] == [
+        *((trial_id, value) for value in ("0.5", "")),
+        *((second, "") for _ in range(2)),
+    ]
