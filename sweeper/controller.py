@@ -156,7 +156,10 @@ class Controller(Follower):
             return OUT_OF_TIME
         if self.study.unfinished:
             return None
-        return self.stopping.end(trained=self.log.state.trained_epochs, trace=self.study.archive.trace)
+        if self.stopping.reached is None:
+            trace = self.study.archive.trace
+            self.stopping.reached = self.stopping.end(trained=self.log.state.trained_epochs, trace=trace)
+        return self.stopping.reached
 
     # What happens to trials -----------------------------------------------------------------------------------------
 

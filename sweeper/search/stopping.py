@@ -60,11 +60,16 @@ def parse_until(text: str | None) -> Plateau | None:
 
 @dataclass(kw_only=True)
 class Stopping:
-    """The limits after which no new trial starts. ``deadline`` is in seconds of the monotonic clock."""
+    """The limits after which no new trial starts. ``deadline`` is in seconds of the monotonic clock.
+
+    ``reached`` is the limit that ended this run of the sweep. Trials that still run may leave the plateau again, but
+    Tune has ended its search by then.
+    """
 
     plateau: Plateau | None = None
     epoch_budget: int | None = None
     deadline: float | None = None
+    reached: End | None = None
 
     @property
     def is_out_of_time(self) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sweeper.search.stopping import Plateau, Stopping, UntilError, parse_until
+from tests.sweeper.conftest import bare_sweep
 
 
 @pytest.mark.parametrize(
@@ -56,3 +59,13 @@ def test_an_epoch_budget_ends_the_sweep_and_names_the_option_that_continues_it()
     assert end.further == "--epoch-budget EPOCHS"
     assert stopping.epochs_left(11.0) == 0.0
     assert (Stopping().epochs_left(6.0), Stopping().end(trained=1e6, trace=[0.5] * 100)) == (None, None)
+
+
+def test_a_plateau_that_ended_the_sweep_stays_its_end_when_the_last_running_trial_leaves_it(tmp_path: Path) -> None:
+    controller = bare_sweep(tmp_path, stopping=Stopping(plateau=Plateau(1, 0.5))).controller
+    trace = controller.study.archive.trace
+    trace += [0.1, 0.1]
+    end = controller.end
+    assert end is not None
+    trace.append(0.9)
+    assert controller.end == end
