@@ -95,7 +95,7 @@ def active() -> tuple[Plugin, ...]:
     if _active is None:
         _active = []  # loading a plug-in may call this function
         try:
-            _active = [*_installed(), *_of_environment()]
+            _active = [*_installed(), *(read(path) for _, _, path in _listed() if path is not None)]
         except PluginError:
             _active = None
             raise
@@ -299,10 +299,6 @@ def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
 
 def _listed() -> Sequence[tuple[str, str, str | None]]:
     return [(name, digest, path) for name, digest, path in json.loads(os.environ.get(VARIABLE, "[]"))]
-
-
-def _of_environment() -> list[Plugin]:
-    return [read(path) for _, _, path in _listed() if path is not None]
 
 
 def _require_of_sweep(found: Sequence[Plugin]) -> None:

@@ -38,21 +38,15 @@ def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One trial. ``lr`` is the fixed learning rate, or AutoLR's start with ``auto_lr="on"``.
+    """One trial; the help of each field describes it.
 
     Attributes:
         options: the method's own options (``c``, ``beta``, ...) as sorted pairs, see ``option_values``.
         target_epochs, target_lr, target_batch_size, target_lora_rank: replace the model's own fine-tuning recipe (rank
             0 trains all weights).
-        target_seed, data_seed: give another target, and other data.
-        template: the prompt template; None for the model's own. Its content is part of ``target_key``.
-        lora_rank: None trains all weights.
-        d_growth: caps the factor by which a learning-rate-free optimizer's distance grows per step; None is 1.2.
-        retain_objective: the loss on the retain set, ``ce`` (L_R) or ``kl`` (to the target). AutoLR's probes and the
-            evaluation's ``retain_loss`` are always L_R.
-        metrics: names of metrics or of sets of metrics, measured at the end and every ``metrics_every`` epochs; empty
-            is the default set.
-        retain_path: the folder of a model trained without the forget set.
+        template: None is the model's own template. Its content is part of ``target_key``.
+        retain_objective: ``ce`` (L_R) or ``kl`` (to the target). AutoLR's probes and the evaluation's ``retain_loss``
+            are always L_R.
         target_key: content hash of the target and its data (and of the retain model, if a metric needs it); empty until
             the target is prepared.
 

@@ -121,8 +121,9 @@ class AutoLR:
 
         def record_landscape(go: Callable[[float], None], fit: Fit) -> None:
             assert forget_now is not None
-            for x in _landscape_grid(max(fit.eta, fit.eta_star or 0.0), points=schedule.landscape_points):
-                go(x)
+            rate, points = max(fit.eta, fit.eta_star or 0.0), schedule.landscape_points
+            for index in range(points):  # evenly spaced from -1.5 rate to 2.5 rate
+                go(x := rate * (-1.5 + 4.0 * index / max(1, points - 1)))
                 fitted = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
                 self.landscape.append(
                     {"step": step, "x": x, "retain_loss": retain_now(), "forget_loss": forget_now(), **fitted}
@@ -203,8 +204,3 @@ class AutoLR:
         """Return the retain batches to probe at a step."""
         count = self.schedule.fresh_batches
         return [self._fresh[number] for number in range(step * count, (step + 1) * count)] or [retain_indices]
-
-
-def _landscape_grid(rate: float, *, points: int) -> list[float]:
-    """Return ``points`` distances from ``-1.5 rate`` to ``2.5 rate``, evenly spaced."""
-    return [rate * (-1.5 + 4.0 * index / max(1, points - 1)) for index in range(points)]

@@ -33,7 +33,7 @@ class StoredWeights:
             place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
             if place not in seen:
                 stored, now = mapped.get(name), tensor.detach()
-                if stored is None or not _is_equal(stored, now.cpu()):
+                if stored is None or stored.dtype != now.dtype or not torch.equal(stored, now.cpu()):
                     stored = now.to("cpu", copy=True)
                 seen[place] = stored
             self._tensors[name] = seen[place]
@@ -69,10 +69,6 @@ class StoredWeights:
             if stamp is not None:
                 self._files[file] = stamp
         return found
-
-
-def _is_equal(stored: Tensor, now: Tensor) -> bool:
-    return (stored.dtype, stored.shape) == (now.dtype, now.shape) and torch.equal(stored, now)
 
 
 def _stamp(file: Path) -> _Stamp | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainables.gradients import total_norm
 
@@ -45,13 +45,8 @@ def check_distance(optimizer: Optimizer, when: str) -> None:
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)
     if columns:
-        distance = columns["distance"]
-        limit = 10.0 if "d" in group else 10.0 * _start_length(group)
+        if "d" not in group and "start_length" not in group:
+            group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
+        distance, limit = columns["distance"], 10.0 if "d" in group else 10.0 * float(group["start_length"])
         if not distance <= limit:  # true for NaN
             raise Diverged(f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g} {when}")
-
-
-def _start_length(group: dict[str, Any]) -> float:
-    if "start_length" not in group:
-        group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
-    return float(group["start_length"])

@@ -65,16 +65,13 @@ def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
     Raises:
         OSError: the disk refuses.
     """
-    file = Path(LOGS) / f"{trial_id}.txt"
+    name = Path(LOGS) / f"{trial_id}.txt"
     parts = [text.rstrip()]
     for path in printed:
-        if path.is_file() and (end := _end_of(path)):
-            parts.append(f"--- the end of {path} ---\n{end}")
-    write_whole(out / file, "\n\n".join(parts) + "\n")
-    return str(file)
-
-
-def _end_of(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL))
-        return file.read().decode(errors="replace").strip()
+        if path.is_file():
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _TAIL))
+                if end := file.read().decode(errors="replace").strip():
+                    parts.append(f"--- the end of {path} ---\n{end}")
+    write_whole(out / name, "\n\n".join(parts) + "\n")
+    return str(name)

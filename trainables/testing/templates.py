@@ -25,7 +25,11 @@ def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    tokenizer = tokenizer if tokenizer is not None else _small()
+    if tokenizer is None:
+        from trainables.data.examples import Example
+        from trainables.models.tiny import train_tokenizer
+
+        tokenizer = train_tokenizer(Example(question, answer) for question in QUESTIONS for answer in ANSWERS)
     assert template.description, "the description is empty"
     for question in QUESTIONS:
         prompts = set()
@@ -40,10 +44,3 @@ def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None
             assert question in asked, f"the prompt does not hold the question: '{asked}'"
             prompts.add(tokens.prompt)
         assert len(prompts) == 1, "the prompt depends on the answer"
-
-
-def _small() -> PreTrainedTokenizerBase:
-    from trainables.data.examples import Example
-    from trainables.models.tiny import train_tokenizer
-
-    return train_tokenizer(Example(question, answer) for question in QUESTIONS for answer in ANSWERS)

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _init(seed: int) -> State:
-    return {"seed": seed, "step": 0}
-
-
 def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     """``sum_i (leak + (1 - leak) M_i) g_i`` for tensors of one shape, element by element.
 
@@ -72,5 +68,5 @@ WEIGHTING = Weighting(
             0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808): a leak from 0 to 1; 1 is the sum"
         ),
     ),
-    init=_init,
+    init=lambda seed: {"seed": seed, "step": 0},
 )

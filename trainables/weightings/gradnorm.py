@@ -48,10 +48,6 @@ def slopes(
     return slope(weights[0], norms[0], ratios[0]), slope(weights[1], norms[1], ratios[1])
 
 
-def _init(seed: int) -> State:
-    return {"w_r": 1.0, "w_f": 1.0}
-
-
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """The weights in the state; the new state holds them after one descent step on L_GN, rescaled to sum to 2.
 
@@ -92,5 +88,5 @@ WEIGHTING = Weighting(
         ).searched(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; gains for every value in (0, 3)"),
         Field("weight_lr", 0.025, "largest change of a weight in one step, before rescaling", above=0.0, high=1.0),
     ),
-    init=_init,
+    init=lambda seed: {"w_r": 1.0, "w_f": 1.0},
 )

@@ -5,10 +5,6 @@ from __future__ import annotations
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 
-def _init(seed: int) -> State:
-    return {"violations": 0}
-
-
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
 
@@ -34,5 +30,5 @@ WEIGHTING = Weighting(
     weigh=weigh,
     citation="Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "
     "adaptive learning rate, NAACL 2025 (arXiv:2410.22086), its PCGrad as printed",
-    init=_init,
+    init=lambda seed: {"violations": 0},
 )

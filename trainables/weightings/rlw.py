@@ -8,10 +8,6 @@ import random
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
-def _init(seed: int) -> State:
-    return {"seed": seed, "step": 0}
-
-
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """The softmax of two N(0, 1) draws.
 
@@ -33,5 +29,5 @@ WEIGHTING = Weighting(
     weigh=weigh,
     citation="Lin et al., Reasonable Effectiveness of Random Weighting: A Litmus Test for Multi-Task Learning, "
     "TMLR 2022 (arXiv:2111.10603)",
-    init=_init,
+    init=lambda seed: {"seed": seed, "step": 0},
 )
