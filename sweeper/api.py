@@ -113,11 +113,11 @@ class Sweep:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What the report answers: ``headline``, ``outcome``, ``recommended``, ``trial_id``, ``checkpoint``, ..."""
+        """The report's answer: ``headline``, ``outcome``, ``recommended``, ``trial_id``, ``checkpoint``, ..."""
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
-        """The figures of the report by name, the frontier (``pareto``) first, drawn from what is there now."""
+        """The figures of the report by name, the frontier (``pareto``) first, drawn from the current tables."""
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
         from analysis.report.figures import draw_frontier

@@ -92,8 +92,8 @@ def read_enqueue(options: Options, space: Space | None, trials: int | None) -> l
         options.add("--enqueue: a grid search visits every point of its space; use another sampler", "enqueue")
     runs = len(points) * (options["seeds"] or 1)
     if trials is not None and runs > trials > 0:
-        told = f"{counted(len(points), 'point')}, {counted(runs, 'run')} with all seeds"
-        options.add(f"--enqueue has {told}: more than --trials {trials}", "enqueue")
+        size = f"{counted(len(points), 'point')}, {counted(runs, 'run')} with all seeds"
+        options.add(f"--enqueue has {size}, more than --trials {trials}", "enqueue")
     return points
 
 

@@ -138,9 +138,7 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
     assert plan(invoke("resume", out, "--trials", "7", "--dry-run", "--json"))["seconds"] == 6 * 30.0
     whole = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
     assert files(tmp_path) == before
-    ResultTables(out).history.append(
-        [{"trial_id": "00000", "epoch": epoch, "step": epoch} for epoch in (1.0, 2.0, 3.0)]
-    )
+    ResultTables(out).history.append([{"trial_id": "00000", "epoch": float(step), "step": step} for step in (1, 2, 3)])
     spent = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
     assert whole - spent == pytest.approx(3 * 6.0), "of the budget three epochs are gone, of 6 s each"
     before = files(tmp_path)
