@@ -107,7 +107,15 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
     able = [item for item in named if item.accepts(value)]
     if not able:
         raise PointError(f"{name} cannot be {value}: the space has {' or '.join(map(_range, named))}")
-    fitting = [item for item in able if _fits(space, chosen, item)]
+    known = {**space.constants, **chosen}
+    fitting = [
+        item
+        for item in able
+        if all(
+            plain_name(key) not in known or any(same(known[plain_name(key)], needed) for needed in values)
+            for key, values in item.when.items()
+        )
+    ]
     if not fitting:
         needed = " or ".join(_conditions(item) for item in able)
         raise PointError(f"{name} does not apply: it needs {needed}")
@@ -116,14 +124,6 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
         needed = " or ".join(_conditions(item) for item in fitting)
         raise PointError(f"{name} applies with {needed}: name one")
     return fitting[0]
-
-
-def _fits(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> bool:
-    known = {**space.constants, **chosen}
-    return all(
-        plain_name(key) not in known or any(same(known[plain_name(key)], value) for value in values)
-        for key, values in parameter.when.items()
-    )
 
 
 def _open(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> dict[str, tuple[Value, ...]]:

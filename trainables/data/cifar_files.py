@@ -38,16 +38,14 @@ def read_images(variant: Variant, folder: Path | None) -> tuple[LabelledImages, 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
     """
-    train, test = _from_hub(variant) if folder is None else _from_folder(variant, folder)
+    if folder is None:
+        splits = load_hub(variant.hub_id, instead="digits")
+        tables = [splits[split].with_format("arrow")[:] for split in ("train", "test")]
+        train, test = (_read_table(table, variant.label_column, where=variant.hub_id) for table in tables)
+    else:
+        train, test = _from_folder(variant, folder)
     rows = np.arange(len(train.labels) + len(test.labels), dtype=np.int64)
     return _join(variant, train, test), rows[: len(train.labels)], rows[len(train.labels) :]
-
-
-def _from_hub(variant: Variant) -> tuple[Labelled, Labelled]:
-    splits = load_hub(variant.hub_id, instead="digits")
-    tables = [splits[split].with_format("arrow")[:] for split in ("train", "test")]
-    train, test = (_read_table(table, variant.label_column, where=variant.hub_id) for table in tables)
-    return train, test
 
 
 def _join(variant: Variant, train: Labelled, test: Labelled) -> LabelledImages:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -111,11 +111,17 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     """
     outside = {
         "retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio),
-        "real_authors": _scores(log.real_authors, _among_choices(log.real_authors), retain_truth_ratio),
-        "world_facts": _scores(log.world_facts, _among_choices(log.world_facts), retain_truth_ratio),
     }
+    for name, part in (("real_authors", log.real_authors), ("world_facts", log.world_facts)):
+        right_among_choices = normalised_probability(part.answer_loss, part.perturbed_loss)
+        outside[name] = _scores(part, right_among_choices, retain_truth_ratio)
     forget = _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio)
     scores = outside | {"forget": forget}
+
+    def fluency(answers: Sequence[str] | None) -> dict[str, float | None]:
+        measured = {"repetition": repetition, "longest_loop": longest_loop}
+        return {name: None if answers is None else float(of(answers).mean()) for name, of in measured.items()}
+
     p_value = statistic = None
     if retain_log is not None:
         if log.forget.indices != retain_log.forget.indices:
@@ -129,22 +135,13 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         "model_utility": model_utility(**outside),
         "forget_quality": p_value,
         "forget_quality_statistic": statistic,
-        **{name: part._asdict() | _repetition(getattr(log, name)) for name, part in scores.items()},
+        **{name: part._asdict() | fluency(getattr(log, name).answers) for name, part in scores.items()},
     }
-
-
-def _repetition(part: EvalPart) -> dict[str, float | None]:
-    measured = {"repetition": repetition, "longest_loop": longest_loop}
-    return {name: None if part.answers is None else float(of(part.answers).mean()) for name, of in measured.items()}
 
 
 def _scores(part: EvalPart, probabilities: Array, aggregate: Callable[[Array], float]) -> Scores:
     ratios = truth_ratio(part.paraphrased_loss, part.perturbed_loss)
     return Scores(float(probabilities.mean()), float(part.rouge_l_recall.mean()), aggregate(ratios))
-
-
-def _among_choices(part: EvalPart) -> Array:
-    return normalised_probability(part.answer_loss, part.perturbed_loss)
 
 
 def _log_ratios(part: EvalPart) -> Array:
