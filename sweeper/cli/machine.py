@@ -128,7 +128,7 @@ class Entry:
 
 @command(
     "cache",
-    click.option("--prune", is_flag=True, help="Remove entries that have not been used ..."),
+    click.option("--prune", is_flag=True, help="Remove entries that have not been used for --older-than days."),
     json_option(),
 )
 def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> None:

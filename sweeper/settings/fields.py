@@ -374,17 +374,18 @@ DESCRIBED: list[Field] = [
         **_COMMAND,
     ),
     _whole("port", "Port on this machine.", "ui", default=5000, **_COMMAND),
-    _number("older_than", "... for this many days.", "cache", default=30.0, low=0.0, **_COMMAND),
+    _number("older_than", "With --prune: days without use.", "cache", default=30.0, low=0.0, **_COMMAND),
 ]
 """Every option of every command, in the order of ``--help``."""
 
 
 def fields_of(command: str) -> dict[str, Field]:
     """Return the options of a command by name; those of ``resume`` are the settings that it can change."""
+    own = {item.name: item for item in DESCRIBED if command in item.commands}
     if command != RESUME:
-        return {item.name: item for item in DESCRIBED if command in item.commands}
+        return own
     changed = [replace(item, help=item.changeable, otherwise="") for item in DESCRIBED if item.changeable]
-    return {item.name: item for item in (*changed, *DESCRIBED) if item.changeable or RESUME in item.commands}
+    return {item.name: item for item in changed} | own
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:

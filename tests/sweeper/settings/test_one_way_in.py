@@ -17,7 +17,7 @@ from search_spaces.fields import Field
 from sweeper.checks.world import catalog
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
-from sweeper.settings.fields import PARETO, RUN, STUDY, fields_of
+from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
 from sweeper.settings.resolve import resolve
 from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, merge, to_json
 from sweeper.settings.sweeps import Resolved
@@ -111,6 +111,12 @@ def test_the_first_source_wins() -> None:
     raw = merge(from_python(PARETO, {"lr": [1, 2]}), from_python(PARETO, {"lr": 3, "trials": 4}))
     assert [one.value for one in raw["lr"]] == [1, 2]
     assert [one.value for one in raw["trials"]] == [4]
+
+
+def test_resume_has_the_settings_that_it_can_change_with_help_of_their_own() -> None:
+    fields = fields_of(RESUME)
+    assert {"trials", "epoch_budget", "until", "address", "no_ship", "extend"} < set(fields)
+    assert all(fields[item.name].help == item.changeable for item in DESCRIBED if item.changeable)
 
 
 TOY = """
