@@ -68,9 +68,9 @@ def select(
     """Select one of the rows at the positions ``acceptable``; None if the retained answers of all repeat themselves.
 
     Models whose retained answers repeat themselves are left out, then those about which more is unknown than about
-    others, then those that another one beats. The model with the smallest ``distance`` from the ideal corner, one pair per row
-    (within the bounds, then beyond them), is taken. Among models whose distance is within the tolerance of the
-    smallest, less repetition in forget answers decides first.
+    others, then those that another one beats. The rest go by ``distance`` from the ideal corner, one pair per row
+    (within the bounds, then beyond them); among models within the tolerance of the nearest, less repetition in forget
+    answers decides first.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:

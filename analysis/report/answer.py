@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import Frontier, frontier, recommend
-from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, choose_model, tried
+from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, tried
 from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
@@ -159,9 +159,8 @@ class Answer:
         }
 
 
-def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice | None = None) -> Answer:
+def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
     """Answer for a sweep, with its ``choice``; ``front`` may have rows of other programs, which cannot be taken."""
-    choice = choice or choose_model(table, sweep)
     rows, thresholds, judgement = choice.rows, choice.thresholds, choice.judgement
     own = frontier(table.own.models, sweep.objectives)
     every = table.own.every_epoch

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from analysis.frontier.assessment import assess
-from analysis.frontier.frontier import frontier, takeable
-from analysis.frontier.judgement import judge
+from analysis.frontier.frontier import frontier
+from analysis.frontier.judgement import choose_model, judge
 from analysis.frontier.neighbours import neighbours
 from analysis.frontier.pick import KNEE, Best, pick
-from analysis.frontier.thresholds import thresholds_of
 from analysis.report.answer import answer
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
@@ -51,18 +50,17 @@ def choose(
     Raises:
         AnalysisError: as :func:`analysis.frontier.pick.pick`.
     """
-    given = answer(table, sweep, frontier(table.models, sweep.objectives))
+    choice = choose_model(table, sweep)
+    given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
     if rule is None and best is None and given.model is not None:
-        models = takeable(table.own, sweep.objectives).trials
-        named = models["trial_id"] == given.model.trial_id
-        row = models[named if given.model.epoch is None else named & (models["epoch"] == given.model.epoch)].iloc[0]
-        taken = Taken(row, len(models), given.reason or say("pick.closest", count=len(models), noun=given.noun))
+        count = len(choice.rows)
+        row = choice.rows.iloc[choice.judgement.place or 0]
+        taken = Taken(row, count, given.reason or say("pick.closest", count=count, noun=given.noun))
     else:
         found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
         taken = Taken(found.row, found.eligible, say("pick.reason", pick=found))
-    thresholds = thresholds_of(sweep)
-    alone = judge(taken.row.to_frame().T.infer_objects(), thresholds, sweep.objectives)
-    lines = paragraphs("judgement.assessed", assessment=assess(taken.row, thresholds), outcome=alone.outcome)
+    alone = judge(taken.row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
+    lines = paragraphs("judgement.assessed", assessment=assess(taken.row, choice.thresholds), outcome=alone.outcome)
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)
     return taken, ChoiceJudged(alone.recommended, given.outcome, lines)

@@ -91,23 +91,6 @@ def findings(
             yield Finding(anchor, heading, sentences, tables, shown)
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """The ``trials`` that finished with or without AutoLR, and the share of the box that they dominate."""
-
-    auto_lr: bool
-    trials: int
-    hypervolume: float
-
-
-@dataclass(frozen=True, slots=True)
-class AutoLrDescription:
-    """What both arms reached, and the number of seeds, which is too small or too unequal for a verdict."""
-
-    arms: tuple[Arm, ...]
-    seeds: int
-
-
 def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
     """Describe both arms; () if only one was run."""
     data = ablation_data(sources)
@@ -115,12 +98,13 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
         return (), ()
     own = sources.table.own
     on = auto_lr_on(own.trials)
-    parts = {True: own.of(own.trials[on]), False: own.of(own.trials[~on])}
-    arms = tuple(
-        Arm(name, len(part.finished), frontier(part, sources.sweep.objectives).hypervolume)
-        for name, part in parts.items()
+    parts = {"AutoLR": own.of(own.trials[on]), "a fixed rate": own.of(own.trials[~on])}
+    sentences = paragraphs(
+        "page.auto_lr",
+        hypervolumes={name: frontier(part, sources.sweep.objectives).hypervolume for name, part in parts.items()},
+        finished={name: len(part.finished) for name, part in parts.items()},
+        seeds=own.trials["seed"].nunique(),
     )
-    description = AutoLrDescription(arms, own.trials["seed"].nunique())
     cells = []
     for method in dict.fromkeys(change.method for panel in data.panels for change in panel.changes):
         found = [next((item for item in panel.changes if item.method == method), None) for panel in data.panels]
@@ -131,4 +115,4 @@ def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
         for panel in data.panels
     ]
     words = say("page.auto_lr_caption", caption=caption(data.caption))
-    return paragraphs("page.auto_lr", description=description), (DataTable(words, ("method", *labels), tuple(cells)),)
+    return sentences, (DataTable(words, ("method", *labels), tuple(cells)),)

@@ -212,18 +212,4 @@
     for (const part of folded) part.open = true;
   });
   addEventListener("afterprint", () => { for (const part of folded) part.open = false; });
-
-  for (const button of document.querySelectorAll("button.copy")) {
-    button.addEventListener("click", async () => {
-      const source = document.getElementById(button.dataset.copy);
-      try {
-        await navigator.clipboard.writeText(source.textContent);
-        button.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(source);
-        button.textContent = "Selected";
-      }
-      setTimeout(() => { button.textContent = "Copy"; }, 1500);
-    });
-  }
 })();

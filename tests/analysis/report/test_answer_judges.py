@@ -14,7 +14,7 @@ from optuna._hypervolume import compute_hypervolume
 
 from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier, takeable
-from analysis.frontier.judgement import Outcome, judge
+from analysis.frontier.judgement import Outcome, choose_model, judge
 from analysis.frontier.thresholds import thresholds_of
 from analysis.report.answer import Answer, answer
 from analysis.report.choice import choose
@@ -30,7 +30,7 @@ IMAGES = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "forget_accuracy": 0.
 
 def answered(out: Path) -> Answer:
     table, sweep = tables_of(out)
-    return answer(table, sweep, frontier(table.models, sweep.objectives))
+    return answer(table, sweep, frontier(table.models, sweep.objectives), choose_model(table, sweep))
 
 
 def text_of(found: Answer) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.frontier.frontier import frontier
+from analysis.frontier.judgement import choose_model
 from analysis.report.answer import Answer, answer
 from analysis.report.outcomes import EarlyStops, cost, early_stops, ended_as, failures
 from analysis.report.render import say
@@ -22,7 +23,7 @@ GOOD = {"verbmem": 0.05, "utility": 0.8, "truth_ratio": 0.5}
 
 def _answer(out: Path) -> Answer:
     table, sweep = tables_of(out)
-    return answer(table, sweep, frontier(table.models, sweep.objectives))
+    return answer(table, sweep, frontier(table.models, sweep.objectives), choose_model(table, sweep))
 
 
 def test_the_answer_names_the_trial_its_settings_its_values_and_its_checkpoint(make_sweep: MakeSweep) -> None:
