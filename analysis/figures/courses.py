@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import pandas as pd
 
 from analysis.figures.auto_lr import rate_course
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
@@ -56,12 +55,6 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     )
 
 
-def _updates(sources: Sources, row: pd.Series) -> pd.DataFrame:
-    """What AutoLR did in a trial."""
-    updates = sources.auto_lr
-    return updates[updates["trial_id"] == row["trial_id"]] if len(updates) else updates
-
-
 def _panels(sources: Sources, units: Mapping[str, str], *, from_target: bool) -> Iterator[Panel]:
     table, sweep = sources.table, sources.sweep
     colours = colours_of(table.methods)
@@ -71,8 +64,9 @@ def _panels(sources: Sources, units: Mapping[str, str], *, from_target: bool) ->
         for _, row in trials.iterrows():
             reports = thinned(table.history_of(str(row["trial_id"])), _MOST_POINTS)
             steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
-            if column == "lr" and len(own := _updates(sources, row)):
-                steps, values = map(np.asarray, rate_course(own, reports))
+            if column == "lr" and len(sources.auto_lr):
+                updates = sources.auto_lr[sources.auto_lr["trial_id"] == row["trial_id"]]
+                steps, values = map(np.asarray, rate_course(updates, reports)) if len(updates) else (steps, values)
             if np.isfinite(values).any():
                 courses.append((row, steps, values))
         starts = [sweep.baseline_of(row).get(column) if from_target else None for row, _, _ in courses]

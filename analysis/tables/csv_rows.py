@@ -83,15 +83,12 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
                 f"{path}, line {row.line}: {len(row.cells)} cells, expected {len(columns)} as in the header"
             )
         for name, cell in zip(columns, row.cells, strict=True):
-            if name in _PLACES and _leads_out(cell):
+            paths = (PurePosixPath(cell), PureWindowsPath(cell)) if name in _PLACES else ()
+            if any(place.is_absolute() or ".." in place.parts for place in paths):
                 raise AnalysisError(
                     f"{path}, line {row.line}: {name} is '{cell}', which leads out of the table's folder"
                 )
     return CsvRows(columns, tuple(records[1:]), torn)
-
-
-def _leads_out(place: str) -> bool:
-    return any(path.is_absolute() or ".." in path.parts for path in (PurePosixPath(place), PureWindowsPath(place)))
 
 
 def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:

@@ -1,0 +1,41 @@
+"""Every note has a macro that words it, with the facts that the code gives as its arguments."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from analysis.report.render import environment, note_text
+from analysis.tables.note import note
+
+ANALYSIS = Path(__file__).resolve().parents[2] / "analysis"
+MACROS = {
+    name: set(macro.arguments)
+    for file in ("note.j2", "figure_captions.j2")
+    for name, macro in vars(environment().get_template(file).module).items()
+    if hasattr(macro, "arguments")
+}
+
+
+def notes() -> Iterator[tuple[str, set[str]]]:
+    """The code and the names of the facts of every note in the package; ``**facts`` are left out."""
+    for path in ANALYSIS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "note" and node.args:
+                (code,) = node.args
+                assert isinstance(code, ast.Constant)
+                yield str(code.value), {item.arg for item in node.keywords if item.arg}
+
+
+def test_every_note_has_a_macro_with_its_facts() -> None:
+    found = list(notes())
+    assert len(found) > 30
+    assert [code for code, facts in found if code not in MACROS or not facts <= MACROS[code]] == []
+
+
+def test_a_note_is_worded_with_its_source_first() -> None:
+    worded = note_text(note("incomplete_fronts", count=1, fronts=3, stopped=2))
+    assert worded == (
+        "1 front of 3 lacks a trial and does not count; 2 trials stopped early do not show how they would have ended"
+    )
