@@ -15,13 +15,14 @@ from search_spaces.durable import exclusive
 from sweeper.driver.control_server import control_server
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.folder import Origin, begin, describe
+from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
-from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, report, run_trial, running, wait_until
+from tests.sweeper.conftest import SETTINGS, TARGET, report, run_trial, running, wait_until
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """A sweep whose target is made."""
+    """A sweep whose target exists."""
     folder = tmp_path / "out"
     begin(SETTINGS, folder)
     describe(folder, SETTINGS, Origin("id", "2026"), target=TARGET)
@@ -29,32 +30,35 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sweep(out: Path) -> OpenSweep:
-    return bare_sweep(out)
-
-
-@pytest.fixture
-def at_work(out: Path, sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSweep]:
-    """The sweep, while this process is at the sweep."""
+def running_sweep(out: Path, sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSweep]:
+    """The sweep, which this process runs."""
     monkeypatch.setattr("sweeper.driver.control_server.LOOKS_EVERY", 0.02)
     with exclusive(out, RuntimeError()), control_server(out) as server:
         server.follow(sweep)
         yield sweep
 
 
-def told(out: Path) -> dict[str, Any]:
+def status_of(out: Path) -> dict[str, Any]:
     found: dict[str, Any] = json_of("status", out)
     return found
 
 
-def test_status_of_a_running_sweep(out: Path, at_work: OpenSweep) -> None:
-    run_trial(at_work, outcome=OUTCOME)
-    trial_id = running(at_work)
-    report(at_work, trial_id, 1, forget_loss=2.5)
-    wait_until(lambda: len(told(out)["running"]) == 1)
-    content = told(out)
-    assert (content["state"], content["doing"], content["trials"]) == ("running", "trials", {"finished": 1})
-    (shown,) = content["running"]
+def epoch(sweep: OpenSweep, trial_id: str) -> None:
+    report(sweep, trial_id, 1, forget_loss=2.5, retain_loss=0.5)
+
+
+def stop_requested(sweep: OpenSweep, trial_id: str) -> bool:
+    return sweep.log.state.trials[trial_id].stop_requested
+
+
+def test_status_of_a_running_sweep(out: Path, running_sweep: OpenSweep) -> None:
+    run_trial(running_sweep)
+    trial_id = running(running_sweep)
+    epoch(running_sweep, trial_id)
+    wait_until(lambda: status_of(out)["left_trials"] == 2)
+    found = status_of(out)
+    assert (found["state"], found["doing"], found["trials"]) == ("running", "trials", {"finished": 1})
+    (shown,) = found["running"]
     assert (shown["trial_id"], shown["epoch"], shown["forget_loss"]) == (trial_id, 1.0, 2.5)
     assert f"  {trial_id} " in invoke("status", out).stdout
 
@@ -64,19 +68,28 @@ def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, swe
         killed = (out / "status.json").read_bytes()
     (out / "status.json").write_bytes(killed)
     trial_id = running(sweep)
-    report(sweep, trial_id, 1)
-    content = told(out)
-    assert (content["state"], [item["trial_id"] for item in content["running"]]) == ("interrupted", [trial_id])
+    epoch(sweep, trial_id)
+    found = status_of(out)
+    assert (found["state"], [item["trial_id"] for item in found["running"]]) == ("interrupted", [trial_id])
     assert f"python -m sweeper resume {out}" in invoke("status", out).stdout
 
 
-def test_what_does_not_run_cannot_be_stopped(golden: Path, tmp_path: Path, out: Path, at_work: OpenSweep) -> None:
+def test_status_of_a_damaged_log_names_its_line(out: Path, sweep: OpenSweep) -> None:
+    running(sweep)
+    log = out / "events.jsonl"
+    log.write_bytes(b"{}\n" + log.read_bytes())
+    assert_names(refused("status", out)[0], log, "line 1 ")
+
+
+def test_only_a_running_trial_of_a_running_sweep_can_be_stopped(
+    golden: Path, tmp_path: Path, out: Path, running_sweep: OpenSweep
+) -> None:
     for command in ("status", "stop"):
         assert names(refused(command, tmp_path)[0], [str(tmp_path), "sweep.json"])
     for trial, named in ((), str(golden)), (("00099",), str(golden)), (("00000",), "trial 00000"):
         assert names(refused("stop", golden, *trial)[0], [named])
-    ended, trial_id = run_trial(at_work), running(at_work)
-    wait_until(lambda: len(told(out)["running"]) == 1)
+    ended, trial_id = run_trial(running_sweep), running(running_sweep)
+    wait_until(lambda: json.loads((out / "status.json").read_text())["running"])
     assert names(refused("stop", out, ended)[0], [ended, "finished"])
     assert names(refused("stop", out, "7")[0], ["7", trial_id])
     assert not (golden / "requests").exists()
@@ -90,14 +103,14 @@ def stopping(*arguments: str | Path) -> tuple[threading.Thread, list[Result]]:
     return thread, results
 
 
-def test_stop_returns_when_the_trial_has_ended(out: Path, at_work: OpenSweep) -> None:
-    trial_id = running(at_work)
-    wait_until(lambda: len(told(out)["running"]) == 1)
+def test_stop_returns_when_the_trial_has_ended(out: Path, running_sweep: OpenSweep) -> None:
+    trial_id = running(running_sweep)
+    wait_until(lambda: json.loads((out / "status.json").read_text())["running"])
     thread, results = stopping(out, trial_id, "--json")
-    wait_until(lambda: at_work.log.state.trials[trial_id].stop_requested)
-    report(at_work, trial_id, 1, forget_loss=2.5)
+    wait_until(lambda: stop_requested(running_sweep, trial_id))
+    epoch(running_sweep, trial_id)
     assert not results
-    at_work.controller.end_stopped(trial_id)
+    running_sweep.controller.end_stopped(trial_id)
     thread.join(120)
     assert results[0].exit_code == 0
     assert json.loads(results[0].stdout) == {"out": str(out), "trial_id": trial_id, "status": "stopped", "epoch": 1.0}
@@ -109,7 +122,7 @@ def test_stop_fails_if_the_sweep_ends_first(out: Path, sweep: OpenSweep) -> None
         trial_id = running(sweep)
         server.look()
         thread, results = stopping(out, trial_id)
-        wait_until(lambda: sweep.log.state.trials[trial_id].stop_requested)
+        wait_until(lambda: stop_requested(sweep, trial_id))
     thread.join(120)
     assert results[0].exit_code == 1
     assert trial_id in results[0].stderr
