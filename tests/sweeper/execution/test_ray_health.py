@@ -7,13 +7,16 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import ray
 
 from sweeper.execution import ray_health
-from sweeper.execution.ray_health import head_watched
+from sweeper.execution.ray_health import StarvationCheck, head_watched
+from sweeper.settings.resources import Resources
+from tests.facts import assert_names
 from tests.sweeper.conftest import wait_until
 
 
@@ -142,3 +145,35 @@ def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
         assert not told.lost.wait(0.8)
         monkeypatch.setattr(ray_health, "is_interrupted", lambda: True)
         assert told.lost.wait(120)
+
+
+# No trial runs ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("is_cluster", "facts"), [(False, ["/logs"]), (True, ["3 of 16 CPUs", "0 of 4 GPUs", "/logs"])]
+)
+def test_a_minute_without_a_running_trial_is_reported_until_one_runs(
+    monkeypatch: pytest.MonkeyPatch, is_cluster: bool, facts: list[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(ray_health.time, "monotonic", lambda: now)
+    monkeypatch.setattr(ray_health, "ray_logs", lambda: Path("/logs"))
+    monkeypatch.setattr(ray, "available_resources", lambda: {"CPU": 3.0, "memory": 1e9})
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 16.0, "GPU": 4.0})
+    check = StarvationCheck(Resources(2.0, 0.5), is_cluster=is_cluster)
+
+    def message_after(seconds: float, *, is_running: bool = False) -> str:
+        nonlocal now
+        now += seconds
+        return check.message(is_running=is_running)
+
+    assert message_after(59.0) == ""
+    assert message_after(600.0, is_running=True) == ""
+    assert message_after(59.0) == ""
+    assert_names(message_after(2.0), "1 min 01 s", *facts)
+    assert message_after(0.0, is_running=True) == ""
+
+
+def test_rays_logs_are_named_only_while_ray_runs() -> None:
+    assert ray_health.ray_logs() is None

@@ -1,0 +1,174 @@
+"""The end of a sweep: its summary, the answer that MLflow gets, and what could not be done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sweeper.driver.finalize import Summary, finalize
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.execution.shutdown import Interrupted
+from sweeper.followers.mlflow.runs import SweepEnd
+from sweeper.search.stopping import End
+from sweeper.store.event_log import read_events
+from sweeper.store.events import Kind
+from sweeper.store.folder import SweepError
+from tests.facts import assert_names
+from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, run_trial, running
+
+ANSWER: dict[str, Any] = {
+    "recommended": False,
+    "trial_id": "00000",
+    "epoch": 13.0,
+    "checkpoint": "checkpoints/00000-epoch-13",
+    "headline": "The headline.",
+    "advice": None,
+    "judged": ["It meets one threshold.", "It misses another."],
+    "outcome": "no good trade-off",
+}
+LOST = End("the loss of Ray's head at 127.0.0.1:6379")
+
+
+@dataclass
+class EndRecorder(RecordingTracker):
+    """A tracker that records the end of the sweep."""
+
+    end: SweepEnd | None = None
+
+    def sweep_ended(self, end: SweepEnd) -> None:
+        self.end = end
+
+    def close(self, timeout: float) -> Any:
+        return SimpleNamespace(message="no MLflow")
+
+
+@pytest.fixture
+def tracker() -> EndRecorder:
+    return EndRecorder()
+
+
+@pytest.fixture
+def sweep(out: Path, tracker: EndRecorder, monkeypatch: pytest.MonkeyPatch) -> OpenSweep:
+    """A sweep of two trials without a report."""
+    monkeypatch.setattr("analysis.report.report.write_report", lambda out: None)
+    monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, *, most: [])
+    return bare_sweep(out, replace(SETTINGS, trials=2), tracker=tracker)
+
+
+def both_run(sweep: OpenSweep) -> None:
+    for _ in range(2):
+        run_trial(sweep)
+
+
+def end_of(tracker: EndRecorder) -> SweepEnd:
+    assert tracker.end is not None
+    return tracker.end
+
+
+def test_the_summary_counts_trials_by_status(sweep: OpenSweep, tracker: EndRecorder) -> None:
+    run_trial(sweep)
+    run_trial(sweep, outcome={"status": "failed", "error": "The actor died because its node has died."})
+    found = finalize(sweep)
+    assert (found.trials, found.asked, found.run_again) == (2, 2, 1)
+    assert found.status == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 1}
+    assert (found.ended_because, found.tracking) == (None, "no MLflow")
+    last = read_events(sweep.log.path)[-1]
+    assert (last.kind, last.payload["status"], end_of(tracker).status) == (Kind.SWEEP_ENDED, "finished", "finished")
+
+
+@pytest.mark.parametrize(("failure", "unmeasured"), [(LOST, 2), (None, 2), (None, 0)])
+def test_epochs_whose_metrics_could_not_be_measured_are_counted_with_the_reason(
+    sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, unmeasured: int
+) -> None:
+    monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, *, most: [object()] * unmeasured)
+    both_run(sweep)
+    sweep.controller.failure = failure
+    found: Summary = finalize(sweep)
+    assert (found.trials, found.run_again, found.unmeasured) == (2, 0, unmeasured)
+    assert found.ended_because == (failure and failure.because)
+
+
+def test_a_sweep_whose_infrastructure_failed_has_the_reason_and_counts_the_trials_that_remain(
+    sweep: OpenSweep, tracker: EndRecorder
+) -> None:
+    run_trial(sweep)
+    sweep.controller.failure = LOST
+    found = finalize(sweep)
+    assert (found.ended_because, found.run_again, end_of(tracker).status) == (LOST.because, 1, "interrupted")
+
+
+def test_an_interrupted_sweep_has_a_report_and_no_summary(sweep: OpenSweep, tracker: EndRecorder) -> None:
+    run_trial(sweep)
+    running(sweep)
+    with pytest.raises(Interrupted):
+        finalize(sweep)
+    assert end_of(tracker).status == "interrupted"
+    assert read_events(sweep.log.path)[-1].payload["status"] == "interrupted"
+    assert sweep.out / "trials.csv" in end_of(tracker).artifacts
+
+
+def test_a_full_disk_is_named_with_the_command_that_continues(
+    sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(out: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    both_run(sweep)
+    monkeypatch.setattr("analysis.report.report.write_report", refuse)
+    with pytest.raises(SweepError) as caught:
+        finalize(sweep)
+    assert_names(caught.value, sweep.out, "No space left on device", f"python -m sweeper resume {sweep.out}")
+
+
+def test_ends_that_could_not_be_written_are_counted(sweep: OpenSweep) -> None:
+    run_trial(sweep)
+    trial_id = running(sweep)
+    before = sweep.log.path.read_bytes()
+    sweep.log.path.unlink()
+    sweep.log.path.mkdir()  # any write to it fails
+    sweep.controller.end_trial(trial_id, OUTCOME)
+    with pytest.raises(SweepError) as caught:
+        finalize(sweep)
+    assert_names(caught.value, sweep.out, "1 ended trial")
+    sweep.log.path.rmdir()
+    sweep.log.path.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "checkpoint", "expected"),
+    [
+        (13.0, "checkpoints/00000-epoch-13", "13"),
+        (0.5, "checkpoints/00000-epoch-0.5", "0.5"),
+        (13.0, None, "13"),
+        (15.0, "checkpoints/00000", None),
+        (None, "checkpoints/00000", None),
+    ],
+)
+def test_mlflow_gets_the_recommended_epoch_unless_it_is_the_last_of_its_trial(
+    sweep: OpenSweep, tracker: EndRecorder, epoch: float | None, checkpoint: str | None, expected: str | None
+) -> None:
+    both_run(sweep)
+    answer = ANSWER | {"recommended": True, "epoch": epoch, "checkpoint": checkpoint}
+    (sweep.out / "pareto.json").write_text(json.dumps({"answer": answer}))
+    finalize(sweep)
+    end = end_of(tracker)
+    assert end.recommended is not None
+    assert (end.recommended.trial_id, end.recommended.epoch) == ("00000", expected)
+    assert end.recommended.checkpoint == (checkpoint or "")
+    assert_names(end.recommended.description, answer["headline"], *answer["judged"], checkpoint or "")
+    assert end.tags["recommended_trial"] == "00000"
+    assert end.tags["recommended_epoch"] == ("last" if epoch is None else f"{epoch:g}")
+
+
+def test_mlflow_gets_no_model_from_an_answer_that_recommends_none(sweep: OpenSweep, tracker: EndRecorder) -> None:
+    both_run(sweep)
+    (sweep.out / "pareto.json").write_text(json.dumps({"answer": ANSWER}))
+    finalize(sweep)
+    end = end_of(tracker)
+    assert end.recommended is None
+    assert (end.tags["recommended_trial"], end.tags["recommended_epoch"]) == ("none", "none")

@@ -1,0 +1,257 @@
+"""The controller: what a trial leaves, which trial runs next, and when the sweep is over.
+
+Reuse is tested in search/test_warm_start.py, trials that wait at a rung after a kill in driver/test_tune_scheduler.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
+from sweeper.driver.open_sweep import OpenSweep, open_sweep
+from sweeper.search.halving import SuccessiveHalving
+from sweeper.search.schedulers import ReportScheduler
+from sweeper.search.stopping import Plateau, Stopping
+from sweeper.store.event_log import read_events
+from sweeper.store.events import Kind
+from sweeper.store.folder import begin
+from sweeper.store.state import Phase
+from sweeper.store.tables import ResultTables
+from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, report, run_trial, running, states
+
+NODE_LOST = {"status": "failed", "error": "The actor died because its node has died."}
+LOSSES = {"forget_loss": 2.5, "forget_loss_capped": 2.5, "retain_loss": 0.5, "train_seconds": 2.0, "worker": "w"}
+
+
+def rows(out: Path) -> dict[str, dict[str, str]]:
+    return {row["trial_id"]: row for row in ResultTables(out).trials.read()}
+
+
+# What a trial leaves ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [("finished", "COMPLETE"), ("stopped", "PRUNED"), ("diverged", "FAIL"), ("failed", "FAIL")]
+)
+def test_a_trial_leaves_its_row_its_history_and_its_state_in_the_study(
+    sweep: OpenSweep, out: Path, status: str, state: str
+) -> None:
+    following = sweep.controller.next_trial()
+    assert following is not None
+    sweep.controller.requeue(following)
+    trial_id = run_trial(sweep, outcome={**OUTCOME, "status": status, "ended_at": 1.5})
+    spec, row = following.spec, rows(out)[trial_id]
+    expected = {"status": status, "forget_loss": "9.0", "error": "", "target_key": "key", "ended_at": "1.5"}
+    expected |= {"spec_hash": spec.spec_hash, "method": spec.method, "lr": repr(spec.lr)}
+    assert {name: row[name] for name in expected} == expected
+    assert [(item["trial_id"], item["step"]) for item in ResultTables(out).history.read()] == [
+        *((trial_id, str(step)) for step in (1, 2)),
+    ]
+    assert states(out) == {state: 1}
+
+
+def test_an_end_is_on_disk_before_the_study_knows_it_and_the_saved_state_stays_until_then(
+    sweep: OpenSweep, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial_id, seen = running(sweep), list[object]()
+    state = out / "ray" / "attempt-1" / trial_id / "checkpoint_000000"
+    state.mkdir(parents=True)
+
+    def telling(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
+        last = read_events(out / "events.jsonl")[-1]
+        seen.append((last.kind, last.trial_id, trial_id in rows(out), state.is_dir()))
+
+    monkeypatch.setattr(sweep.controller.study, "tell", telling)
+    sweep.controller.end_trial(trial_id, OUTCOME)
+    assert seen == [(Kind.TRIAL_ENDED, trial_id, True, True)]
+    assert not state.is_dir()
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_stopped_trial_has_the_values_of_its_last_report(sweep: OpenSweep, out: Path, is_resumed: bool) -> None:
+    """This includes a trial that was paused when the sweep was interrupted, and reports no more."""
+    trial_id = running(sweep)
+    report(sweep, trial_id, 1)
+    report(sweep, trial_id, 2, **LOSSES)
+    if is_resumed:
+        sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 2})
+        sweep = bare_sweep(out)
+        assert running(sweep) == trial_id
+    sweep.controller.end_stopped(trial_id)
+    expected = {"status": "stopped", "steps": "2", "epochs_done": "2.0", "checkpoint": "", "error": ""}
+    expected |= {name: str(value) for name, value in LOSSES.items()}
+    row = rows(out)[trial_id]
+    assert {name: row[name] for name in expected} == expected
+    assert states(out) == {"PRUNED": 1}
+
+
+def test_the_study_gets_the_epochs_before_and_after_a_resume_once(
+    sweep: OpenSweep, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial_id, found = running(sweep), list[list[float]]()
+    for step in (1, 2):
+        report(sweep, trial_id, step, **LOSSES)
+    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    resumed = bare_sweep(out)
+    assert running(resumed) == trial_id
+    monkeypatch.setattr(
+        resumed.controller.study,
+        "tell",
+        lambda trial_id, row, candidates: found.append([item["epoch"] for item in candidates]),
+    )
+    for step in (2, 3):
+        report(resumed, trial_id, step, **LOSSES)
+    report(resumed, trial_id, 4, **LOSSES, evaluated=False)
+    resumed.controller.end_trial(trial_id, OUTCOME)
+    assert found == [[1.0, 2.0, 3.0]]
+
+
+# Failures of the infrastructure -------------------------------------------------------------------------------------
+
+
+def test_a_trial_that_the_infrastructure_ended_has_no_result(sweep: OpenSweep, out: Path) -> None:
+    trial_id = running(sweep)
+    state = out / "ray" / "attempt-1" / trial_id / "checkpoint_000000"
+    state.mkdir(parents=True)
+    sweep.controller.end_trial(trial_id, NODE_LOST)
+    assert (rows(out)[trial_id]["status"], sweep.log.state.trials[trial_id].has_result) == ("failed", False)
+    assert states(out) == {"RUNNING": 1}, "the study waits for a result"
+    assert state.is_dir(), "the trial can continue from its state"
+    assert sweep.controller.next_trial() is not None, "other trials may run on other nodes"
+
+
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        ("OSError: [Errno 28] No space left on device", FULL_DISK),
+        ("OSError: [Errno 5] Input/output error", FULL_DISK),
+        ("StorageError: AWS Error NETWORK_CONNECTION", NO_ANSWER),
+    ],
+)
+def test_a_failure_that_every_trial_would_meet_ends_the_sweep_until_it_is_resumed(
+    sweep: OpenSweep, out: Path, error: str, end: object
+) -> None:
+    trial_id = run_trial(sweep, outcome={"status": "failed", "error": error})
+    assert (sweep.controller.next_trial(), sweep.controller.is_over, sweep.controller.end) == (None, True, end)
+    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    resumed = bare_sweep(out)
+    assert not resumed.controller.is_over
+    assert running(resumed) == trial_id
+
+
+def test_a_study_that_cannot_be_written_ends_the_sweep(sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sweep.controller.study, "ask", full)
+    assert sweep.controller.next_trial() is None
+    assert sweep.controller.end == FULL_DISK
+
+
+def test_while_the_disk_refuses_the_log_the_study_and_the_tables_wait(sweep: OpenSweep, out: Path) -> None:
+    first, second = running(sweep), running(sweep)
+    hidden = out.rename(out.with_name("hidden"))  # as a network drive may be gone
+    report(sweep, first, 1)
+    sweep.controller.end_trial(first, OUTCOME)
+    assert (sweep.log.unwritten, sweep.log.state.trials[first].phase) == (1, Phase.ENDED)
+    assert not out.exists()
+    hidden.rename(out)
+    assert states(out) == {"RUNNING": 2}
+    report(sweep, second, 1)
+    assert sweep.log.unwritten == 0
+    assert states(out) == {"RUNNING": 1, "COMPLETE": 1}
+    assert list(rows(out)) == [first]
+    assert [row["trial_id"] for row in ResultTables(out).history.read()] == [first, second]
+
+
+@pytest.mark.parametrize(("retry_failed", "again"), [(False, ["00000", "00003"]), (True, ["00000", "00001", "00003"])])
+def test_resume_runs_trials_without_a_result_again_and_failed_ones_on_request(
+    tmp_path: Path, retry_failed: bool, again: list[str]
+) -> None:
+    out = tmp_path / "sweep"
+    settings = replace(SETTINGS, trials=4, tracking_uri="http://127.0.0.1:9")
+    begin(settings, out)
+    first = bare_sweep(out, settings)
+    for outcome in (NODE_LOST, {"status": "failed", "error": "ValueError: no"}, OUTCOME):
+        run_trial(first, outcome=outcome)
+    report(first, running(first), 1)
+    sweep = open_sweep(
+        out, settings, {0: TARGET}, sweep_id="id", console=Console(quiet=True), retry_failed=retry_failed
+    )
+    sweep.followers.tracker.close(timeout=0.0)
+    assert [trial.id for trial in sweep.log.state.in_phase(Phase.PROPOSED)] == again
+    assert sweep.remaining_trials == len(again)
+    assert sweep.log.state.trials["00003"].last_step == -1, "there is no saved state"
+    assert [running(sweep) for _ in again] == again
+    assert sweep.controller.next_trial() is None
+
+
+# Budgets ------------------------------------------------------------------------------------------------------------
+
+
+def test_after_the_epoch_budget_only_unfinished_trials_run(out: Path) -> None:
+    given: dict[str, Any] = {"stopping": Stopping(epoch_budget=3)}
+    sweep = bare_sweep(out, **given)
+    run_trial(sweep)
+    trial_id = running(sweep)
+    report(sweep, trial_id, 1)
+    assert sweep.controller.next_trial() is None
+    assert sweep.controller.end is not None
+    assert sweep.controller.end.further == "--epoch-budget EPOCHS"
+    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    resumed = bare_sweep(out, **given)
+    assert running(resumed) == trial_id
+    assert resumed.controller.next_trial() is None
+
+
+def test_a_plateau_ends_the_sweep(out: Path) -> None:
+    sweep = bare_sweep(out, stopping=Stopping(plateau=Plateau(trials=1)))
+    run_trial(sweep)
+    assert not sweep.controller.is_over
+    run_trial(sweep)
+    assert sweep.controller.end is not None
+    assert sweep.controller.end.further == "--until none"
+
+
+def test_after_the_deadline_no_trial_starts(out: Path) -> None:
+    sweep = bare_sweep(out, stopping=Stopping(deadline=0.0))
+    assert not sweep.controller.has_next()
+    assert sweep.controller.end == OUT_OF_TIME
+
+
+# Stop requests ------------------------------------------------------------------------------------------------------
+
+
+def test_only_a_running_or_paused_trial_can_be_stopped(sweep: OpenSweep) -> None:
+    ended, paused, trial_id = run_trial(sweep), running(sweep), running(sweep)
+    sweep.log.record(Kind.TRIAL_PAUSED, paused)
+    for requested in (ended, paused, trial_id, "00099"):
+        sweep.controller.request_stop(requested)
+    assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [paused, trial_id]
+    assert sweep.controller.is_stopped_early(paused)
+
+
+def test_a_trial_that_waits_at_a_rung_ends_when_a_user_stops_it(out: Path) -> None:
+    def opened() -> OpenSweep:
+        halving = SuccessiveHalving(((7.0, 0.0), (0.0, 7.0)), epochs=9, grace=1, reduction=3, mode="pause")
+        return bare_sweep(out, scheduler=ReportScheduler(halving, ("forget_loss_capped", "retain_loss")))
+
+    sweep = opened()
+    for forget in (5.0, 4.0):
+        report(sweep, running(sweep), 1, forget_loss_capped=forget, retain_loss=0.1)
+    for trial_id in ("00000", "00001"):
+        sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    sweep = opened()
+    assert [running(sweep), running(sweep)] == ["00000", "00002"]
+    assert sweep.controller.at_rung == ["00001"]
+    sweep.controller.stop_waiting(all_trials=False)
+    assert sweep.controller.at_rung == ["00001"], "no user asked"
+    sweep.controller.request_stop("00001")
+    sweep.controller.stop_waiting(all_trials=False)
+    assert (sweep.controller.at_rung, rows(out)["00001"]["status"]) == ([], "stopped")
