@@ -43,13 +43,14 @@ from pathlib import Path
 import ray
 from sweeper.settings.resources import Resources
 from sweeper.execution.cluster import ray_cluster
-from sweeper.execution.placement import PlacementError
+from sweeper.execution.placement import PlacementError, require_shared
 class Worker:
     def answer(self):
         return "a worker answers"
 def join(gpus, folder):
     try:
-        with ray_cluster(sys.argv[1], resources=Resources(cpus=1, gpus=gpus), shared=(Path(folder),)) as slots:
+        with ray_cluster(sys.argv[1], resources=Resources(cpus=1, gpus=gpus)) as slots:
+            require_shared((Path(folder),))
             worker = ray.remote(num_cpus=1, num_gpus=gpus)(Worker).remote()
             said = f"{slots} at once, {ray.get(worker.answer.remote(), timeout=60)}"
     except PlacementError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -13,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from sweeper.execution.cluster import Cluster
+from sweeper.execution.cluster import Cluster, project_folders, runtime_env
 from sweeper.execution.shutdown import Interrupted, interruptible
+from sweeper.store.version import PACKAGES
 from tests.sweeper.conftest import SETTINGS, bare_sweep
 
 
@@ -113,3 +115,32 @@ def test_a_cluster_is_asked_for_more_trials_than_fit_now_for_nodes_that_join_lat
 ) -> None:
     settings = replace(SETTINGS, address=address, max_concurrent=asked)
     assert bare_sweep(tmp_path, settings).max_concurrent(3) == found
+
+
+def test_the_four_packages_and_the_plug_ins_are_sent_to_the_nodes() -> None:
+    folders = [Path(path) for path in project_folders()]
+    assert [path.name for path in folders] == [*PACKAGES]
+    assert {path.parent for path in folders} == {Path(__file__).parents[3]}
+    plugins = {"SWEEPER_PLUGINS": "[]"}
+    assert runtime_env(ship=False, variables={}) == {}
+    assert runtime_env(ship=False, variables=plugins) == {"env_vars": plugins}
+    both = runtime_env(ship=True, variables=plugins)
+    assert both == {"env_vars": plugins, "py_modules": project_folders(), "excludes": ["__pycache__"]}
+
+
+@pytest.mark.parametrize(
+    ("of_job", "added"),
+    [
+        ({"runtime_env": {"py_modules": ["gcs://mine.zip"]}}, set()),
+        ({"runtime_env": {"working_dir": "gcs://mine.zip"}}, {"py_modules", "excludes"}),
+        ({"runtime_env": {"working_dir": "gcs://mine.zip", "excludes": ["data"]}}, {"py_modules"}),
+        ({"runtime_env": None}, {"py_modules", "excludes"}),
+        ({}, {"py_modules", "excludes"}),
+    ],
+)
+def test_what_a_submitted_job_brings_is_not_changed(
+    of_job: dict[str, object], added: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray refuses a driver that names again what its job has named."""
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(of_job))
+    assert runtime_env(ship=True, variables={}).keys() == added

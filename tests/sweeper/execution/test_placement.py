@@ -11,8 +11,8 @@ import pytest
 import ray
 
 from sweeper.execution.cluster import RAY_ENVIRONMENT, ray_cluster
-from sweeper.execution.nodes import versions
-from sweeper.execution.placement import PlacementError, require_shared
+from sweeper.execution.nodes import PROJECT, versions
+from sweeper.execution.placement import PlacementError, address_problem, require_shared
 from sweeper.settings.resources import Resources
 
 Node = dict[str, object]
@@ -185,3 +185,32 @@ def test_a_node_that_is_silent_or_different_is_named(several: Answers, monkeypat
     )
     with pytest.raises(PlacementError, match=r"node b .*torch 1\.0.*peft"):
         require_shared((Path("/shared"),))
+
+
+@pytest.mark.parametrize("shipped", [True, False])
+def test_a_project_that_is_sent_need_not_be_on_the_nodes_but_torch_must(
+    shipped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = versions() | {PROJECT: None}
+    monkeypatch.setattr("sweeper.execution.placement.is_shipped", lambda: shipped)
+    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True}, {"Alive": True}])
+    answers = {"versions": {"a": there, "b": there}}
+    monkeypatch.setattr(
+        "sweeper.execution.placement.ask_nodes",
+        lambda question, *paths, nodes: answers.get(question.__name__, {"a": [], "b": []}),
+    )
+    if shipped:
+        require_shared(())
+        answers["versions"]["b"] = there | {"torch": "1.0"}
+        with pytest.raises(PlacementError, match=r"node b .*torch 1\.0"):
+            require_shared(())
+    else:
+        with pytest.raises(PlacementError, match=f"node a .*{PROJECT}"):
+            require_shared(())
+
+
+@pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "http://10.0.0.1:8265"])
+def test_ray_client_is_refused_with_the_command_that_works(address: str) -> None:
+    problem = address_problem(address)
+    assert problem is not None
+    assert all(text in problem for text in [f"--address {address}", "ray job submit --address http://HOST:8265"])

@@ -46,7 +46,7 @@ def head(monkeypatch: pytest.MonkeyPatch, starter: socket.socket) -> Iterator[so
         yield server
 
 
-class Told:
+class Recorder:
     def __init__(self) -> None:
         self.lost = threading.Event()
         self.order: list[str] = []
@@ -56,39 +56,39 @@ class Told:
         self.lost.set()
 
     def end_process(self) -> None:
-        self.order.append("last words")
+        self.order.append("process ends")
 
 
 @pytest.mark.parametrize("gone", ["head", "starter"])
-def test_a_loss_is_reported_and_then_the_last_words_come_before_the_block_is_left(
+def test_a_loss_is_reported_and_then_the_process_ends_even_if_the_block_is_still_running(
     head: socket.socket, starter: socket.socket, gone: str
 ) -> None:
     process = {"head": head, "starter": starter}[gone]
-    told, address = Told(), f"127.0.0.1:{process.getsockname()[1]}"
-    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=False):
+    calls, address = Recorder(), f"127.0.0.1:{process.getsockname()[1]}"
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False):
         process.close()
-        assert told.lost.wait(120)
-        wait_until(lambda: "last words" in told.order)  # also where the block is held up
-    assert told.order[:2] == [f"lost {address}", "last words"]
+        assert calls.lost.wait(120)
+        wait_until(lambda: "process ends" in calls.order)  # also where the block is held up
+    assert calls.order[:2] == [f"lost {address}", "process ends"]
 
 
-def failing(told: Told, head: socket.socket, *, is_cluster: bool) -> None:
+def failing(calls: Recorder, head: socket.socket, *, is_cluster: bool) -> None:
     """A call of Ray's that notices the loss before the watch does."""
-    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=is_cluster):
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=is_cluster):
         head.close()
         raise OSError("Broken pipe")
 
 
 def test_an_error_of_rays_calls_does_not_come_before_the_loss(head: socket.socket) -> None:
-    told = Told()
+    calls = Recorder()
     with pytest.raises(OSError, match="Broken pipe"):
-        failing(told, head, is_cluster=False)
-    assert told.order[-1] == "last words"
+        failing(calls, head, is_cluster=False)
+    assert calls.order[-1] == "process ends"
 
 
 @contextlib.contextmanager
 def back_in(seconds: float, address: tuple[str, int]) -> Iterator[None]:
-    """The head of a cluster, started anew."""
+    """The head of a cluster, restarted."""
     servers: list[socket.socket] = []
     timer = threading.Timer(seconds, lambda: servers.append(socket.create_server(address)))
     timer.start()
@@ -98,53 +98,53 @@ def back_in(seconds: float, address: tuple[str, int]) -> Iterator[None]:
 
 
 def test_an_error_while_the_head_of_a_cluster_restarts_is_raised_when_it_is_back(head: socket.socket) -> None:
-    told, begun = Told(), time.monotonic()
+    calls, begun = Recorder(), time.monotonic()
     with back_in(0.3, head.getsockname()), pytest.raises(OSError, match="Broken pipe"):
-        failing(told, head, is_cluster=True)
+        failing(calls, head, is_cluster=True)
     assert time.monotonic() - begun >= 0.3
-    assert told.order == []
+    assert calls.order == []
 
 
 def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socket) -> None:
-    told, begun = Told(), time.monotonic()
-    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=True) as head_answers:
+    calls, begun = Recorder(), time.monotonic()
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=True) as head_answers:
         head_answers()
         with back_in(0.3, head.getsockname()):
             head.close()
             head_answers()
             assert time.monotonic() - begun >= 0.3
-    assert told.order == []
+    assert calls.order == []
 
 
 def test_what_needs_a_lost_head_does_not_continue_before_the_loss_is_reported(head: socket.socket) -> None:
-    told = Told()
-    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=False) as head_answers:
+    calls = Recorder()
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False) as head_answers:
         head.close()
         head_answers()
-        assert told.order[-1] == "last words"
+        assert calls.order[-1] == "process ends"
 
 
 @pytest.mark.parametrize(("is_cluster", "lost"), [(False, None), (True, "starter")], ids=["alone", "a node ends"])
 def test_a_head_that_answers_is_left_alone(
     head: socket.socket, starter: socket.socket, is_cluster: bool, lost: str | None
 ) -> None:
-    told = Told()
-    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=is_cluster):
+    calls = Recorder()
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=is_cluster):
         if lost:
             starter.close()
         time.sleep(0.6)
-    assert told.order == []
+    assert calls.order == []
 
 
 def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
     head: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = Told()
-    with head_watched(told.on_loss, end_process=told.end_process, is_cluster=True):
+    calls = Recorder()
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=True):
         head.close()
-        assert not told.lost.wait(0.8)
+        assert not calls.lost.wait(0.8)
         monkeypatch.setattr(ray_health, "is_interrupted", lambda: True)
-        assert told.lost.wait(120)
+        assert calls.lost.wait(120)
 
 
 # No trial runs ------------------------------------------------------------------------------------------------------
