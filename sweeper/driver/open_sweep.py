@@ -13,7 +13,6 @@ from rich.console import Console
 from search_spaces.durable import write_whole
 from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
-from sweeper.export.spec_of_row import spec_of_row
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.mlflow import Tracker
@@ -29,8 +28,8 @@ from sweeper.search.study import open_study
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.store.columns import unused_columns
-from sweeper.store.event_log import FILE, EventLog, Follower
-from sweeper.store.events import Event, Kind
+from sweeper.store.event_log import FILE, EventLog
+from sweeper.store.events import Kind
 from sweeper.store.import_tables import events_of_tables
 from sweeper.store.saved_states import SavedState, find_states, find_stored_states
 from sweeper.store.state import SweepState
@@ -227,7 +226,7 @@ def attach(sweep: OpenSweep) -> None:
         log.attach(followers.syncer)
     log.attach(controller, followers.checkpoints, followers.tracker)
     if followers.shares is not None:
-        log.attach(_SharesFollower(followers.shares))
+        log.attach(followers.shares)
     display = followers.display
     display.frontier = partial(len, followers.checkpoints)
     display.hypervolume = lambda: archive.trace[-1] if archive.trace else None
@@ -237,34 +236,12 @@ def attach(sweep: OpenSweep) -> None:
     log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
 
 
-class _SharesFollower(Follower):
-    """Releases the GPU share of a trial that is paused or has ended, and learns from the memory it took."""
-
-    needs_disk = False
-
-    def __init__(self, shares: GpuShares) -> None:
-        self._shares = shares
-
-    def apply(self, event: Event, state: SweepState) -> None:
-        match event.kind:
-            case Kind.TRIAL_STARTED:
-                self._shares.started(event.trial_id)
-            case Kind.TRIAL_PAUSED:
-                self._shares.paused(event.trial_id)
-            case Kind.TRIAL_ENDED:
-                row = state.trials[event.trial_id].row()
-                self._shares.ended(event.trial_id, spec_of_row(row), row)
-
-    def flush(self, state: SweepState) -> None:
-        """Nothing: shares are in memory."""
-
-
 def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
     """Return the shares of GPUs, with the memory that this sweep and previous ones have measured."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
-        shares.restore(ResultTables(Path(folder)).trials.read(), spec_of_row)
-    shares.restore([trial.row() for trial in state.ended_trials], spec_of_row)
+        shares.restore(ResultTables(Path(folder)).trials.read())
+    shares.restore([trial.row() for trial in state.ended_trials])
     return shares
 
 

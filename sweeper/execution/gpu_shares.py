@@ -6,7 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from sweeper.export.spec_of_row import spec_of_row
 from sweeper.search.archive import number
+from sweeper.store.event_log import Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import SweepState
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
@@ -75,7 +79,7 @@ class _Measured:
 
 
 @dataclass(kw_only=True)
-class GpuShares:
+class GpuShares(Follower):
     """The share of each running trial, and whether another trial fits.
 
     Attributes:
@@ -93,14 +97,28 @@ class GpuShares:
     _running: dict[str, float] = field(default_factory=dict)
     _paused: dict[str, float] = field(default_factory=dict)
 
-    def restore(
-        self, rows: Iterable[Mapping[str, object]], spec_of: Callable[[Mapping[str, object]], TrialSpec]
-    ) -> None:
+    needs_disk = False
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Reserve or release a trial's share."""
+        match event.kind:
+            case Kind.TRIAL_STARTED:
+                self.started(event.trial_id)
+            case Kind.TRIAL_PAUSED:
+                self.paused(event.trial_id)
+            case Kind.TRIAL_ENDED:
+                row = state.trials[event.trial_id].row()
+                self.ended(event.trial_id, spec_of_row(row), row)
+
+    def flush(self, state: SweepState) -> None:
+        """Do nothing: shares are in memory."""
+
+    def restore(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Read the peaks in rows of trials.csv, of this sweep or of previous ones."""
         for row in rows:
             if math.isfinite(number(row.get("peak_gpu_gb"))):
                 try:
-                    spec = spec_of(row)
+                    spec = spec_of_row(row)
                     self._learn(memory_class(spec), row, f"{row.get('trial_id')} ({spec.method})")
                 except (KeyError, TypeError, ValueError):
                     continue  # of a plug-in that is not loaded, or of another version

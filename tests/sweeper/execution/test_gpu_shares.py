@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.execution.gpu_shares import CONTEXT_GB, MARGIN, MOST, GpuShares, memory_class, part, share
-from sweeper.export.spec_of_row import spec_of_row
 from trainables.spec import TrialSpec
 
 PEAKS = st.floats(0.0, 200.0)
@@ -121,9 +120,9 @@ def test_one_that_ended_before_it_was_evaluated_has_measured_nothing() -> None:
 def test_rows_of_earlier_sweeps_are_enough_on_a_gpu_of_known_size() -> None:
     row = {name: str(value) for name, value in {**SPEC.row(), **ON_80}.items() if value is not None}
     found = shares(gpu_gb=40.0)
-    found.restore([row | {"peak_gpu_gb": ""}, row | {"method": "of a plug-in"}], spec_of_row)
+    found.restore([row | {"peak_gpu_gb": ""}, row | {"method": "of a plug-in"}])
     assert found.share_of(SPEC) == 1.0
-    found.restore([row], spec_of_row)
+    found.restore([row])
     assert found.share_of(SPEC) == 0.3333, "10 GB on 40, whatever it was measured on"
     said: list[str] = []
     found.say = said.append
@@ -131,7 +130,7 @@ def test_rows_of_earlier_sweeps_are_enough_on_a_gpu_of_known_size() -> None:
     assert len(said) == 1
     assert "1/3" in said[0]
     unknown = shares(gpu_gb=None)
-    unknown.restore([row], spec_of_row)
+    unknown.restore([row])
     assert unknown.share_of(SPEC) == 1.0
     unknown.ended("00001", SPEC, row | {"reused_from": "other/00000"})
     assert unknown.share_of(SPEC) == 1.0, "the other sweep's GPU says nothing of this one"

@@ -1,4 +1,4 @@
-"""Which epoch of a trial the sampler is told of, against hypervolumes worked out by hand."""
+"""Which epoch represents a trial, compared with hypervolumes computed by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ended(forget: object, retain: object, status: str = "finished") -> dict[str,
     return epoch(forget, retain) | {"status": status}
 
 
-def test_a_trial_is_told_by_the_epoch_that_adds_most_to_the_front_of_the_others() -> None:
+def test_the_epoch_that_adds_most_to_the_front_of_the_others_represents_a_trial() -> None:
     attained = ParetoArchive(AXES)
     # Alone: 18, 42 and 27 hundredths. All three are on the front: 9 * 3 + 6 * (7 - 3) + 2 * (3 - 1) hundredths.
     assert attained.add(ended(9, 7), [epoch(2, 1), epoch(6, 3), epoch(9, 7)]) == Result((6.0, 3.0))

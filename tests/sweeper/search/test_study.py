@@ -134,7 +134,7 @@ def test_a_space_with_nothing_to_search_is_a_grid_of_one_point(tmp_path: Path) -
     assert found == [("ngdiff", 1e-4, 0), ("ngdiff", 1e-4, 1)]
 
 
-# What Optuna is told ------------------------------------------------------------------------------------------------
+# What is reported to Optuna ------------------------------------------------------------------------------------------
 
 ENDS: dict[str, tuple[Row, str]] = {
     "finished": (FINE, "COMPLETE"),
@@ -178,7 +178,7 @@ def test_the_search_continues_after_trials_that_failed_or_were_stopped(tmp_path:
     assert states(tmp_path / "bad") == {"FAIL": 8}
 
 
-def test_a_trial_is_told_by_the_best_of_its_epochs_if_it_finished(tmp_path: Path) -> None:
+def test_a_finished_trial_is_reported_with_its_best_epoch(tmp_path: Path) -> None:
     early = {"forget_loss_capped": 4.0, "retain_loss": 1.0}
     study = open_study(tmp_path, trials=2, constraints=UTILITY)
     for row in ({**FINE, "utility": 0.1}, {**FINE, "status": "stopped"}):

@@ -121,7 +121,7 @@ def test_unfinished_trials_are_proposed_again_under_their_ids_with_identical_val
     assert [proposal.trial_id if proposal else None for proposal in last] == ["00003", "00004", None]
 
 
-def test_a_trial_with_a_row_that_was_never_told_is_told_on_resuming(tmp_path: Path) -> None:
+def test_a_trial_with_a_row_that_was_never_reported_is_reported_on_resuming(tmp_path: Path) -> None:
     study = open_study(tmp_path, trials=3)
     told = [study.ask() for _ in range(3)]
     ends: list[Row] = [FINE, {"status": "diverged"}, {"status": "stopped"}]
@@ -132,7 +132,7 @@ def test_a_trial_with_a_row_that_was_never_told_is_told_on_resuming(tmp_path: Pa
     assert [trial.state.name for trial in plain_trials(tmp_path)] == ["COMPLETE", "FAIL", "PRUNED"]
 
 
-def test_a_trial_that_was_told_but_has_no_row_is_run_again_and_stays_as_told(tmp_path: Path) -> None:
+def test_a_trial_that_was_reported_but_has_no_row_runs_again_and_stays_as_reported(tmp_path: Path) -> None:
     """The disk was full when the row was written: the table is the truth, and the trial is run again."""
     study = open_study(tmp_path, trials=2)
     proposal = study.ask()
