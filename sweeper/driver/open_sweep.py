@@ -30,6 +30,7 @@ from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind
+from sweeper.store.folder import check_history
 from sweeper.store.import_tables import events_of_tables
 from sweeper.store.saved_states import SavedState, find_states, find_stored_states
 from sweeper.store.state import SweepState
@@ -131,6 +132,7 @@ def open_sweep(
 
     Raises:
         EventLogError: the event log is damaged.
+        UsageError: there is no event log, and the tables lack epochs.
     """
     target = next(iter(targets.values()))
     log = _open_log(out)
@@ -187,6 +189,7 @@ def _open_log(out: Path) -> EventLog:
     """Open the event log. The tables of a sweep without one become its first events."""
     path = out / FILE
     if not path.exists() and (out / "trials.csv").is_file():
+        check_history(out)
         write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
     return EventLog(path)
 

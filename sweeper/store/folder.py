@@ -15,14 +15,16 @@ from types import MappingProxyType
 
 from analysis.tables.sweep_file import FORMAT
 from search_spaces.durable import write_json
-from search_spaces.messages import no_sweep
+from search_spaces.messages import no_sweep, some_of
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import FILE as LOG
 from sweeper.store.event_log import read_events
+from sweeper.store.import_tables import read_state
 from sweeper.store.plugins import plugin_records, save_plugins
 from sweeper.store.version import __version__, commit
 from trainables.modality import dataset_modality
+from trainables.run.reports import Status
 from trainables.storage import is_address
 from trainables.target.target import Target
 
@@ -125,6 +127,25 @@ def check_tables(out: Path) -> None:
             f"{error}; restore the file from a copy, or repair or delete the damaged rows. The sweep has no event log, "
             "so a trial whose row in trials.csv is deleted runs again"
         ) from None
+
+
+def check_history(out: Path) -> None:
+    """Check that the tables of a sweep without an event log have the epochs of its finished trials.
+
+    Raises:
+        UsageError: history.csv lacks the last epoch of a finished trial.
+    """
+    finished = (trial for trial in read_state(out).ended_trials if trial.outcome["status"] == Status.FINISHED)
+    lost = [
+        trial.id
+        for trial in finished
+        if not trial.reused_from and trial.last_step < float(trial.outcome.get("steps") or 0)
+    ]
+    if lost:
+        raise UsageError(
+            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(lost)}), whose models would be "
+            "deleted; restore the file from a copy, or delete the rows of these trials in trials.csv: they run again"
+        )
 
 
 def read_origin(out: Path) -> Origin:

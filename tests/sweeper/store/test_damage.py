@@ -10,12 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from sweeper.store.folder import SweepError, begin
+from sweeper.driver.open_sweep import open_sweep
+from sweeper.store.folder import SweepError, UsageError, begin, check_record
 from sweeper.store.import_tables import events_of_tables
+from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, problems_of
-from tests.sweeper.conftest import SETTINGS, bare_sweep
+from tests.sweeper.conftest import SETTINGS, TARGET, bare_sweep, report, running
 
 
 def make_resumable(golden: Path) -> None:
@@ -102,3 +105,46 @@ def test_a_damaged_log_is_refused_with_its_line(golden: Path, log: Path, damage:
     pairs = zip(before.split(b"\n"), damaged.split(b"\n"), strict=False)
     assert_names(problem, log, f"line {next(n for n, (old, new) in enumerate(pairs, start=1) if old != new)} ")
     assert log.read_bytes() == damaged
+
+
+@pytest.fixture
+def without_log(tmp_path: Path) -> Path:
+    """A sweep without an event log: trials of four epochs, evaluated after each or after every other one."""
+    out = tmp_path / "out"
+    begin(replace(SETTINGS, tracking_uri="http://127.0.0.1:9"), out)
+    sweep = bare_sweep(out)
+    for every, status in ((1, "finished"), (2, "finished"), (1, "diverged")):
+        trial_id = running(sweep)
+        for step in range(1, 5):
+            is_lost = step == 4 and status == "diverged"
+            losses = {"forget_loss": 4.0, "forget_loss_capped": 4.0, "retain_loss": 0.5}
+            report(sweep, trial_id, step, **losses, evaluated=step % every == 0 and not is_lost)
+        sweep.log.state.trials[trial_id].settings = {**sweep.log.state.trials[trial_id].settings, "eval_every": every}
+        sweep.controller.end_trial(trial_id, {"status": status, "steps": 4, "epochs_done": 4.0})
+    sweep.log.path.unlink()
+    return out
+
+
+@pytest.mark.parametrize("keep", [None, 0, 2], ids=["deleted", "header", "cut"])
+def test_without_a_log_epochs_that_candidates_csv_has_lost_are_rebuilt(without_log: Path, keep: int | None) -> None:
+    path = without_log / "candidates.csv"
+    before = ResultTables(without_log).candidates.read()
+    if keep is None:
+        path.unlink()
+    else:
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[: keep + 1]))
+    check_record(without_log)
+    (without_log / "events.jsonl").write_bytes(b"".join(event.to_line() for event in events_of_tables(without_log)))
+    bare_sweep(without_log)
+    assert len(before) == 4 + 2 + 3
+    assert ResultTables(without_log).candidates.read() == before
+
+
+def test_without_a_log_a_finished_trial_that_lost_epochs_is_refused(
+    without_log: Path,
+) -> None:
+    path = without_log / "history.csv"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:7]))
+    with pytest.raises(UsageError) as caught:
+        open_sweep(without_log, SETTINGS, {0: TARGET}, sweep_id="id", console=Console(quiet=True))
+    assert_names(caught.value, path, "00001")
