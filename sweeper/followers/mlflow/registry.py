@@ -1,4 +1,4 @@
-"""A checkpoint in MLflow's model registry: a version of a registered model, linked to the run and its metrics."""
+"""Register a checkpoint in MLflow's model registry, as a version of a model that is linked to the run of its trial."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class RegistryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is registered: the model in ``checkpoint``, of a trial of a sweep, after ``epoch`` where it is not the last.
+    """The model to register: the ``checkpoint`` of a trial, after ``epoch`` or, with None, after its last epoch.
 
-    ``out`` is the sweep's folder, ``tags`` and ``description`` say what it is.
+    ``out`` is the sweep's folder. ``tags`` and ``description`` are those of the version.
     """
 
     sweep_id: str
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A version of a registered model; ``uri`` is what MLflow downloads it by."""
+    """A version of a registered model. MLflow downloads it by its ``uri``."""
 
     name: str
     version: str
@@ -54,7 +54,7 @@ class Registered:
 
 
 def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator[str]:
-    """What is wrong with the names and the address, as far as can be told without asking the server."""
+    """Yield the problems with the names and the address that can be found without a request to the server."""
     if name is None:
         if alias is not None:
             yield "--alias goes with --register NAME, the registered model it is an alias of"
@@ -68,10 +68,10 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 
 
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
-    """Make the checkpoint a version of ``name``, which is made where there is none, and give it the alias.
+    """Register the checkpoint as a version of the model ``name``, which is created if necessary, and set the alias.
 
-    The same checkpoint is not registered twice: its version gets the alias. An epoch that is not the trial's last is
-    registered from its own run if it was ever recommended; otherwise its checkpoint is first kept with the trial's run.
+    A checkpoint that is registered keeps its version, which gets the alias. An epoch that is not the trial's last is
+    registered from its own run if it was ever recommended; otherwise its checkpoint is first added to the trial's run.
 
     Raises:
         RegistryError: the server does not answer, has no registry, or does not know the trial.
@@ -130,11 +130,11 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
-    """The run of the epoch if there is one that holds its checkpoint, otherwise the run of the trial."""
+    """Return the run of the epoch if a run has its checkpoint, otherwise the run of the trial."""
     found = client.get_experiment_by_name(experiment)
     of_epoch = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "
-        f"and tags.{DELIVERED} != ''"  # the run of the sweep has the other two tags, but not this one
+        f"and tags.{DELIVERED} != ''"  # the sweep's own run also has the first two tags
     )
     for which in (of_epoch, f"tags.trial_id = '{entry.trial_id}'"):
         query = f"tags.sweep_id = '{entry.sweep_id}' and {which}"

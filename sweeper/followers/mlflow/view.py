@@ -1,7 +1,7 @@
-"""The address in MLflow's UI that shows a sweep's trials, and the epoch recommended, with their metrics, sorted.
+"""Build the address in MLflow's UI that shows a sweep's trials and its recommended epoch, sorted by a metric.
 
-MLflow keeps which runs are shown, with which columns, under a key of the experiment's tags; the address names the key.
-It is asked through the server that the UI is of, so that nobody else opens its database.
+MLflow stores which runs and columns are shown in a tag of the experiment; the address has the key of the tag. The
+requests go to the UI's own server, because no second process should open its database.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from sweeper.followers.mlflow.runs import PARETO, RECOMMENDED, SHOWN, SWEEP
 
 _STATE = "mlflow.sharedViewState."
 _COLUMNS = ("verbmem", "utility", "forget_loss", "retain_loss")
-"""Of a sweep that does not say what is looked at first."""
+"""The metrics to show for a sweep without the tag SHOWN."""
 _SETTINGS = ("method", "lr", "c")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """``address`` shows all runs of the ``sweep`` but its own, the least of the column ``by`` first."""
+    """``address`` shows the runs of the trials of ``sweep``, in ascending order of the column ``by``."""
 
     address: str
     sweep: str
@@ -31,7 +31,7 @@ class View:
 
 
 def answers(server: str) -> bool:
-    """Whether MLflow's server is up."""
+    """Return whether MLflow's server is up."""
     try:
         with urllib.request.urlopen(f"{server}/health", timeout=5) as answer:
             return bool(answer.status == 200)
@@ -40,10 +40,10 @@ def answers(server: str) -> bool:
 
 
 def newest_view(server: str) -> View | None:
-    """The view of the sweep that began last; None where there is none.
+    """Create the view of the sweep that started last. Return None if the server has no sweep.
 
     Raises:
-        OSError, ValueError: the server does not answer, or not as MLflow does.
+        OSError, ValueError: the server does not answer, or is not MLflow.
     """
     sweep = _newest_sweep(server)
     if sweep is None:
@@ -76,7 +76,7 @@ def _newest_sweep(server: str) -> dict[str, Any] | None:
 
 
 def _state(sweep_id: str, shown: tuple[str, ...]) -> dict[str, object]:
-    """What MLflow's UI keeps of a table of runs."""
+    """Return the state of the UI's table of runs, as MLflow stores it."""
     columns = [f"metrics.`{name}`" for name in shown]
     columns += [f"params.`{name}`" for name in _SETTINGS] + [f"tags.`{name}`" for name in (PARETO, RECOMMENDED)]
     return {
