@@ -1,7 +1,6 @@
-"""The record of a sweep on disk: trials.csv, history.csv, auto_lr.csv and candidates.csv, appended as things happen.
+"""The tables of a sweep's folder: trials.csv, history.csv, auto_lr.csv and candidates.csv.
 
-trials.csv is the truth about which trials are done: a row is written and synced before anyone is told, so that after
-``kill -9`` a resumed sweep keeps exactly the trials that have a row. A line torn by the kill is dropped.
+The tables of a sweep can be rebuilt from its event log. A row that a kill has torn is ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from sweeper.store.columns import AUTO_LR_COLUMNS, CANDIDATE_COLUMNS, HISTORY_CO
 
 Row = dict[str, object]
 TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
-"""What a sweep's folder has of them, in an order in which each row is there before one that builds on it."""
+"""The tables, in the order in which they are written: the reports of a trial before its row of trials.csv."""
 
 
 class CsvTable:
@@ -38,7 +37,7 @@ class CsvTable:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The file's, or those that it will begin with."""
+        """The columns of the file, or those that a new file will have."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             if (header := file.readline()).endswith(b"\n"):
                 return tuple(next(csv.reader([header.decode(errors="replace")])))
@@ -51,7 +50,7 @@ class CsvTable:
         return list(csv.DictReader(io.StringIO(_whole_rows(self.path.read_bytes()).decode(), newline="")))
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Add rows, after a header in a new file; on disk when this returns if the log is a synced one.
+        """Append rows, after a header in a new file. With ``sync`` they are on disk when this returns.
 
         Raises:
             OSError: the disk is full or the folder is gone; none of the rows is in the file then.
@@ -60,7 +59,7 @@ class CsvTable:
         append(self.path, content, header=header, sync=self._sync)
 
     def sync(self) -> None:
-        """Have what was appended on the disk, not in its cache.
+        """Flush the appended rows from the cache to the disk.
 
         Raises:
             OSError: the disk refuses.
@@ -69,7 +68,7 @@ class CsvTable:
             os.fsync(file.fileno())
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Replace the whole file, all at once."""
+        """Replace the whole file in one step."""
         rows = list(rows)
         kept = (name for name in self.columns if any(name in row for row in rows))
         columns = tuple(dict.fromkeys((*self._new, *kept)))
@@ -79,7 +78,7 @@ class CsvTable:
 
 
 class ResultTables:
-    """The CSV files of one sweep folder, and the rows that wait for a disk that refuses them.
+    """The CSV files of one sweep folder, and the rows that are not written yet.
 
     ``every_epoch``: each evaluated epoch is a candidate, with a row in candidates.csv. New tables are ``without`` these
     columns.
@@ -100,7 +99,7 @@ class ResultTables:
         self._waiting: dict[CsvTable, list[Row]] = {log: [] for log in (*self._logs, self.trials)}
 
     def add_report(self, trial_id: str, report: Mapping[str, Any], *, checkpoint: str = "") -> None:
-        """Put down a report of a trial, with the AutoLR updates in it, for :meth:`write`.
+        """Add a report of a trial, with its AutoLR updates. :meth:`write` writes it.
 
         A report that is not ``evaluated`` repeats the losses of an earlier epoch and is no candidate.
         """
@@ -110,17 +109,17 @@ class ResultTables:
             self._waiting[self.candidates].append({"trial_id": trial_id, **report, "checkpoint": checkpoint})
 
     def add_trial(self, row: Row) -> None:
-        """Put down the row of a trial that is over, for :meth:`write`."""
+        """Add the row of an ended trial. :meth:`write` writes it."""
         self._waiting[self.trials].append(row)
 
     def write(self) -> None:
-        """Write what was put down.
+        """Write the added rows.
 
         Raises:
             OSError: the disk refuses; what is not written waits for the next call.
         """
         for log, rows in self._waiting.items():
-            if log is self.trials and rows:  # its reports are to be on the disk before it
+            if log is self.trials and rows:  # its reports must be on disk first
                 for other in self._logs:
                     other.sync()
             if rows:
@@ -135,7 +134,7 @@ class ResultTables:
         candidates: Sequence[Mapping[str, object]],
         trials: Sequence[Mapping[str, object]],
     ) -> None:
-        """Write all tables anew with these rows. A log without rows is written only if its file exists.
+        """Rewrite all tables with these rows. A log without rows is written only if its file exists.
 
         Raises:
             OSError: the disk refuses; each table is either new or as it was.
@@ -165,7 +164,7 @@ class ResultTables:
 
 
 def _whole_rows(content: bytes) -> bytes:
-    """The part of a growing CSV file without a torn last row, which may end at a line break inside its quotes."""
+    """Return the content without a torn last row. A torn row may end at a line break within quotes."""
     content = whole_lines(content)
     while content.count(b'"') % 2:
         content = whole_lines(content[:-1])
@@ -182,7 +181,7 @@ def _lines(columns: Sequence[str], rows: Iterable[Mapping[str, object]], *, head
 
 
 def _cell(value: object) -> object:
-    """Missing values are empty, never a default score; floats keep all their digits."""
+    """Return the cell of a value. Missing values are empty; floats keep all their digits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(float(value)) if isinstance(value, float) else value
