@@ -1,1 +1,1 @@
-"""Search spaces: descriptions of settings, and spaces over their values, without torch or ray."""
+"""Descriptions of settings, and search spaces over their values. Imports neither torch nor ray."""

@@ -1,5 +1,4 @@
-"""The built-in search spaces: the default, the grid of the paper's experiments, and the grid of a learning-rate study.
-The built-in search spaces: the default, the grid of the paper's experiments, and the grid of a learning-rate study."""
+"""The built-in search spaces: the default, the grid of the paper's experiments, and the grid of a learning-rate study."""
 
 from __future__ import annotations
 
@@ -15,9 +14,9 @@ from search_spaces.values import Value, plain_name
 
 T = TypeVar("T")
 Methods = Mapping[str, Mapping[str, Field]]
-"""Methods by name, with the options that apply by key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``"""
+"""The options of each method, by method name and option key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``"""
 Given = Mapping[str, Sequence[float]]
-"""Values of options by key."""
+"""A list of values for each option, by the option's key."""
 
 AUTO_LR = ("off", "on", "both")
 LR_RANGE = (1e-5, 1e-3)
@@ -37,7 +36,7 @@ PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
         "auto_lr_every": 10,
     }
 )
-"""The paper's Adam is AdamW without weight decay; its AutoLR uses ``eta*`` of the step's own batch directly."""
+"""The paper's Adam is AdamW without weight decay. Its AutoLR uses ``eta*`` of the step's own batch, unsmoothed."""
 
 
 def default_space(
@@ -48,18 +47,18 @@ def default_space(
     options: Given = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """Return the space over methods, the learning rate, AutoLR, and the methods' options that have a range.
+    """Return the space over the methods, the learning rate, AutoLR (on or off), and all method options with a range.
 
     Args:
         methods: the methods and their options.
-        lr: learning rates that replace the range; with AutoLR, its start rates.
-        auto_lr: ``off``, ``on``, or ``both`` to search over the two.
-        options: values of options that replace their ranges.
+        lr: learning rates that replace the range. With AutoLR on, they are its start rates.
+        auto_lr: ``off``, ``on``, or ``both`` to search over off and on.
+        options: values of options. They replace the ranges of these options.
         lr_range: the range of the learning rate, on a logarithmic scale.
 
     Raises:
-        SpaceError: no methods, values for an option that applies to none of them, an empty range, or an unknown
-            ``auto_lr``; all problems at once.
+        SpaceError: there are no methods, an option applies to none of the methods, a range is empty, or ``auto_lr`` is
+            unknown. The error lists all problems.
     """
     problems = [] if methods else ["a search space needs at least one method"]
     if auto_lr not in AUTO_LR:
@@ -78,13 +77,14 @@ def paper_space(
     options: Given = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """Return the grid of learning rates 1e-5, 5e-5 and 1e-4, GDiff-0.9, -0.5 and -0.1, with 15 epochs of Adam.
+    """Return the paper's grid: learning rates 1e-5, 5e-5 and 1e-4; c of GDiff 0.9, 0.5 and 0.1; 15 epochs of Adam.
 
-    Options other than c keep their defaults, as in the paper, unless ``options`` lists values for them; given values
-    replace the paper's. The arguments are those of :func:`default_space`; ``lr_range`` is not used.
+    Values in ``options`` and ``lr`` replace the paper's values. Options other than c keep their defaults, as in the
+    paper, unless ``options`` lists values for them. The arguments are those of :func:`default_space`, but ``lr_range``
+    is not used.
 
     Raises:
-        SpaceError: as :func:`default_space` does.
+        SpaceError: for the same problems as :func:`default_space`.
     """
     of_paper = {key: PAPER_C for applying in methods.values() for key in applying if plain_name(key) == "c"}
     fixed = {**of_paper, **options}
@@ -94,7 +94,7 @@ def paper_space(
 
 
 SPACES: Mapping[str, Callable[..., Space]] = MappingProxyType({"default": default_space, "paper": paper_space})
-"""The spaces by their names on the command line."""
+"""The functions that build the spaces, by the space's name on the command line."""
 
 
 def lr_study_space(
@@ -105,18 +105,18 @@ def lr_study_space(
     start_lr: Sequence[float] = (),
     options: Given = _NONE,
 ) -> Space:
-    """Return the grid of a learning-rate study: methods x their options x ({fixed lr} and {AutoLR variant} x {start
-    lr}).
+    """Return the grid of a learning-rate study: every method and option value with each fixed learning rate, and with
+    each pair of an AutoLR variant and a start rate.
 
     Args:
-        methods: as for :func:`default_space`.
+        methods: the methods and their options, as for :func:`default_space`.
         lr: the fixed learning rates.
-        arms: AutoLR's settings with their values; each combination with an effect is an arm.
-        start_lr: AutoLR's start rates; by default the fixed learning rates.
-        options: values of options by key; the others keep their defaults.
+        arms: AutoLR's settings with their values. Each combination of settings that have an effect is one arm.
+        start_lr: AutoLR's start rates; the fixed learning rates if empty.
+        options: values of options by key. Options without values keep their defaults.
 
     Raises:
-        SpaceError: an empty list, a duplicate value, or an option that applies to none of the methods.
+        SpaceError: a list is empty, a value appears twice, or an option applies to none of the methods.
     """
     values_of = {item.name: values for item, values in arms}
     variants = [
@@ -134,8 +134,8 @@ def lr_study_space(
 
 
 def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -> list[Parameter]:
-    """Return the methods' options with the given values, or with ``ranges`` their range, each conditional on its
-    methods."""
+    """Return a parameter for each option that has given values or, if ``ranges`` is true, a default range. Each
+    parameter is conditional on the methods that have the option."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)
@@ -149,7 +149,7 @@ def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -
 
 
 def _checked(parameters: Sequence[Parameter], methods: Methods, given: Given, problems: Sequence[str] = ()) -> Space:
-    """Return the space of these parameters; raise :class:`SpaceError` with all problems, including the given ones."""
+    """Return a space with these parameters. Raise :class:`SpaceError` with its problems and those in ``problems``."""
     space = Space.of(parameters)
     unused = [
         f"option {key} applies to none of the methods {', '.join(methods)}"

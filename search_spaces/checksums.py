@@ -1,4 +1,4 @@
-"""Write and verify the checksums of a folder's files, which are listed in a file of the folder."""
+"""Write and verify the checksums of the files in a folder. They are listed in a file in the same folder."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from pathlib import Path
 from search_spaces.durable import write_whole
 
 CHECKSUMS = "checksums.crc32"
-"""One line per file with checksum and name. Not ``.json``, because such files are part of the folder's content hash."""
+"""The list: one line per file, with checksum and name. It is not a ``.json`` file, because the content hash of a folder
+includes its JSON files."""
 
 _BLOCK = 1 << 26  # bytes; blocks are read in parallel, because a single core reads only 1 GB/s
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the checksums of a complete folder.
+    """Write the checksums of all files in a folder.
 
     Raises:
-        OSError: the disk refuses.
+        OSError: a file cannot be read or the list cannot be written.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     write_whole(folder / CHECKSUMS, format_checksums(folder, names))
 
 
 def format_checksums(folder: Path, names: Iterable[str]) -> str:
-    """Return the list of the named files, without the list itself."""
+    """Return the list of checksums of the named files, as text. The list does not include itself."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
-    """Return the checksums of a folder by file; for an unreadable list only the list itself, with an empty checksum.
+    """Return the checksums of a folder by file name. If the list cannot be parsed, it is the only entry, with "".
 
     Raises:
         OSError: the list is missing.
@@ -41,7 +42,7 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 
 def parse_checksums(content: bytes) -> dict[str, str]:
-    """Return the checksums in the content of a list, as :func:`read_checksums` does."""
+    """Parse the content of a list. Return the same mapping as :func:`read_checksums`."""
     try:
         lines = content.decode().splitlines()
         return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
@@ -50,17 +51,17 @@ def parse_checksums(content: bytes) -> dict[str, str]:
 
 
 def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
-    """Return the files of a folder that differ from its checksums, or from the ``known`` ones.
+    """Return the names of files that do not match their checksums, in ``known`` or, if that is None, in the list.
 
     Raises:
-        OSError: the list is missing.
+        OSError: the folder's list is needed but missing.
     """
     known = read_checksums(folder) if known is None else known
     return sorted(name for name, checksum in known.items() if _checksum(folder / name) != checksum)
 
 
 def _checksum(path: Path) -> str:
-    """Return 8 hex digits, the CRC-32 of the CRC-32s of the blocks; "" if the file is missing."""
+    """Return the checksum of a file: the CRC-32 of its blocks' CRC-32s, in 8 hex digits; "" if the file is missing."""
     try:
         with path.open("rb") as file, ThreadPoolExecutor() as pool:
             offsets = range(0, max(1, path.stat().st_size), _BLOCK)

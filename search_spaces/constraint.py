@@ -1,4 +1,4 @@
-"""A constraint stated by the user, ``utility>=0.7``: which results are acceptable."""
+"""A user's constraint on results, such as ``utility>=0.7``: results that violate it are not acceptable."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return whether all are true; None if there are none, or if some are unknown and none is false."""
+    """Return False if any verdict is False; otherwise None if any is None or the list is empty; otherwise True."""
     found = set(verdicts)
     return False if False in found else None if None in found or not found else True
 
 
 class ConstraintError(ValueError):
-    """The constraint cannot be read; the message is for the user."""
+    """The constraint cannot be parsed; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """``name >= bound`` or ``name <= bound``, strict or not; if ``relative``, the bound is a share of the target's
-    value."""
+    """The constraint ``name SIGN bound``, where SIGN is ``>=``, ``<=``, ``>`` or ``<``. If ``relative`` is true, the
+    bound is a share of the target's value."""
 
     name: str
     sign: str
@@ -40,15 +40,15 @@ class Constraint:
         )
 
     def words(self) -> str:
-        """Return ``at least 70% of the target``, ``below 0.1``."""
+        """Return the bound in words: ``at least 70% of the target`` or ``below 0.1``."""
         bound = f"{self.bound:.0%} of the target" if self.relative else f"{self.bound:g}"
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return by how much ``value`` violates the bound: 0 or less if it is met; None if a needed value is missing.
+        """Return the amount by which ``value`` violates the bound; at most 0 if it is met; None if a value is missing.
 
-        ``baseline`` is the target's value, needed for a relative bound. A strict bound that is reached exactly is
-        violated by the smallest positive number.
+        ``baseline`` is the target's value, needed for a relative bound. If ``value`` equals a strict bound, the
+        violation is the smallest positive number.
         """
         if value is None or math.isnan(value):
             return None
@@ -61,9 +61,9 @@ class Constraint:
         return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
-        """Return whether ``value`` is acceptable; None if a needed value is missing, or for a share of a baseline of 0.
+        """Return whether ``value`` meets the bound; None if a value is missing, or if a relative bound's baseline is 0.
 
-        Keeping a share of 0 shows nothing; a search uses :meth:`violation` in that case.
+        A share of 0 is 0, so meeting a relative bound shows nothing then. A search uses :meth:`violation` in that case.
         """
         if self.relative and baseline == 0.0:
             return None
@@ -72,7 +72,7 @@ class Constraint:
 
 
 def contradictions(given: Iterable[Constraint]) -> list[str]:
-    """Return a message for each pair of constraints that no value can meet."""
+    """Return a message for each pair of constraints that no value meets together."""
     constraints = tuple(given)
     least, most = ([item for item in constraints if item.sign.startswith(way)] for way in "><")
     return [
@@ -84,10 +84,10 @@ def contradictions(given: Iterable[Constraint]) -> list[str]:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Parse ``METRIC>=NUMBER``, also with ``<=``, ``>`` or ``<``; ``METRIC>=70%`` is a share of the target's value.
+    """Parse ``METRIC>=NUMBER`` (or ``<=``, ``>``, ``<``). A bound such as ``70%`` is a share of the target's value.
 
     Raises:
-        ConstraintError: another form, or the number is not finite.
+        ConstraintError: the text has another form, or the number is not finite.
     """
     if (form := _FORM.fullmatch(text)) is not None:
         try:

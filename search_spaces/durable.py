@@ -1,10 +1,10 @@
 """Write files atomically, append to logs, and lock folders: safe against kills, full disks and other processes.
 
-This module is in ``search_spaces`` because all other packages may import it.
+This module is in ``search_spaces`` because all other packages may import that package.
 
-Content is written to ``.NAME.01234567`` in the same folder first and renamed when complete. So readers see the old or
-the new content. A killed writer leaves a file that is recognised by its name: the next write of the same name removes
-it after a day, and :func:`remove_leftovers` at once.
+Content is first written to ``.NAME.01234567`` in the same folder, and the file is renamed when complete. So readers see
+either the old or the new content. A killed writer leaves such a temporary file. A later write of NAME removes it if it
+is more than a day old; :func:`remove_leftovers` can remove it at once.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _ABANDONED = 86_400.0  # seconds; writing a large model may take hours
-_GLANCE = 0.2  # seconds; a check whether a folder is held takes less
+_GLANCE = 0.2  # seconds; :func:`is_held` holds the lock for a shorter time than this
 _BLOCK = 1 << 16  # bytes read at a time to find the last newline
 
 
 @contextmanager
 def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
-    """Yield the path of a temporary file or folder, which then replaces ``path``; parent folders are created.
+    """Yield the path of a temporary file or folder; it replaces ``path`` when the block ends. Creates parent folders.
 
-    ``path`` does not change if the block raises or writes nothing. With ``keep_existing``, an existing ``path`` stays
-    if another process was faster.
+    ``path`` does not change if the block raises or writes nothing. With ``keep_existing``, an existing ``path`` is
+    kept, for example if another process was faster.
 
     Raises:
-        OSError: the disk refuses; ``path`` does not change.
+        OSError: the disk cannot be written; ``path`` does not change.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path, older_than=_ABANDONED)
@@ -55,10 +55,10 @@ def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
-    """Replace ``path`` by a file with this content; with ``sync``, it is on the disk when this returns.
+    """Replace ``path`` by a file with this content. With ``sync``, the content is on the disk when the call returns.
 
     Raises:
-        OSError: the disk refuses; ``path`` does not change.
+        OSError: the disk cannot be written; ``path`` does not change.
     """
     with staged(path) as staging, staging.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -73,10 +73,10 @@ def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
-    """Remove temporary files of killed writers of ``path``, older than so many seconds; without an age no writer may be
-    active."""
+    """Remove temporary files that killed writers of ``path`` left, if they are older than this many seconds. Without
+    ``older_than``, call this only if no writer is active."""
     for found in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
-        with contextlib.suppress(OSError):  # its writer may just have finished
+        with contextlib.suppress(OSError):  # the file's writer may just have renamed it
             if time.time() - found.stat().st_mtime > older_than:
                 _remove(found)
 
@@ -84,10 +84,10 @@ def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
 def remove_whole(path: Path) -> None:
     """Delete a file or a folder atomically, if it exists.
 
-    It is renamed first, so a killed caller leaves a name that :func:`is_leftover` recognises.
+    The path is renamed first, so a killed caller leaves a name that :func:`is_leftover` recognises.
 
     Raises:
-        OSError: it cannot be renamed.
+        OSError: the path cannot be renamed.
     """
     aside = _staging(path)
     with contextlib.suppress(FileNotFoundError):
@@ -96,7 +96,7 @@ def remove_whole(path: Path) -> None:
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:
-    """Create a hard link, or a copy if the file system does not support the link."""
+    """Create ``target`` as a hard link to ``source``, or as a copy if the link cannot be created."""
     try:
         os.link(source, target)
     except OSError:
@@ -104,20 +104,20 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Return whether the name is a temporary one; without an active writer the file can be removed."""
+    """Return whether the path has the name of a temporary file. If no writer is active, the file can be removed."""
     return re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) is not None
 
 
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
-    """Append whole lines to a file with one writer, all or none; an empty file first gets the ``header``.
+    """Append whole lines to a file: all of them or, after an error, none. An empty file gets the ``header`` first.
 
-    A last line torn by the kill of a previous writer is removed before. With ``sync``, everything is on the disk when
-    this returns.
+    The file must have no other writer. An incomplete last line of a killed writer is removed first. With ``sync``, the
+    content is on the disk when the call returns.
 
     Raises:
-        OSError: the disk refuses or the folder is gone; the file keeps its previous lines.
+        OSError: the disk cannot be written or the folder is missing; the file keeps its previous lines.
     """
-    # Unbuffered, because a failed buffer would be written again when the file is closed.
+    # Unbuffered, because Python would write a failed buffer again when it closes the file.
     with path.open("ab+", buffering=0) as file:
         size = _whole_size(file.fileno())
         file.truncate(size)
@@ -128,18 +128,18 @@ def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = Fals
             if sync:
                 os.fsync(file.fileno())
         except OSError:
-            # Half a line would be joined with the next one.
+            # The next line would be joined to an incomplete line.
             file.truncate(size)
             raise
 
 
 def whole_lines(content: bytes) -> bytes:
-    """Return the content of a growing file without an incomplete last line."""
+    """Return the content of a growing file up to its last newline."""
     return content[: content.rfind(b"\n") + 1]
 
 
 def cut_torn_line(path: Path) -> None:
-    """Remove an incomplete last line from a file without an active writer, if the file exists."""
+    """Remove an incomplete last line from a file, if the file exists. No writer may be active."""
     if path.is_file():
         with path.open("rb+", buffering=0) as file:
             file.truncate(_whole_size(file.fileno()))
@@ -147,9 +147,9 @@ def cut_torn_line(path: Path) -> None:
 
 @contextmanager
 def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Hold a folder by its file ``.lock``; raise ``refusal`` if another process holds it.
+    """Lock a folder with its file ``.lock`` while the block runs. Raise ``refusal`` if another process holds the lock.
 
-    The lock of a killed process is released.
+    The operating system releases the lock of a killed process.
     """
     lock = folder / ".lock"
     patience = time.monotonic() + _GLANCE
@@ -163,7 +163,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
                 time.sleep(_GLANCE / 10)
                 continue
             if not _is_there(file.fileno(), lock):
-                continue  # its previous holder deleted it between the two calls
+                continue  # the previous holder deleted the lock file between open and flock
             try:
                 yield
             finally:
@@ -173,7 +173,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether a process holds the folder by :func:`exclusive`; writes nothing."""
+    """Return whether a process has locked the folder with :func:`exclusive`. Writes nothing."""
     try:
         with (folder / ".lock").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -186,9 +186,10 @@ def is_held(folder: Path) -> bool:
 
 @contextmanager
 def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock file, which stays, while the block runs; call ``on_wait`` once if another process holds it.
+    """Hold a lock while the block runs. If another process holds it, call ``on_wait`` once and wait.
 
-    The lock of a killed process is released. A file system without locks admits everyone.
+    The lock file is not deleted. The operating system releases the lock of a killed process. On a file system without
+    locks, the block runs at once.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
@@ -204,8 +205,7 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Decides when to save: saving takes at most ``share`` of the time, with at least ``pause`` seconds between saves.
-    Decides when to save: saving takes at most ``share`` of the time, with at least ``pause`` seconds between saves."""
+    """Decides when to save: saving takes at most ``share`` of the time, with at least ``pause`` seconds between saves."""
 
     share: float
     pause: float = 0.0
@@ -228,7 +228,7 @@ class Throttle:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free space on the disk where ``folder`` is or will be."""
+    """Return the free bytes on the disk that holds ``folder``, or that will hold it once it is created."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 
@@ -252,7 +252,7 @@ def _place_unless_there(staging: Path, path: Path) -> None:
         else:
             os.link(staging, path)  # unlike a rename, never replaces a file
     except OSError:
-        if not path.exists():  # a file system without links
+        if not path.exists():  # the file system does not support hard links
             staging.replace(path)
 
 

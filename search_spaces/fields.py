@@ -1,7 +1,7 @@
-"""Describe settings: fields of a trial's spec, and options of a method.
+"""Descriptions of settings: the fields of a trial's spec, and the options of a method.
 
-Command-line options, the checks of a spec, the names and types of space files and the columns of tables are derived
-from these descriptions.
+The command-line options, the validation of a spec, the names and types in space files, and the columns of tables are
+all derived from these descriptions.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Literal
 from search_spaces.messages import expected_one_of
 
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
-"""The subject of a setting; ``placement`` is about locations on this machine."""
+"""The subject of a setting. Settings with the role ``placement`` name locations on this machine."""
 Scope = Literal["trial", "search", "placement", "tracking", "study", "command"]
-"""What a setting belongs to: a trial, or a sweep's search, resources, MLflow, learning-rate study; or one command."""
+"""The scope of a setting: a trial; a sweep's search, resources, MLflow tracking or learning-rate study; a command."""
 
 LINEAR, LOG, LOG_TO_ONE = "linear", "log", "log to one"
-"""Scales: uniform in x, in log x, in log(1 - x)."""
+"""The scales on which values are sampled: uniformly in x, in log x, or in log(1 - x)."""
 
 KIND_NAMES: Mapping[type, str] = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
 SWITCHES: Mapping[str, bool] = {
@@ -30,7 +30,7 @@ SWITCHES: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The default search range of a setting, and its source."""
+    """The default search range of a setting, and the source from which the range was taken."""
 
     low: float
     high: float
@@ -43,25 +43,25 @@ class Field:
     """One setting.
 
     Attributes:
-        name: the name in a configuration and in tables.
-        default: the value if none is given; ``otherwise`` describes a default that is not a plain value.
-        help: the description for the command line and lists.
-        label, unit: the name on an axis, and the unit of its numbers, if any.
-        kind: the type of its values; ``many`` allows several values, ``optional`` allows None.
-        low, high: the closed interval of a number, except infinite ends; with ``above`` it is open below.
-        choices: all values of a text, or a function that returns them; empty if any text is allowed.
-        words: words for other values on the command line, such as ``none`` for 0.
-        role: the subject.
+        name: the setting's name in a configuration and in tables.
+        default: the value if the user gives none; ``otherwise`` describes a default that is not a plain value.
+        help: the description in ``--help`` and in lists.
+        label, unit: the name on a plot's axis, and the unit of the numbers, if they have one.
+        kind: the type of the values. ``many`` allows several values, ``optional`` allows None.
+        low, high: the closed interval of allowed numbers. ``above`` excludes its lower end; infinity is never allowed.
+        choices: all allowed texts, or a function that returns them; empty if any text is allowed.
+        words: words that stand for a value on the command line, such as ``none`` for 0.
+        role: the subject of the setting.
         scope: the part of a sweep that the setting belongs to.
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
-        changeable: its help for ``resume``; empty if resume cannot change it.
-        is_path: whether its value is a path.
-        metavar: the form of its value in ``--help``; empty for the usual form.
-        flag: the command-line option; empty if there is none.
-        decides: whether it may change the result, so that it is part of a trial's hash.
-        when: other fields, each with the values under which this field has an effect.
-        fixed: why it cannot vary within a sweep, as a clause; empty if it can.
+        changeable: the help text for ``resume``; empty if resume cannot change the setting.
+        is_path: whether the value is a path.
+        metavar: the placeholder for the value in ``--help``; empty for the usual placeholder.
+        flag: the command-line option; empty if the setting has none.
+        decides: whether the setting can change the result. If so, it is part of a trial's hash.
+        when: other fields, each with the values for which this field has an effect.
+        fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
         range: the default search range.
     """
 
@@ -97,12 +97,12 @@ class Field:
         object.__setattr__(self, "label", self.label or self.name.replace("_", " "))
 
     def searched(self, low: float, high: float, scale: str, source: str) -> Field:
-        """Return the same field with a :class:`Range`."""
+        """Return a copy of the field with this default search range."""
         return replace(self, range=Range(low, high, scale, source))
 
     @property
     def title(self) -> str:
-        """The name in messages: a trial's field, with its option if the spelling differs; otherwise the option."""
+        """The name in messages: the option; for a trial's field its name, plus the option if spelled differently."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")
@@ -110,26 +110,26 @@ class Field:
 
     @property
     def kind_name(self) -> str:
-        """The type of its values in words."""
+        """The type of the values, in words."""
         return "names" if self.many else KIND_NAMES[self.kind] + (" or null" if self.optional else "")
 
     @property
     def allowed(self) -> Collection[str]:
-        """The choices; empty if any value is allowed."""
+        """The allowed values; empty if any value is allowed."""
         return self.choices() if callable(self.choices) else self.choices
 
     def has_effect(self, values: Mapping[str, object]) -> bool:
-        """Return whether it has an effect with these values of other fields."""
+        """Return whether the field has an effect if the other fields have these values."""
         return all(values[name] in expected for name, expected in self.when.items())
 
     def typed(self, value: Any) -> Any:
-        """Return a valid value in the field's type: 5.0 becomes the integer 5, 1 the float 1.0."""
+        """Convert a valid value to the field's type: 5.0 becomes the integer 5, and 1 becomes the float 1.0."""
         if value is None:
             return None
         return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
     def read(self, value: object) -> Any:
-        """Convert a text from the command line or a file, or a keyword argument, to a value.
+        """Convert text from the command line or a file, or a keyword argument, to a value of the field.
 
         Raises:
             ValueError: the text is not a value of this kind; the message names the option.
@@ -159,7 +159,7 @@ class Field:
             raise ValueError(f"{option} must be {kind}, got '{text}'{hint}") from None
 
     def fits(self, value: object) -> bool:
-        """Return whether a value has the field's type; True is not a number, and an integer may be written 5.0."""
+        """Return whether a value has the field's type. An integer may be written 5.0; True is not a number."""
         if value is None:
             return self.optional
         if self.many:
@@ -169,7 +169,7 @@ class Field:
         return isinstance(value, self.kind)
 
     def problem(self, value: object) -> str | None:
-        """Return the problem with ``value``, or None."""
+        """Return a message about what is wrong with ``value``; None if it is valid."""
         if (value is None and self.optional) or (isinstance(value, str) and value in self.words.values()):
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
@@ -185,7 +185,7 @@ class Field:
 
     @property
     def least(self) -> float:
-        """The lower end of the interval, whether inclusive or not."""
+        """The lower end of the interval, which may be inclusive or exclusive."""
         return max(self.low, self.above)
 
     @property

@@ -1,4 +1,4 @@
-"""Phrases that messages of all packages share."""
+"""Phrases that are used in the messages of all packages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 
 def counted(count: float, noun: str) -> str:
-    """Return ``1 trial``, ``3 trials``, ``2.5 epochs``."""
+    """Return a number with its noun in singular or plural: ``1 trial``, ``3 trials``, ``2.5 epochs``."""
     shown = count if isinstance(count, int) else f"{count:g}"
     return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
 
 
 def some_of(names: Sequence[str], *, most: int = 5) -> str:
-    """Return ``a, b, c``, and ``...`` if there are more than ``most``."""
+    """Return the first ``most`` names, as in ``a, b, c``, followed by ``...`` if there are more."""
     return ", ".join(names[:most]) + (" ..." if names[most:] else "")
 
 
 def size(count: float) -> str:
-    """Return bytes with a suitable unit: ``5.3 MB``, ``410 MB``, ``1.2 GB``."""
+    """Return a number of bytes with a suitable unit: ``5.3 MB``, ``410 MB``, ``1.2 GB``."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= scale:
             return f"{count / scale:.0f} {unit}" if count >= 10 * scale else f"{count / scale:.1f} {unit}"
@@ -27,18 +27,18 @@ def size(count: float) -> str:
 
 
 def did_you_mean(given: str, choices: Collection[str]) -> str:
-    """Return ``did you mean 'ngdiff'?``; "" if no choice is similar."""
-    import difflib  # not needed by --help
+    """Return ``did you mean 'ngdiff'?`` with the most similar choice; "" if no choice is similar."""
+    import difflib  # imported here because --help does not need it
 
     by_lower = {name.lower(): name for name in choices}
     near = difflib.get_close_matches(given.lower(), by_lower)
-    # Prefer names with the same letters in another order.
+    # Prefer names with the same letters in a different order.
     near.sort(key=lambda name: sorted(name) != sorted(given.lower()))
     return f"did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
 def found_instead(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
-    """Return ``the columns found are Method, lr; did you mean 'Method'?`` for missing columns."""
+    """Return a list of the columns found and a suggestion: ``the columns found are Method; did you mean 'Method'?``."""
     shown, rest = list(found)[:most], max(0, len(found) - most)
     near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")
     columns = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")
@@ -46,17 +46,17 @@ def found_instead(wanted: Collection[str], found: Collection[str], *, most: int 
 
 
 def expected_one_of(given: str, choices: Collection[str]) -> str:
-    """Return ``did you mean 'ngdiff'? expected one of gdiff, ngdiff`` for an unknown name."""
+    """Return a hint for an unknown name: ``did you mean 'ngdiff'? expected one of gdiff, ngdiff``."""
     return " ".join(filter(None, (did_you_mean(given, choices), f"expected one of {', '.join(choices)}")))
 
 
 def resume_command(out: object) -> str:
-    """Return the command that resumes the sweep in a folder."""
+    """Return the command that resumes the sweep in the folder ``out``."""
     return f"python -m sweeper resume {shlex.quote(str(out))}"
 
 
 def no_sweep(place: object) -> str:
-    """Return why a path is not a sweep's folder."""
+    """Return a message that explains why a path is not the folder of a sweep."""
     if not Path(str(place)).exists():
         return f"{place} holds no sweep: the folder does not exist"
     return f"{place} holds no sweep: sweep.json is missing"

@@ -1,7 +1,8 @@
 """A parameter of a search space: a range of numbers or a list of values, and the condition under which it applies.
 
-A parameter has a plain ``name`` in configurations (``beta``) and a ``key`` that is unique in its space (``npo.beta``)
-and names it in Optuna. Optuna keeps one distribution per key, and NPO's and SimNPO's beta have different ranges.
+A parameter has a plain ``name`` for configurations (``beta``), and a ``key`` for Optuna that is unique in its space
+(``npo.beta``). The keys must differ because Optuna keeps one distribution per key, and the beta of NPO and the beta of
+SimNPO have different ranges.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import optuna
 
 Condition = Mapping[str, tuple[Value, ...]]
-"""Keys of earlier parameters or constants, each with its permitted values; all must hold."""
+"""The allowed values of other settings: keys of earlier parameters or constants, with their values. All must hold."""
 
 _MOST_WHOLE_POINTS = 1000
 _DECIMALS = 12
@@ -26,10 +27,10 @@ _DECIMALS = 12
 class Number:
     """A number in the closed interval ``[low, high]``; an integer if ``whole``.
 
-    With ``log``, it is sampled uniformly in its logarithm. With ``log_to_one``, uniformly in the logarithm of 1 - x,
-    for shares whose interesting values are close to 1. Optuna then stores ``1-KEY``, and values have at most 12
-    decimals, so that 1 - (1 - x) is x. ``grid`` lists the points of a grid search. Without it, a grid search visits
-    every integer of a range of up to 1,000; other ranges can only be sampled.
+    With ``log``, the number is sampled uniformly in log x. With ``log_to_one``, it is sampled uniformly in log(1 - x),
+    for shares whose interesting values are close to 1. Optuna then stores 1 - x under ``1-KEY``, and values have at
+    most 12 decimals, so that 1 - (1 - x) is exactly x. ``grid`` lists the points of a grid search. Without ``grid``, a
+    grid search visits every integer of a range of at most 1,000 integers; other ranges can only be sampled.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Number:
 
     @property
     def optuna_name(self) -> str:
-        """The name in Optuna."""
+        """The parameter's name in Optuna."""
         return f"1-{self.key}" if self.log_to_one else self.key
 
     def accepts(self, value: object) -> bool:
@@ -56,13 +57,13 @@ class Number:
         return is_number(value) and self.low <= value <= self.high and self._is_exact(value)
 
     def stored(self, value: Any) -> Value:
-        """Return an accepted value as Optuna stores it."""
+        """Convert an accepted value to the form that Optuna stores."""
         if self.whole:
             return int(value)
         return _from_one(value) if self.log_to_one else float(value)
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
-        """Return Optuna's distribution of the range."""
+        """Return the Optuna distribution for this range."""
         from optuna.distributions import FloatDistribution, IntDistribution
 
         if self.log_to_one:
@@ -70,7 +71,7 @@ class Number:
         return (IntDistribution if self.whole else FloatDistribution)(self.low, self.high, log=self.log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Suggest a value from an Optuna trial."""
+        """Return the value that an Optuna trial suggests."""
         at = self.distribution()
         if self.whole:
             return int(trial.suggest_int(self.key, at.low, at.high, log=at.log))
@@ -78,13 +79,13 @@ class Number:
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
-        """Return the points of a grid search; None if there are none, or more than 1,000 integers."""
+        """Return the points of a grid search: ``grid``, or the integers of a range of at most 1,000; otherwise None."""
         if not self.grid and self.whole and self.high - self.low < _MOST_WHOLE_POINTS:
             return tuple(range(int(self.low), int(self.high) + 1))
         return self.grid or None
 
     def problems(self) -> list[str]:
-        """Return the problems of the range."""
+        """Return a message for each problem with the range."""
         key, low, high, numbers = self.key, self.low, self.high, (self.low, self.high, *self.grid)
         if not (is_number(low) and is_number(high)):
             return [f"{key}: low and high must be finite numbers, got {low!r} and {high!r}"]
@@ -116,7 +117,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the ``values``. A single value is a constant that exists only if its condition holds."""
+    """A choice among ``values``. A choice with a single value is a constant that exists only if its condition holds."""
 
     name: str
     values: tuple[Value, ...]
@@ -129,7 +130,7 @@ class Choice:
 
     @property
     def optuna_name(self) -> str | None:
-        """The name in Optuna; None for a single value, which Optuna does not store."""
+        """The parameter's name in Optuna; None if there is only one value, because Optuna does not store it."""
         return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:
@@ -137,28 +138,28 @@ class Choice:
         return any(same(value, choice) for choice in self.values)
 
     def stored(self, value: Any) -> Value:
-        """Return an accepted value as Optuna stores it."""
+        """Convert an accepted value to the equal choice, which Optuna stores."""
         return next(choice for choice in self.values if same(value, choice))
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
-        """Return Optuna's distribution of the choices."""
+        """Return the Optuna distribution for these choices."""
         from optuna.distributions import CategoricalDistribution
 
         return CategoricalDistribution(self.values)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Suggest a value from an Optuna trial, unless there is only one."""
+        """Return the value that an Optuna trial suggests. If there is only one value, Optuna is not asked."""
         if len(self.values) == 1:
             return self.values[0]
         value: Value = trial.suggest_categorical(self.key, self.values)
         return value
 
     def points(self) -> tuple[Value, ...] | None:
-        """Return the points of a grid search: every value."""
+        """Return the points of a grid search: all values."""
         return self.values
 
     def problems(self) -> list[str]:
-        """Return the problems of the list."""
+        """Return a message for each problem with the values."""
         if not self.values:
             return [f"{self.key}: needs at least one value"]
         found = [
@@ -166,7 +167,7 @@ class Choice:
             for value in self.values
             if not is_value(value)
         ]
-        # Optuna stores the index of the first equal choice, so 1 and true cannot both be choices.
+        # Optuna stores the index of the first equal choice, and 1 equals True, so they cannot both be choices.
         for index, value in enumerate(self.values):
             if value in self.values[:index]:
                 found.append(f"{self.key}: the value {value!r} appears twice")
@@ -177,7 +178,7 @@ Parameter = Number | Choice
 
 
 def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
-    """Return ``1e-05 to 0.001, log, with method gdiff``; with ``grid`` the points of a grid search."""
+    """Return ``1e-05 to 0.001, log, with method gdiff``; with ``grid``, a grid search's points replace the range."""
     if isinstance(parameter, Choice) or (grid and parameter.points()):
         values = ", ".join(map(str, parameter.points() or ()))
     else:
@@ -188,14 +189,14 @@ def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
 
 
 def to_dict(parameter: Parameter) -> dict[str, object]:
-    """Return a JSON-able mapping for :func:`parameter_from_dict`."""
+    """Return a JSON-serialisable mapping that :func:`parameter_from_dict` reads."""
     values = asdict(parameter)
     whole = values.pop("whole", None)
     return {"type": "choice" if whole is None else "int" if whole else "float", **values}
 
 
 def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
-    """Return the parameter of a mapping from :func:`to_dict`.
+    """Rebuild a parameter from a mapping that :func:`to_dict` returned.
 
     Raises:
         ValueError: the mapping has another form.

@@ -1,4 +1,4 @@
-"""Measure how the seconds of a command are divided among named phases of its work."""
+"""Measure how long each named phase of a command takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _open: list[str] = []
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Count the time of the block under ``name``; phases inside another phase count as part of it."""
+    """Add the block's duration to the phase ``name``. A nested phase counts as part of the outer phase."""
     if _open:
         yield
         return
@@ -27,6 +27,6 @@ def phase(name: str) -> Iterator[None]:
 
 
 def seconds_by_phase() -> dict[str, float]:
-    """Return the seconds since the command started, in the order in which phases first ended; ``other`` is the rest."""
+    """Return the seconds of each phase, in the order in which they first ended, then of other work, then in all."""
     whole = time.perf_counter() - _BEGAN
     return {**_seconds, "other (imports, options)": max(0.0, whole - sum(_seconds.values())), "in all": whole}

@@ -1,6 +1,6 @@
-"""Parse configurations that a user wants tried first: ``lr=1e-3,c=0.5``, or a file with a list of such mappings.
+"""Parse the configurations that a sweep should try first: ``lr=1e-3,c=0.5``, or a file with a list of such mappings.
 
-A point may leave parameters open, which the sampler fills in.
+Such a configuration is called a point. The sampler chooses the parameters that a point does not set.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Point = dict[str, Value]
 
 
 class PointError(ValueError):
-    """The point cannot be read or is not in the space; the message is for the user."""
+    """The point cannot be parsed or is not in the space; the message is for the user."""
 
 
 def read_points(given: str) -> list[Point]:
-    """Return the points of a text ``NAME=VALUE,...``, or of a YAML or JSON file with a list of mappings.
+    """Return the point in a text ``NAME=VALUE,...``, or the points in a YAML or JSON file with a list of mappings.
 
     Raises:
         PointError: the text has another form, or the file cannot be read.
@@ -74,16 +74,17 @@ def _point(path: Path, node: yaml.Node) -> Point:
 
 
 def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the parameters, by Optuna's names, that a trial of this point has for any sample of the others.
+    """Return the parameters that the point determines, by their names in Optuna.
 
-    A value that exists in only one branch of the space (``c``, of gdiff alone) selects that branch.
+    A parameter that exists in only one branch of the space selects that branch: ``c`` selects gdiff if only gdiff has a
+    parameter ``c``.
 
     Raises:
-        PointError: a name or a value is not in the space, does not apply, or may apply to several branches.
+        PointError: a name or a value is not in the space, does not apply, or applies to several branches.
     """
     chosen = dict(point)
     params: dict[str, Value] = {}
-    # Conditions refer to earlier parameters, so implied values are found by iterating backwards.
+    # Conditions refer to earlier parameters, so iterating backwards finds the values that the point implies.
     for name in reversed([*dict.fromkeys(item.name for item in space.parameters)]):
         if name in chosen:
             parameter = _applying(space, chosen, name)
@@ -102,7 +103,7 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
 
 
 def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    """Return the one parameter of this name that accepts its value together with the other choices."""
+    """Return the only parameter with this name that accepts the chosen value and whose conditions can hold."""
     value, named = chosen[name], [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(value)]
     if not able:
@@ -127,7 +128,7 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
 
 
 def _open(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> dict[str, tuple[Value, ...]]:
-    """Return the parameter's conditions on parameters that the point leaves open."""
+    """Return the parameter's conditions on other parameters that the point does not set."""
     known = {**space.constants, **chosen}
     return {plain_name(key): values for key, values in parameter.when.items() if plain_name(key) not in known}
 

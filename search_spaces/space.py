@@ -1,10 +1,10 @@
-"""A search space: an ordered list of parameters, some of them conditional, and constants.
+"""A search space: constants, and an ordered list of parameters, which may be conditional.
 
     space = Space((Choice("method", ("gdiff", "ngdiff")), Number("c", 0.1, 0.9, when={"method": ("gdiff",)})))
     config = space.suggest(study.ask())       # {"method": "gdiff", "c": 0.37} or {"method": "ngdiff"}
     study.enqueue_trial(space.params_of(config))
 
-A configuration maps plain names to values. It holds the constants and exactly the parameters whose conditions hold.
+A configuration maps plain names to values. It contains the constants and exactly the parameters whose conditions hold.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ Conditions = list[tuple[str, tuple[Value, ...]]]
 
 
 class SpaceError(ValueError):
-    """The search space cannot be used; ``problems`` has one message per mistake, and the error's text holds all of
-    them."""
+    """The search space cannot be used. ``problems`` has one message per mistake; the error's text joins them."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -42,10 +41,9 @@ class SpaceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The variable and the fixed settings. Conditions refer to the keys of earlier parameters and of constants.
+    """The searched parameters and the constants. Conditions refer to the keys of earlier parameters and of constants.
 
-    The constructor accepts anything; :meth:`problems` checks the space, and the other methods assume that there are
-    none.
+    The constructor does not validate. :meth:`problems` does, and the other methods assume that it returns no problems.
     """
 
     parameters: tuple[Parameter, ...] = ()
@@ -57,7 +55,7 @@ class Space:
 
     @classmethod
     def of(cls, parameters: Sequence[Parameter]) -> Space:
-        """Return the space of these parameters; unconditional ones with a single value become constants."""
+        """Return a space with these parameters. Unconditional parameters with a single value become constants."""
         fixed = {
             item.key: item.values[0]
             for item in parameters
@@ -66,8 +64,7 @@ class Space:
         return cls(tuple(item for item in parameters if item.key not in fixed), fixed)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Value]:
-        """Return the configuration of an Optuna trial, which suggests only parameters whose conditions hold, in order.
-        Return the configuration of an Optuna trial, which suggests only parameters whose conditions hold, in order."""
+        """Return the configuration that an Optuna trial suggests, with only the parameters whose conditions hold."""
         config, seen = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
             if _is_active(parameter, seen):
@@ -94,10 +91,10 @@ class Space:
         return [config for config, _ in branches]
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the configuration with these values; names without an active parameter are omitted.
+        """Return the configuration with these values. Values of parameters whose conditions do not hold are omitted.
 
         Raises:
-            ValueError: the values are not in the space, as for :meth:`params_of`.
+            ValueError: the resulting configuration is not in the space (see :meth:`params_of`).
         """
         config, seen = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
@@ -107,13 +104,13 @@ class Space:
         return config
 
     def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
-        """Return the parameters, by Optuna's names, for which :meth:`suggest` returns this configuration.
+        """Return the parameters, by their names in Optuna, for which :meth:`suggest` returns this configuration.
 
-        Names that the space does not have, such as a seed, are omitted.
+        Names that are not in the space, such as ``seed``, are omitted.
 
         Raises:
-            ValueError: the configuration is not in this space. Optuna itself would accept an enqueued value out of
-                range with only a warning.
+            ValueError: the configuration is not in this space. Optuna itself only warns if an enqueued value is out of
+                range.
         """
         params: dict[str, Value] = {}
         seen: dict[str, object] = dict(self.constants)
@@ -142,11 +139,11 @@ class Space:
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """Return Optuna's distribution of every searched parameter, by Optuna's names."""
+        """Return the Optuna distribution of every searched parameter, by the parameter's name in Optuna."""
         return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
 
     def format_values(self, *, grid: bool = False) -> dict[str, Value]:
-        """Return by plain name the constant value, or the range as text; several parameters of one name are joined."""
+        """Return each constant's value and each parameter's range as text, by plain name; ranges of one name joined."""
         found = {plain_name(key): value for key, value in self.constants.items()}
         for parameter in self.parameters:
             others = [found[parameter.name]] if parameter.name in found else []
@@ -154,17 +151,17 @@ class Space:
         return found
 
     def problems(self) -> list[str]:
-        """Return the problems of the space; empty if it can be searched."""
+        """Return a message for each problem with the space; empty if the space can be searched."""
         own = [sentence for parameter in self.parameters for sentence in parameter.problems()]
         return [*own, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON-able mapping for :meth:`from_dict`."""
+        """Return a JSON-serialisable mapping that :meth:`from_dict` reads."""
         return {"parameters": [to_dict(item) for item in self.parameters], "constants": dict(self.constants)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Space:
-        """Return the space of a mapping from :meth:`to_dict`.
+        """Rebuild a space from a mapping that :meth:`to_dict` returned.
 
         Raises:
             ValueError: the mapping has another form.
@@ -194,10 +191,10 @@ def _grow(
 
 
 def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-    """Yield ``(key, message)`` for each inconsistency between the members of a space.
+    """Yield ``(key, message)`` for each inconsistency between the parameters and constants of a space.
 
-    Inconsistencies are a duplicate key; two parameters of the same name that can apply together; a condition on a
-    parameter that is missing, later or continuous; a condition that never holds; an invalid constant.
+    An inconsistency is: a duplicate key; two parameters with the same name that can apply together; a condition on a
+    parameter that is missing, comes later or is continuous; a condition that never holds; or an invalid constant.
     """
     for name, value in constants.items():
         if not is_value(value):
@@ -220,7 +217,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield keys that set the same name and are not mutually exclusive."""
+    """Yield the keys of earlier parameters and constants that set the same name and can apply together with it."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():
@@ -247,7 +244,7 @@ def _condition_fault(
 
 
 def _all_conditions(parameter: Parameter, earlier: Mapping[str, Parameter]) -> Conditions:
-    """Return the conditions of the parameter and of every parameter it depends on, which must hold as well."""
+    """Return the conditions of the parameter and of all parameters on which it depends, directly or indirectly."""
     found: Conditions = []
     pending: list[Condition] = [parameter.when]
     visited: set[str] = set()

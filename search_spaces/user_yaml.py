@@ -1,4 +1,4 @@
-"""Read a search space from a YAML file; all mistakes are reported at once, with their lines.
+"""Read a search space from a YAML file. All mistakes are reported at once, with their line numbers.
 
     method: [gdiff, npo+ngdiff]                       # a list: one of these values
     lr: {low: 1.0e-5, high: 1.0e-3, log: true}        # a range
@@ -7,8 +7,8 @@
     auto_lr: [off, on]
     epochs: 10                                        # a constant
 
-Order matters: a condition (``when``) refers to parameters above it. In addition to low and high, ``grid`` lists the
-points of a grid search, and ``log_to_one: true`` samples uniformly in the logarithm of 1 - x.
+Order matters: a condition (``when``) refers to parameters above it. A range may also have ``grid``, the points of a
+grid search, and ``log_to_one: true``, which samples uniformly in log(1 - x).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False,
 
 @dataclass(frozen=True, slots=True)
 class SpaceFile:
-    """The content of a file: the space as far as it can be read, and the problems with file and line."""
+    """The content of a file: the part of the space that could be read, and the problems, with file and line."""
 
     source: str
     space: Space = field(default_factory=Space)
@@ -42,18 +42,18 @@ class SpaceFile:
     problems: tuple[str, ...] = ()
 
     def at(self, key: str, sentence: str) -> str:
-        """Return the message prefixed with the file and line of a parameter or constant."""
+        """Prefix a message with the file and the line of a parameter or constant."""
         return f"{self.source}:{self.lines[key]}: {sentence}"
 
 
 def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
-    """Return the space in a YAML file in UTF-8.
+    """Read the space from a YAML file in UTF-8.
 
     Args:
         path: the file.
-        fields: the valid names with their values: fields of a trial (``lr``, ``epochs``), and options by key
-            (``npo.beta``) or by plain name (``c``). The part after the last dot is the name in a configuration. A field
-            that cannot vary within a sweep is refused with its reason.
+        fields: the fields that a file may contain, by name: fields of a trial (``lr``, ``epochs``), and options by key
+            (``npo.beta``) or by plain name (``c``). The part after the last dot is the name in a configuration. If a
+            field cannot vary within a sweep, the problems name the reason.
     """
     try:
         return parse_space(path.read_text(encoding="utf-8-sig"), str(path), fields)
@@ -64,7 +64,7 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
 
 
 def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFile:
-    """Return the space in a text, as :func:`load_space` does; ``source`` names the text in messages."""
+    """Parse the text of a space file (see :func:`load_space`); ``source`` is the name of the file in messages."""
     example = "such as lr: [1e-5, 1e-4]"
     try:
         root = compose(text)
@@ -82,7 +82,7 @@ def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFil
 
 
 class _Reader:
-    """Reads the nodes of one file and collects problems as ``(line, message)``."""
+    """Reads the nodes of one file and collects the problems as ``(line, message)``."""
 
     def __init__(self, fields: Mapping[str, Field]) -> None:
         self._fields = fields
@@ -92,7 +92,7 @@ class _Reader:
         self.problems: list[tuple[int, str]] = []
 
     def space(self, root: yaml.MappingNode) -> Space:
-        """Return the space as far as it can be read; complete if there are no problems."""
+        """Return the part of the space that can be read: the whole space if there are no problems."""
         parameters: list[Parameter] = []
         for key_node, node in root.value:
             key = self._key(key_node)
@@ -100,7 +100,7 @@ class _Reader:
             if parameter is not None:
                 parameters.append(parameter)
                 self.problems += [(self.lines[parameter.key], sentence) for sentence in parameter.problems()]
-        # Do not report conditions on a parameter whose own values could not be read.
+        # Report no problem about a condition on a parameter whose values could not be read.
         for parameter in parameters:
             if not self._unclear.isdisjoint(parameter.when):
                 self._unclear.add(parameter.key)
@@ -109,7 +109,7 @@ class _Reader:
         return Space.of(parameters)
 
     def _add(self, node: yaml.Node, sentence: str, *, lost: bool = False) -> None:
-        """Add a problem; ``lost`` marks the current parameter's values or conditions as unreadable."""
+        """Add a problem. ``lost`` means that the current parameter's values or conditions could not be read."""
         self.problems.append((line_of(node), sentence))
         if lost:
             self._unclear.add(self._current)
@@ -211,7 +211,7 @@ class _Reader:
         return tuple(value for item in _items(node) for value in self._value(key, item))
 
     def _value(self, key: str, node: yaml.Node) -> tuple[Value, ...]:
-        """Return a tuple of the value; empty if the value is invalid."""
+        """Return a tuple with the value; an empty tuple if the value is invalid."""
         if not isinstance(node, yaml.ScalarNode):
             self._add(node, f"{key}: expected a value, got {_describe(node)}", lost=True)
             return ()
@@ -221,7 +221,7 @@ class _Reader:
             self._add(node, f"{key}: {error}", lost=True)
             return ()
         known = self._fields.get(key)
-        if known is None:  # a condition on an unknown parameter, which is reported separately
+        if known is None:  # a condition on an unknown parameter; relation_problems reports it
             return (value,)
         switch = _ON_OFF.get(str(node.value).lower())
         if switch is not None and known.kind is bool:

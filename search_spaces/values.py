@@ -1,4 +1,4 @@
-"""The values of a configuration, and their equality: as in Python, except that a boolean is never a number."""
+"""The values of a configuration, and when two values are equal: as in Python, but a boolean never equals a number."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Value = str | int | float | bool | None
 
 
 def plain_name(key: str) -> str:
-    """Return ``beta`` for ``npo.beta``: the name of an option in a configuration."""
+    """Return the name of an option in a configuration: ``beta`` for the key ``npo.beta``."""
     return key.rpartition(".")[2]
 
 
 def same(left: object, right: object) -> bool:
-    """Return whether two values are equal; ``True`` is not 1."""
+    """Return whether two values are equal; ``True`` does not equal 1."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
 
 
@@ -26,5 +26,5 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def is_value(value: object) -> bool:
-    """Return whether a configuration can hold the value: a text, a finite number, a boolean or None."""
+    """Return whether a configuration can contain the value: a text, a finite number, a boolean or None."""
     return value is None or isinstance(value, str | bool) or is_number(value)

@@ -1,7 +1,7 @@
-"""Parse YAML to nodes with line numbers, with scalars of the core schema of YAML 1.2.
+"""Parse YAML to nodes with line numbers. Scalars follow the core schema of YAML 1.2.
 
-PyYAML follows YAML 1.1, in which ``off`` is false, ``1e-5`` is a text and ``010`` is eight. Here they are the text
-``off`` and the numbers 0.00001 and 10. Only ``true`` and ``false`` are booleans.
+PyYAML follows YAML 1.1, which reads ``off`` as false, ``1e-5`` as text and ``010`` as eight. This module reads them as
+the text ``off`` and the numbers 0.00001 and 10. Only ``true`` and ``false`` are booleans.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TEXT = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
-    """The text is not YAML that this project reads; ``line`` counts from 1."""
+    """The text is not valid YAML or uses a feature that is not supported; ``line`` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Marks scalars that are neither quoted nor tagged, instead of giving them a type of YAML 1.1."""
+    """Marks scalars that are neither quoted nor tagged as plain, instead of giving them a YAML 1.1 type."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
         if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:
@@ -43,10 +43,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def compose(text: str) -> yaml.Node | None:
-    """Return the document's root node, None for an empty document.
+    """Return the document's root node; None if the document is empty.
 
     Raises:
-        YamlError: with the line and the parser's message.
+        YamlError: the text is not valid YAML. The error has the line and the parser's message.
     """
     try:
         node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
@@ -62,15 +62,15 @@ def compose(text: str) -> yaml.Node | None:
 
 
 def line_of(node: yaml.Node) -> int:
-    """Where the node starts, counted from 1."""
+    """Return the line where the node starts, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
 def scalar(node: yaml.ScalarNode) -> Value:
-    """Return the value of a scalar: text if quoted; otherwise None, a boolean, a number or text, according to its form.
+    """Return the value of a scalar: text if it is quoted; otherwise None, a boolean, a number or text.
 
     Raises:
-        YamlError: it has a tag such as ``!!binary``.
+        YamlError: the scalar has a tag such as ``!!binary``.
     """
     text = str(node.value)
     if node.tag == _TEXT:
@@ -81,7 +81,7 @@ def scalar(node: yaml.ScalarNode) -> Value:
 
 
 def plain_scalar(text: str) -> Value:
-    """Return the value of an unquoted text."""
+    """Return the value of an unquoted scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
