@@ -1,7 +1,7 @@
 """The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the same options.
 
-Wrong values raise :class:`~sweeper.settings.sources.Problems` with everything that is wrong; an unknown option raises
-TypeError. The command line calls the same functions.
+Wrong option values raise :class:`~sweeper.settings.sources.Problems`, which lists every problem; an unknown option
+raises TypeError. The command line calls the same functions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """The sweep in a folder, started here or by the command line; finished, running or interrupted."""
+    """The sweep in a folder: finished, running or interrupted, started from Python or from the command line."""
 
     out: Path
 
@@ -50,10 +50,10 @@ class Sweep:
 
     @classmethod
     def begin(cls, *, out: Path | str | None = None, **options: Any) -> Sweep:
-        """Create a sweep with the options of ``pareto``, without running it. By default its folder is in runs/.
+        """Create a sweep with the options of ``pareto``, without running it. Its default folder is a new one in runs/.
 
         Raises:
-            Problems: everything that is wrong with the options, the space, the model and the data.
+            Problems: all problems with the options, the space, the model and the data.
         """
         from sweeper.store.folder import begin
 
@@ -65,11 +65,11 @@ class Sweep:
         return cls(folder)
 
     def run(self) -> Summary:
-        """Run the sweep, from wherever it stands, to its end and its report; after Ctrl-C, call this again.
+        """Run the sweep from its current state to its end, and write its report. After Ctrl-C, call this again.
 
         Raises:
-            SweepError, PlacementError, DataError, TargetError: with a plain sentence.
-            KeyboardInterrupt: the sweep was interrupted; everything finished is kept.
+            SweepError, PlacementError, DataError, TargetError: the message is a plain sentence.
+            KeyboardInterrupt: the sweep was interrupted; all finished trials are kept.
         """
         from sweeper.followers.console import own_console
         from sweeper.store.plugins import restore_plugins
@@ -91,22 +91,22 @@ class Sweep:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """trials.csv: a row per trial that has ended."""
+        """trials.csv: one row for each trial that has ended."""
         return self._read().table.trials
 
     @property
     def history(self) -> pd.DataFrame:
-        """history.csv: a row per report, also of running trials."""
+        """history.csv: one row for each report of a trial, including running trials."""
         return self._read().table.history
 
     @property
     def candidates(self) -> pd.DataFrame:
-        """candidates.csv: a row per evaluated epoch."""
+        """candidates.csv: one row for each evaluated epoch."""
         return self._read().table.candidates
 
     @property
     def front(self) -> pd.DataFrame:
-        """The frontier as of the last report: a row per epoch on it, with its objectives, settings and checkpoint."""
+        """The frontier in the last report: one row for each epoch, with its objectives, settings and checkpoint."""
         import pandas as pd
 
         return pd.json_normalize(self._pareto()["front"])
@@ -117,7 +117,7 @@ class Sweep:
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
-        """The figures of the report by name, the frontier (``pareto``) first, drawn from the current tables."""
+        """Return the report's figures by name, the frontier (``pareto``) first, drawn from the current tables."""
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
         from analysis.report.figures import draw_frontier
@@ -127,7 +127,7 @@ class Sweep:
         return found | {item.data.name: item.draw(item.data) for item in gallery(read)}
 
     def pick(self, **options: Any) -> dict[str, Any]:
-        """:func:`pick` of this sweep."""
+        """Call :func:`pick` for this sweep."""
         return pick(self.out, **options)
 
     def _read(self) -> Sources:
@@ -156,12 +156,12 @@ def output_folder(out: str | None, *, name: str) -> Path:
 
 
 def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, object]:
-    """Run one trial without Ray, with the options of ``unlearn``; return the row that trials.csv would have.
+    """Run one trial without Ray, with the options of ``unlearn``. Return its row in the format of trials.csv.
 
-    With ``out`` the model is in ``out/checkpoint``, and the same call continues a run that was interrupted.
+    If ``out`` is given, the model is saved in ``out/checkpoint``, and the same call continues an interrupted run.
 
     Raises:
-        Problems: everything that is wrong with the options.
+        Problems: all problems with the options.
     """
     raw, problems = _raw(RUN, {"out": out, **options})
     resolved = resolve_and_check(RUN, raw, problems, continues=True)
@@ -183,7 +183,7 @@ def evaluate(**options: Any) -> dict[str, Any]:
     """Return the metrics of a model folder (``model_path``) or of an evaluation log (``eval_log``).
 
     Raises:
-        Problems: everything that is wrong with the options.
+        Problems: all problems with the options.
     """
     return evaluated(*_raw(EVALUATE, options))
 
@@ -204,11 +204,11 @@ def pick(
     tracking_uri: str | None = None,
     **limits: float,
 ) -> dict[str, Any]:
-    """Return which checkpoint of a sweep to take, whether it is good, and why: the output of ``pick --json``.
+    """Return the recommended checkpoint of a sweep, whether it is good, and the reasons: the output of ``pick --json``.
 
     Raises:
-        Problems: everything that is wrong with the options.
-        AnalysisError: nothing is within the limits; the message names what comes nearest.
+        Problems: all problems with the options.
+        AnalysisError: no checkpoint is within the limits; the message names the nearest checkpoint.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -228,7 +228,7 @@ def pick(
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
-    """Return the values of keywords, and those of the file in ``config``, if any."""
+    """Return the option values from the keywords and from the file in ``config``, and the problems of that file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     typed = from_python(command, given)
@@ -237,10 +237,10 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem
 
 
 def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return the metrics of the model or the log that the options of ``evaluate`` name.
+    """Return the metrics of the model or of the evaluation log that the options of ``evaluate`` name.
 
     Raises:
-        Problems: everything that is wrong with the options.
+        Problems: all problems with the options.
     """
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]
@@ -272,7 +272,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
         folder, lambda path: model_folder_problems(path, flag="--model-path", modality=modality)
     )
     found += map(Problem, wrong)
-    # Without a name or a data set a folder would count as a model that a sweep fine-tunes on TOFU.
+    # If neither were set, the folder would be checked as a model that a sweep fine-tunes on TOFU.
     named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del named["model_path"]
     resolved = resolve_and_check(EVALUATE, named, found, target_path=str(folder.resolve()))

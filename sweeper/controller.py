@@ -39,10 +39,10 @@ class NextTrial(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class Controller(Follower):
-    """Decides on the trials of a sweep. Its facts are in the event log.
+    """Decides which trials of a sweep run and which stop. All facts about trials are in the event log.
 
-    ``scheduler`` stops or pauses trials early; None lets each run to its end. ``failure`` is why the infrastructure
-    ended the sweep. The trials that were paused when the sweep was killed wait in memory until they are promoted.
+    ``scheduler`` stops or pauses trials early; None lets each trial run to its end. ``failure`` is the infrastructure
+    error that ended the sweep. Trials that were paused when the sweep was killed wait in memory for their promotion.
     """
 
     log: EventLog
@@ -57,11 +57,11 @@ class Controller(Follower):
     needs_disk = True
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle to nothing: Ray pickles the callbacks it is given, and only the driver uses them."""
+        """Pickle no state: Ray pickles its callbacks, but only the driver uses them."""
         return object, ()
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Report an ended trial to the study, and an epoch to the scheduler."""
+        """Report ended trials to the study, and reports of running trials to the scheduler."""
         if (trial := state.trials.get(event.trial_id)) is None:
             return
         if event.kind is Kind.TRIAL_REQUEUED:

@@ -1,4 +1,4 @@
-"""One unlearning run in this process, with its files: the command ``unlearn``, also called from notebooks."""
+"""Run one unlearning run in this process and write its files: the command ``unlearn``, also used in notebooks."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def run_once(
 ) -> Row:
     """Run ``spec`` and return its row, with the columns of trials.csv.
 
-    With ``out``, ``history.csv`` gets one row for each report, ``auto_lr.csv`` one for each AutoLR update, and
-    ``landscape.csv`` has ``landscape_points`` losses along each AutoLR step. ``metrics.json`` is the returned row. A
-    finished run also writes ``checkpoint/``, the unlearned model, and ``items.json``, the values behind its metrics.
-    If ``out`` holds an interrupted or killed run of the same spec, the run continues from its last saved state and ends
-    bit-identical to an undisturbed run; ``command`` is what a user types to continue it.
+    If ``out`` is given, ``history.csv`` gets one row for each report, ``auto_lr.csv`` one for each AutoLR update,
+    ``landscape.csv`` gets the losses at ``landscape_points`` points along each AutoLR step, and ``metrics.json`` the
+    returned row. A finished run also writes the unlearned model to ``checkpoint/`` and its metrics' item values to
+    ``items.json``. If ``out`` holds an interrupted or killed run of the same spec, that run continues from its last
+    saved state and ends bit-identical to an undisturbed run; ``command`` is the command line that continues it.
 
     Raises:
-        OtherRun: ``out`` holds an unfinished run of another spec, or another process runs it.
+        OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.
     """
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)

@@ -1,4 +1,4 @@
-"""A sweep from settings to report. Resuming a sweep is the same function on a folder that has begun."""
+"""Run a sweep from its settings to its report. The same function resumes a sweep."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def run(
     retry_failed: bool = False,
     end_process: EndProcess = lambda summary: None,
 ) -> Summary:
-    """Run the sweep in ``out`` from its current state to its end and its report.
+    """Run the sweep in ``out`` from its current state to its end, and write its report.
 
-    ``change`` has new values of settings by name, such as more ``trials``. Trials that the infrastructure ended run
-    again, with ``retry_failed`` all failed trials. If Ray's head is lost, ``end_process`` is called from another thread
-    with the function that finalizes the sweep; it must end the process.
+    ``change`` maps names of settings to new values, for example more ``trials``. Trials that ended because the
+    infrastructure failed run again; with ``retry_failed``, all failed trials do. If Ray's head node is lost,
+    ``end_process`` is called from another thread with a function that finalizes the sweep; it must end the process.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError, OtherDriver: the message is a plain sentence.
-        Interrupted: stopped by Ctrl-C, SIGTERM or SIGHUP; ``run`` continues the sweep.
+        Interrupted: stopped by Ctrl-C, SIGTERM or SIGHUP; another ``run`` continues the sweep.
     """
     settings = replace(read_settings(out), **(change or {}))
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     set_worker_plugins(out)
-    # A terminal wraps lines at words; a log gets one line a sentence.
+    # A terminal wraps lines at words; in a log each sentence is one line.
     say = partial(console.print, highlight=False, markup=False, soft_wrap=not console.is_terminal)
     with (
         interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
@@ -90,9 +90,9 @@ def _load_targets(
     Raises:
         UsageError: the model or the data changed after the sweep started.
     """
-    if origin.target_path is None:  # the sweep starts, and will need Ray
+    if origin.target_path is None:  # a new sweep, which will need Ray
         prepare(settings.address)
-        # Check that the cluster fits before a target is fine-tuned for hours.
+        # Check that the cluster is large enough before a target is fine-tuned for hours.
         with import_in_parallel():
             cluster.slots(sharing=settings.shared(out.resolve()))
     changed = UsageError(
@@ -118,12 +118,12 @@ def _load_targets(
 
 
 def _trains_another(base: TrialSpec, first_path: Path) -> bool:
-    """Return whether a target other than the sweep's first one would be fine-tuned, which may take hours."""
+    """Return whether the seed needs a target other than the sweep's first, which may take hours to fine-tune."""
     return base.target_path is None and target_spec_of(base).trained_key != first_path.name
 
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
-    """Run what remains. After Ctrl-C this returns, and :func:`finalize` writes the report of what is finished."""
+    """Run the remaining trials. Return normally after Ctrl-C, so that :func:`finalize` writes the report."""
     settings, followers = sweep.settings, sweep.followers
     try:
         if sweep.remaining_trials > 0 and sweep.controller.has_next():

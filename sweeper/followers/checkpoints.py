@@ -1,8 +1,8 @@
-"""The checkpoints of a running sweep: the models of epochs on the frontier are kept, all others are deleted.
+"""Manage the checkpoints of a running sweep: keep the models of epochs on the frontier and delete all others.
 
-Workers save, only the driver deletes. An epoch's folder is deleted as soon as a reported epoch of any trial dominates
-it. The model of a finished trial's last epoch lies in ``checkpoints/ID`` and always stays. The saved state of a trial
-is deleted when the trial has a result.
+Workers save models; only the driver deletes them. An epoch's folder is deleted as soon as a reported epoch of any
+trial dominates it. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept. The saved
+state of a trial is deleted when the trial has a result.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from sweeper.store.state import Row, SweepState, Trial
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
 
 Candidate = tuple[str, float]
-"""A trial's id and an epoch."""
+"""The trial id and the epoch of a candidate."""
 logger = logging.getLogger(__name__)
 
 
 class CheckpointManager(Follower):
-    """Keeps the front of all evaluated epochs, and on disk the checkpoints of its members.
+    """Maintains the front of all evaluated epochs, and keeps the checkpoints of its members on disk.
 
-    Epochs with equal objectives are all members. Without ``goals`` only the last epoch of a trial is a candidate: the
-    front stays empty. With a ``syncer`` checkpoints and states also lie in object storage.
+    Epochs with equal objectives are all members. Without ``goals`` only the last epoch of a trial is a candidate, and
+    the front stays empty. With a ``syncer``, checkpoints and states are also in object storage.
     """
 
     needs_disk = True
@@ -56,7 +56,7 @@ class CheckpointManager(Follower):
         return frozenset(candidate_folder(*candidate) for candidate in self._front)
 
     def find(self, trial: Trial, row: Row) -> str:
-        """Return the folder of the model of a row of candidates.csv, relative to the sweep's folder, or ""."""
+        """Return the folder with the model of a candidates.csv row, relative to the sweep's folder, or ""."""
         if not self._goals:
             return ""
         own = str(trial.outcome.get("checkpoint") or "")
@@ -66,7 +66,7 @@ class CheckpointManager(Follower):
         return folder if self._has(folder) else ""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Update the front, and note what can be deleted."""
+        """Update the front, and note which checkpoints and states can be deleted."""
         if event.kind is Kind.TRIAL_REQUEUED:
             before, self._front = self._front, {}
             for trial in list(state.trials.values()):
@@ -86,7 +86,7 @@ class CheckpointManager(Follower):
             self._published = dict(self._front)
             try:
                 write_front(self._out, self._front.values())
-            except OSError as error:  # the workers then save more than they need to
+            except OSError as error:  # workers then also save models that are dominated
                 logger.warning("cannot write to %s: %s", self._out, error)
             if self._syncer is not None:
                 self._syncer.publish_front()
@@ -101,7 +101,7 @@ class CheckpointManager(Follower):
         self._over.clear()
 
     def reconcile(self) -> None:
-        """Delete every epoch's folder that is not on the front, and what killed processes left. No worker may run."""
+        """Delete epoch folders that are not on the front, and leftovers of killed processes. No worker may run."""
         if not self._goals:
             return
         for path in (self._out / "checkpoints").glob("*-epoch-*"):
@@ -117,9 +117,9 @@ class CheckpointManager(Follower):
                     self._syncer.remove(folder)
 
     def fetch_models(self) -> list[str]:
-        """Fetch the models that the tables name from object storage. Return the ones that could not be fetched.
+        """Download the models on the front from object storage. Return the files that could not be downloaded.
 
-        No worker may run.
+        No worker may be running.
         """
         if self._syncer is None:
             return []
@@ -143,5 +143,5 @@ class CheckpointManager(Follower):
     def _remove(self, folder: str) -> None:
         if self._syncer is not None:
             self._syncer.remove(folder)
-        with contextlib.suppress(OSError):  # reconcile() finds it again
+        with contextlib.suppress(OSError):  # reconcile() tries again
             remove_whole(self._out / folder)

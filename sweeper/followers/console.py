@@ -1,4 +1,4 @@
-"""The console for messages beside a command's results: stderr. A write error there never ends a sweep."""
+"""The console on stderr, for messages other than a command's results. A write error there never ends a sweep."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from rich.console import Console
 
 
 def own_console() -> Console:
-    """Return a console on stderr; in a notebook, one below the cell."""
+    """Return a console on stderr, or in a notebook a console that writes below the cell."""
     console = Console(file=_Unfailing())  # type: ignore[arg-type]
     return Console() if console.is_jupyter else console
 
 
 class _Unfailing:
-    """stderr whose reader may leave, as in ``2>&1 | head``, or whose disk may be full; later text is then discarded."""
+    """A wrapper of stderr that discards all further text after a write error (closed pipe, full disk)."""
 
     def __init__(self) -> None:
         self._stream = sys.stderr  # a live display replaces sys.stderr
 
     def __getattr__(self, name: str) -> Any:
-        if name == "rich_proxied_file":  # with it rich would bypass this object
+        if name == "rich_proxied_file":  # if this existed, rich would bypass this object
             raise AttributeError(name)
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write the text; return its length."""
+        """Write the text and return its length."""
         try:
             self._stream.write(text)
         except OSError:
@@ -35,7 +35,7 @@ class _Unfailing:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream, if possible."""
+        """Flush the stream; discard further text if that fails."""
         try:
             self._stream.flush()
         except OSError:

@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: a live table in a terminal, otherwise one line for each trial that ended."""
+"""Show the progress of a running sweep: a live table in a terminal, otherwise one line for each trial that ended."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _HERTZ = 4.0
 
 
 class Display(Follower):
-    """Shows progress on stderr; :meth:`close` leaves the last state on the screen.
+    """Shows progress on stderr. The fields hold what is drawn; :meth:`close` leaves the last state on the screen.
 
-    Its many fields are what is drawn. ``scores`` are the metrics shown beside the losses, ``resources`` those of
-    one trial. The owner sets ``activity`` (what happens after the trials) and ``starving`` (why no trial runs), and
-    the functions ``frontier`` (the number of epochs on it), ``hypervolume`` and ``remaining`` (an estimate).
+    ``scores`` are the metrics shown beside the losses, ``resources`` the resources of one trial. The owner sets
+    ``activity`` (the current step after the trials), ``starving`` (why no trial runs) and three functions: ``frontier``
+    returns the number of epochs on the frontier, ``hypervolume`` its hypervolume, ``remaining`` an estimate.
     """
 
     needs_disk = False
@@ -70,7 +70,7 @@ class Display(Follower):
             self._open.enter_context(heartbeat(console, self._summary))
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Print a line for a trial that ended, unless the table is live."""
+        """Print a line when a trial ends, unless a live table is shown."""
         if event.kind is not Kind.TRIAL_ENDED:
             return
         row = state.trials[event.trial_id].row()
@@ -88,18 +88,18 @@ class Display(Follower):
         self._console.print(line + early + error, highlight=False, markup=False, soft_wrap=True)
 
     def flush(self, state: SweepState) -> None:
-        """Redraw, at most four times a second."""
+        """Redraw the live table, at most four times a second."""
         now = time.monotonic()
         if self._live is not None and now - self._drawn >= 1.0 / _HERTZ:
             self._drawn = now
             self._live.update(self._render(), refresh=True)
 
     def warn(self, text: str) -> None:
-        """Show a warning until the next one."""
+        """Show a warning until the next warning replaces it."""
         self.warning, self.warned_at = text, time.time()
 
     def close(self) -> None:
-        """Draw the last state and stop."""
+        """Draw the last state and stop the display."""
         self._open.close()
         if self._live is not None:
             self._live.update(self._render(), refresh=True)
@@ -156,7 +156,7 @@ class Display(Follower):
         return Group(table, *lines, self._progress)
 
     def _totals(self) -> Iterator[str]:
-        """Yield a line each on early stops, on the hypervolume and cost, and on the last warning."""
+        """Yield one line about early stops, one about hypervolume and cost, and one about the last warning, if any."""
         stopped = [trial for trial in self._state.ended_trials if trial.outcome["status"] == "stopped"]
         paused = len(self._state.in_phase(Phase.PAUSED))
         if stopped or paused:
@@ -177,7 +177,7 @@ class Display(Follower):
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """Return a trial's settings in short: ``gdiff c=0.41 lr=8.3e-05 autolr``."""
+    """Return a short text of a trial's settings, for example ``gdiff c=0.41 lr=8.3e-05 autolr``."""
     parts = [str(row["method"])]
     if row.get("c") is not None:
         parts.append(f"c={float(row['c']):.2f}")

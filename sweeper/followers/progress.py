@@ -1,4 +1,4 @@
-"""What a running sweep has cost so far and what remains, computed from its state."""
+"""Compute the cost of a running sweep so far, and estimate the remaining trials and time, from its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sweeper.store.state import Phase, SweepState
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds that trials held their workers, with the resources of one trial, and ``gpu_seconds`` of whole GPUs."""
+    """The cost of trials: their total seconds, the resources of one trial, and the seconds of whole GPUs."""
 
     seconds: float
     resources: Resources
@@ -24,12 +24,12 @@ class Cost:
 
     @property
     def gpu_hours(self) -> float:
-        """Hours of whole GPUs: a quarter of a GPU for an hour counts 0.25."""
+        """The hours of whole GPUs: using a quarter of a GPU for an hour counts as 0.25."""
         return self.gpu_seconds / 3600
 
     @property
     def cpu_hours(self) -> float:
-        """Hours of CPU threads."""
+        """The hours of CPU threads."""
         return self.seconds * self.resources.cpus / 3600
 
     def __str__(self) -> str:
@@ -38,9 +38,9 @@ class Cost:
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
-    """Return the cost of ended trials and, if the sweep is running, of running ones. Reused trials cost nothing.
+    """Return the cost of ended trials and, if the sweep is running, of running trials. Reused trials cost nothing.
 
-    A trial without a GPU share of its own counts with the GPUs of ``resources``.
+    For a trial without a recorded GPU share, the GPUs of ``resources`` are counted.
     """
     now = time.time()
     held: list[tuple[float, float]] = []
@@ -55,7 +55,7 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """An estimate of what remains: at most ``trials`` trials, and ``seconds``, which is None before any trial ended."""
+    """An estimate: at most ``trials`` more trials, in ``seconds`` (None before any trial has ended)."""
 
     trials: int
     seconds: float | None = None
@@ -66,7 +66,7 @@ class Remaining:
 
 
 def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
-    """Estimate what remains of ``trials`` trials, as if the rest took as long as the trials that ended."""
+    """Estimate the remaining trials and seconds, assuming that the rest take as long as the trials that have ended."""
     ended = state.ended_trials
     left = max(0, trials - len(ended))
 

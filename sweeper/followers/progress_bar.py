@@ -1,4 +1,4 @@
-"""Show on a console that a long step continues: a progress bar on a terminal, a line every half minute in a log."""
+"""Show that a long step is still running: a progress bar on a terminal, or a line every half minute in a log."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from analysis.words import duration
 
 HEARTBEAT = 30.0
-"""Seconds between two lines in a log."""
+"""Seconds between two lines of the heartbeat."""
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a bar with a description, which disappears at its end. Without a terminal it shows nothing."""
+    """Return a progress bar with a description, which disappears when it ends. It is hidden without a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 @contextmanager
 def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
-    """Print what ``describe`` returns every half minute while the block runs, unless the console is a terminal."""
+    """Print the text from ``describe`` every half minute while the block runs, unless the console is a terminal."""
     if console.is_terminal:
         yield
         return

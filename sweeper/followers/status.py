@@ -1,4 +1,4 @@
-"""The status of a sweep, read from its folder: while it runs, from another process, and after it ends."""
+"""Read the status of a sweep from its folder. Works while the sweep runs, from another process, and after it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainables.run.reports import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTrial:
-    """A trial that has started and not ended, with the values of its last report, None if it has not reported."""
+    """A trial that has started but not ended. The values are from its last report, or None if it has not reported."""
 
     trial_id: str
     settings: str = ""
@@ -38,11 +38,11 @@ class RunningTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
-    """The status of a sweep; its many fields are the keys of ``status --json``.
+    """The status of a sweep. The fields are the keys of ``status --json``.
 
-    ``state`` is running, finished, interrupted or failed; ``trials`` has the number of ended trials by status.
-    ``front`` counts the epochs on the frontier and ``front_trials`` their trials. ``left_trials`` and ``left_seconds``
-    are estimates, None if unknown. ``warned_at`` is in seconds since 1970.
+    ``state`` is running, finished, interrupted or failed. ``trials`` maps each status to its number of ended trials.
+    ``front`` is the number of epochs on the frontier, and ``front_trials`` the number of trials with such an epoch.
+    ``left_trials`` and ``left_seconds`` are estimates, or None if unknown. ``warned_at`` is in seconds since 1970.
     """
 
     out: str
@@ -63,7 +63,7 @@ class SweepStatus:
     ended_because: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for ``--json``, with the cost in hours."""
+        """Return the fields for ``status --json``, with the cost in hours."""
         values = asdict(self)
         del values["spent"]
         hours = {"gpu_hours": self.spent.gpu_hours, "cpu_hours": self.spent.cpu_hours}
@@ -74,10 +74,10 @@ def read_status(out: Path) -> SweepStatus:
     """Return the status of the sweep in ``out``.
 
     Raises:
-        AnalysisError: there is no sweep, or a table cannot be read.
+        AnalysisError: the folder has no sweep, or a table cannot be read.
         EventLogError: the event log is damaged.
     """
-    held = is_held(out)  # before the log: a sweep that ends meanwhile counts as running, with everything it has
+    held = is_held(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
     published = Published.read(out)
     source, sweep = read_source(out), read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)
@@ -109,12 +109,12 @@ def _state(published: Published | None, *, held: bool, remaining: int) -> str:
     if held:
         return RUNNING
     if published is not None:
-        return INTERRUPTED if published.state == RUNNING else published.state  # a killed process wrote running
+        return INTERRUPTED if published.state == RUNNING else published.state  # a killed process leaves RUNNING
     return INTERRUPTED if remaining > 0 else FINISHED
 
 
 def _unfinished(sweep: SweepState, live: Published | None) -> list[Trial]:
-    """Return the trials on workers and the paused ones; without a running process, the ones that have reported."""
+    """Return the running and the paused trials. If no process runs, return the unfinished trials with reports."""
     trials = sweep.trials.values()
     if live is None:
         return [trial for trial in trials if trial.reports and not trial.outcome]
@@ -135,7 +135,7 @@ def _running(trial: Trial, live: Published | None) -> RunningTrial:
 
 
 def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
-    """Return the resources of a trial; if GPU shares are measured, with the share of the last trial."""
+    """Return the resources of a trial. If GPU shares are measured, the GPU share is that of the last trial."""
     cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
     if gpus == AUTO:
         gpus = next((share for trial in reversed(ended) if (share := trial.outcome.get("gpu_share"))), 0.0)
@@ -143,7 +143,7 @@ def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
 
 
 def format_status(status: SweepStatus) -> list[str]:
-    """Return the lines that a person reads."""
+    """Return the status as lines of text for a user."""
     ended = sum(status.trials.values())
     split = ", ".join(f"{count} {name}" for name, count in status.trials.items())
     about = ", ".join(filter(None, (status.doing and f"current step: {status.doing}", status.process)))

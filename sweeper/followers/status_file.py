@@ -1,4 +1,4 @@
-"""status.json: what a running sweep reports to other processes beyond its tables and its log."""
+"""status.json: facts that a running sweep reports to other processes and that are not in its tables or its log."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from search_spaces.durable import write_json
 
 STATUS_FILE = "status.json"
 RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "failed"
-"""The states of a sweep. A killed process leaves the state ``running``."""
+"""The states of a sweep. A killed process leaves the state ``running`` in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """The content of status.json; its many fields are the keys of the file.
+    """The content of status.json. The fields are the keys of the file.
 
-    ``run`` identifies the process, so a request to one process is never taken for a request to the next.
-    ``running`` has, for each trial on a worker, its ``trial_id``, a short text of its ``settings``, its ``epochs`` and
-    its start ``since``; ``waiting`` has the ids of paused trials, ``to_end`` those of trials that a user stops.
+    ``run`` identifies the process, so that a request to one process is never executed by the next. ``running`` has an
+    entry for each trial on a worker: its ``trial_id``, a short text of its ``settings``, its ``epochs`` and its start
+    ``since``. ``waiting`` lists the ids of paused trials, and ``to_end`` those of trials that a user asked to stop.
     ``left_trials`` and ``left_seconds`` are estimates. Times are in seconds since 1970.
     """
 
@@ -41,12 +41,12 @@ class Published:
     ended_because: str = ""
 
     def write(self, out: Path) -> None:
-        """Write the file of the sweep in ``out``. Raises OSError if the disk refuses."""
+        """Write status.json to the folder ``out``. Raise OSError if the disk cannot be written."""
         write_json(out / STATUS_FILE, asdict(self))
 
     @classmethod
     def read(cls, out: Path) -> Published | None:
-        """Return the content of the file; None if it is missing or has the format of another version."""
+        """Return the content of status.json, or None if it is missing or has the format of another version."""
         try:
             content = json.loads((out / STATUS_FILE).read_text(encoding="utf-8"))
             for name in ("running", "waiting", "to_end"):

@@ -1,7 +1,7 @@
-"""Stop requests to a running sweep: small files in its folder, each for one process and obeyed once.
+"""Stop requests to a running sweep: small files in its folder, each addressed to one process and executed once.
 
-A request names its process (``run`` of status.json), which removes the file before it obeys. The next process of the
-sweep, a ``resume``, removes requests that a previous process has not taken.
+A request names its process (``run`` in status.json), which deletes the file before it executes the request. The next
+process of the sweep (after ``resume``) deletes requests that the previous process did not execute.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _FOLDER = "requests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request to the process ``run`` to stop a trial or, without ``trial_id``, the whole sweep."""
+    """A request to the process ``run`` to stop one trial or, if ``trial_id`` is None, the whole sweep."""
 
     run: str
     trial_id: str | None = None
 
 
 def ask(out: Path, request: Request) -> None:
-    """Write a request to the folder of a sweep. Raises OSError if the disk refuses."""
+    """Write a request to the folder of a sweep. Raise OSError if the disk cannot be written."""
     write_whole(out / _FOLDER / f"{uuid.uuid4().hex}.json", json.dumps(asdict(request)))
 
 
 def take(out: Path, run: str) -> list[Request]:
-    """Remove all requests, and return those to ``run``, in any order. Unreadable files are removed, too."""
+    """Delete all request files and return the requests that are addressed to ``run``, in any order."""
     found = []
     for path in (out / _FOLDER).glob("*.json"):
         request = None
@@ -40,9 +40,9 @@ def take(out: Path, run: str) -> list[Request]:
         try:
             path.unlink()
         except OSError:
-            continue  # a request that cannot be removed would be obeyed again
+            continue  # a request that cannot be deleted would be executed again
         if request is not None and request.run == run:
             found.append(request)
-    with contextlib.suppress(OSError):  # missing, or not empty: another request has just arrived
+    with contextlib.suppress(OSError):  # the folder is missing, or another request has just arrived
         (out / _FOLDER).rmdir()
     return found

@@ -1,7 +1,7 @@
-"""Synchronize a sweep's folder with object storage: upload what the driver writes, download what workers store.
+"""Synchronize a sweep's folder with object storage: upload the driver's files, download the files that workers store.
 
-The keys in the storage are the paths in the folder, so a copy of one is the other. A thread transfers the files: trials
-do not wait for it, and a storage that does not answer stops no running trial.
+The keys in the storage are the paths in the folder. A thread transfers the files, so trials do not wait for transfers,
+and a storage that does not answer does not stop running trials.
 """
 
 from __future__ import annotations
@@ -28,22 +28,19 @@ from trainables.run.failures import LOGS
 from trainables.storage import Storage, StorageError
 
 _LAST = (*TABLES, "optuna.log", EVENTS)
-"""Uploaded last and in this order, so that the log in the storage is never newer than what its events build on."""
+"""Files uploaded last and in this order, so that the stored log never refers to rows or files not stored yet."""
 _PATIENCE = 2
-"""Failed downloads in a row after which no other is tried."""
+"""The number of consecutive failed downloads after which no more files are tried."""
 _PAUSE = 10.0
-"""Seconds between two uploads while no trial ends: less than between two saved states of a trial."""
+"""Seconds between two uploads while no trial ends; shorter than the time between two saved states of a trial."""
 _SILENCE = 30.0
-"""Seconds after an error in which nothing is deleted; the next start finds what is left."""
+"""Seconds after an error during which nothing is deleted. The next start deletes what remains."""
 
 logger = logging.getLogger(__name__)
 
 
 class Syncer(Follower):
-    """Transfers the files of a sweep until :meth:`close`; the syncer of the next resume transfers the rest.
-
-    Its many fields are the state of the transfers, which only this class uses.
-    """
+    """Transfers a sweep's files until :meth:`close`. A resume transfers the rest. The fields are private."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
@@ -54,7 +51,7 @@ class Syncer(Follower):
         self.out = out
         self.storage = storage
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
-        self._awaited: dict[str, str] = {}  # files to download, with the trial they belong to
+        self._awaited: dict[str, str] = {}  # files to download, mapped to the ids of their trials
         self._uploaded: dict[str, tuple[int, int]] = {}
         self._throttle = Throttle(share=0.2, pause=_PAUSE)
         self._queued: dict[tuple[str, str], Future[None]] = {}
@@ -64,12 +61,12 @@ class Syncer(Follower):
         self._error_at = 0.0
         self._result: str | None = None
         self._forgotten: set[str] = set()
-        self._dirty = self._urgent = True  # from the first upload on, the address alone suffices to resume
+        self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from its address alone
 
     needs_disk = True
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Note which models a worker has stored, and fetch the files of a trial that ended."""
+        """Note which models a worker has stored, and download the files of a trial that ended."""
         self._dirty = True
         if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
             self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
@@ -78,7 +75,7 @@ class Syncer(Follower):
             self._urgent = True
 
     def flush(self, state: SweepState) -> None:
-        """Upload the sweep's files: at once if a trial ended, otherwise from time to time."""
+        """Queue an upload of the sweep's files: at once if a trial ended, otherwise only from time to time."""
         if self._urgent or (self._dirty and self._throttle.is_due()):
             self._urgent = self._dirty = False
             self._queue("upload")
@@ -89,7 +86,7 @@ class Syncer(Follower):
         return frozenset(self._models)
 
     def has(self, folder: str) -> bool:
-        """Return whether this model is in the storage."""
+        """Return whether the storage has the model in this folder."""
         return folder in self._models
 
     def resume(self, state: SweepState) -> None:
@@ -98,7 +95,7 @@ class Syncer(Follower):
             self._transfer_files(trial)
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Upload the files of a reused trial, which no worker stores; download those of other trials."""
+        """Upload the files of a reused trial, because no worker stores them. Download the files of other trials."""
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self.out / "checkpoints").glob(f"{trial.id}*")}
             for key in (*sorted(models - self._models), *self._items(trial.id)):
@@ -106,7 +103,7 @@ class Syncer(Follower):
         self.expect(trial.row())
 
     def expect(self, row: Mapping[str, object]) -> None:
-        """Download what the worker of an ended trial stored, if the folder lacks it. ``row`` is the trial's row."""
+        """Download the files that an ended trial's worker stored and the folder lacks. ``row`` is the trial's row."""
         trial_id, error = str(row["trial_id"]), str(row.get("error") or "")
         if checkpoint := row.get("checkpoint"):
             self._models.add(str(checkpoint))
@@ -123,11 +120,11 @@ class Syncer(Follower):
                 self._queue("get", key)
 
     def is_awaited(self, trial_id: str) -> bool:
-        """Return whether a file of the trial is still to be downloaded."""
+        """Return whether a file of the trial has not been downloaded yet."""
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
-        """Upload the front, which the workers read."""
+        """Upload the front for the workers to read."""
         self._queue("put", FRONT_FILE)
 
     def remove(self, folder: str) -> None:
@@ -144,10 +141,10 @@ class Syncer(Follower):
     def settle(self) -> list[str]:
         """Wait for all transfers, and retry failed downloads once. Return the files that could not be downloaded.
 
-        After two failures in a row no other file is tried: the storage does not answer.
+        After two consecutive failures no more files are tried, because the storage does not answer.
         """
         self._cancel("get")
-        wait([self._pool.submit(lambda: None)])  # all transfers queued so far are done
+        wait([self._pool.submit(lambda: None)])  # returns when all previously queued transfers are done
         failures = 0
         for key in sorted(self._awaited):
             wait([self._pool.submit(self._transfer, "get", key)])
@@ -157,9 +154,9 @@ class Syncer(Follower):
         return sorted(self._awaited)
 
     def close(self, timeout: float = 60.0) -> str | None:
-        """Upload the folder as it is now and stop. Return why that failed, or None. A second call does nothing."""
+        """Upload the folder's current files and stop. Return the error, or None. A second call does nothing."""
         self._cancel()
-        with contextlib.suppress(RuntimeError):  # closed before
+        with contextlib.suppress(RuntimeError):  # the pool is already closed
             done, _ = wait([self._pool.submit(self._transfer, "upload", "")], timeout)
             self._result = self._error if done else f"it did not answer within {timeout:.0f} s"
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -168,14 +165,14 @@ class Syncer(Follower):
     # In the thread --------------------------------------------------------------------------------------------------
 
     def _cancel(self, what: str | None = None) -> None:
-        """Cancel the transfers that wait, or those of one kind."""
+        """Cancel the waiting transfers, or only those of one kind."""
         with self._lock:
             for item in [item for item in self._queued if what in (None, item[0])]:
                 self._queued.pop(item).cancel()
 
     def _queue(self, what: str, key: str = "") -> None:
-        """Queue a transfer, unless an equal one already waits."""
-        with self._lock, contextlib.suppress(RuntimeError):  # closed
+        """Queue a transfer, unless an identical one is waiting."""
+        with self._lock, contextlib.suppress(RuntimeError):  # the pool is closed
             if (what, key) not in self._queued:
                 self._queued[what, key] = self._pool.submit(self._transfer, what, key)
 
@@ -205,7 +202,7 @@ class Syncer(Follower):
             last = [self.out / name for name in _LAST]
             log = last[-1]
             stamps = {log: _stamp(log)} if log.is_file() else {}
-            content_of = {log: self._content(log)}  # read first: all that its events build on is read later
+            content_of = {log: self._content(log)}  # read before all files to which its events refer
             others = sorted(path for path in self.out.iterdir() if path.is_file() and path not in last)
             plugins = sorted(path for path in (self.out / FOLDER).glob("*") if path.is_file())
             for path in (*others, *plugins, *last):
@@ -229,7 +226,7 @@ class Syncer(Follower):
 
     def _get(self, key: str) -> None:
         if not (self.out / key).exists() and not self.storage.get(key, self.out / key):
-            if key in self._models:  # a trial without items has no such file
+            if key in self._models:  # not for the items file, which some trials do not have
                 logger.warning("the storage has no %s", key)
             self._models.discard(key)
         self._awaited.pop(key, None)
@@ -255,7 +252,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:
-    """Download the files of a sweep into a folder, where it can be resumed. Return False if the storage has no sweep.
+    """Download the files of a sweep, so that it can be resumed in ``out``. Return False if the storage has no sweep.
 
     Raises:
         StorageError: the storage does not answer.
@@ -269,7 +266,7 @@ def fetch_sweep(storage: Storage, out: Path) -> bool:
         *plugins,
         *(name for name in names if name != "sweep.json"),
         "sweep.json",
-    ):  # last: it makes the folder a sweep
+    ):  # sweep.json is last, because a folder with this file counts as a sweep
         storage.get(name, out / name)
     (out / "checkpoints").mkdir(exist_ok=True)
     return True

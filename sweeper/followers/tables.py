@@ -1,4 +1,4 @@
-"""trials.csv, history.csv, candidates.csv and auto_lr.csv, written from the events of a sweep."""
+"""Write trials.csv, history.csv, candidates.csv and auto_lr.csv from the events of a sweep."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sweeper.store.tables import ResultTables
 from trainables.candidates import candidate_folder
 
 FindCheckpoint = Callable[[Trial, Row], str]
-"""Return the folder of the model of a row of candidates.csv, relative to the sweep's folder, or ""."""
+"""Returns the folder with the model of a candidates.csv row, relative to the sweep's folder, or ""."""
 
 
 class TableWriter(Follower):
-    """Appends rows while trials run, and rewrites the tables, sorted by trial and step, whenever rows change."""
+    """Appends rows while trials run. If written rows have changed, rewrites the tables, sorted by trial and step."""
 
     needs_disk = True
 
@@ -26,14 +26,14 @@ class TableWriter(Follower):
         self._stale = True
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Add the event's rows, or note that the tables must be rewritten."""
+        """Queue the event's rows, or mark the tables as stale if written rows have changed."""
         if event.kind in (Kind.TRIAL_REQUEUED, Kind.METRICS_MEASURED):
             self._stale = True
         if self._stale:
             return
         if event.kind is Kind.TRIAL_REPORTED:
             report: dict[str, Any] = dict(event.payload["report"])
-            if report.get("stored"):  # in object storage, by the worker
+            if report.get("stored"):  # the worker stored the model in object storage
                 checkpoint = candidate_folder(event.trial_id, report["epoch"])
             else:
                 checkpoint = self._find_checkpoint(state.trials[event.trial_id], report)
@@ -42,10 +42,10 @@ class TableWriter(Follower):
             self._tables.add_trial(state.trials[event.trial_id].row())
 
     def flush(self, state: SweepState) -> None:
-        """Write the rows that wait, or all tables if they are stale.
+        """Write the queued rows, or rewrite all tables if they are stale.
 
         Raises:
-            OSError: the disk refuses.
+            OSError: the disk cannot be written.
         """
         if not self._stale:
             self._tables.write()
@@ -65,10 +65,10 @@ class TableWriter(Follower):
         self._stale = False
 
     def rewrite(self, state: SweepState) -> None:
-        """Write all tables anew.
+        """Rewrite all tables.
 
         Raises:
-            OSError: the disk refuses.
+            OSError: the disk cannot be written.
         """
         self._stale = True
         self.flush(state)

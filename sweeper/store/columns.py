@@ -1,6 +1,6 @@
-"""The columns of a sweep's tables, in order, and the description of each.
+"""The columns of a sweep's tables, in order, and their descriptions.
 
-Settings of a trial are described in its spec and its methods, metrics in their records, all other columns here.
+Settings are described in the trial spec and the methods, metrics in their registry, and all other columns here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainables.spec import FIELDS
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column that is neither a setting nor a metric. ``{item}`` in ``unit`` is what a loss is averaged over."""
+    """A column that is neither a setting nor a metric. ``{item}`` in ``unit`` stands for token or image."""
 
     name: str
     role: str
@@ -107,11 +107,11 @@ HISTORY_COLUMNS = (
     _REPORTED.name,
 )
 CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
-"""One row for each evaluated epoch of each trial; the checkpoint is relative to the sweep's folder."""
+"""One row for each evaluated epoch of each trial. The checkpoint is a path relative to the sweep's folder."""
 
 
 def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
-    """Return the columns that a sweep's tables omit: options of other methods, and metrics that it does not measure.
+    """Return the columns that a sweep's tables omit: options of unused methods, and metrics that are not measured.
 
     ``c`` and the metrics of the default set are in every table. ``metrics`` are names of metrics or of sets; empty
     means the default set.
@@ -140,8 +140,8 @@ LANDSCAPE_COLUMNS = (
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
     """Return the description of each column of trials.csv and history.csv for sweep.json, without empty entries.
 
-    ``random_guess`` is the upper bound of the losses, ``ln|V|``, in nats; it is known once the target is. ``unit`` is
-    what losses are averaged over: token or image.
+    ``random_guess`` is the upper bound of the losses, ``ln|V|``, in nats, or None if the target is not known yet.
+    ``unit`` is the item over which losses are averaged: token or image.
     """
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {
@@ -170,7 +170,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
 
 
 def plugin_problems() -> list[str]:
-    """Return a problem for each part of a plug-in that has the name of an existing column."""
+    """Return a problem for each option or metric of a plug-in that has the name of an existing column."""
     own = {*_names(_OWN), *FIELDS}
     found = []
     for plugin in plugins.active():

@@ -1,7 +1,7 @@
-"""OUT/events.jsonl, the record of a sweep. Every other file of the sweep can be rebuilt from it.
+"""OUT/events.jsonl, the event log of a sweep. All other files of the sweep can be rebuilt from the log.
 
-The log only grows. It is never sorted, repaired or rewritten; only a last line that a kill has torn is cut off. An
-event is on disk before any follower acts on it. While the disk is full, events wait in memory.
+Events are only appended. The log is never sorted, repaired or rewritten, except that an incomplete last line (left by
+a kill) is cut off. An event is on disk before a follower acts on it. While the disk is full, events wait in memory.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ logger = logging.getLogger(__name__)
 
 
 class EventLogError(ValueError):
-    """The log has a damaged line; the message names the file, the line and the remedy."""
+    """A line of the log is damaged; the message names the file, the line and the remedy."""
 
     exit_code = 2
 
 
 class Follower(Protocol):
-    """Keeps something outside the log up to date with the sweep: tables, checkpoints, MLflow, a display."""
+    """Keeps something outside the log up to date: for example the tables, the checkpoints, MLflow or the display."""
 
     needs_disk: bool
-    """Whether the follower only sees events that are on disk. A display sees events even while the disk is full."""
+    """Whether the follower sees an event only once it is on disk. A display also sees events that wait for the disk."""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Take note of an event. ``state`` includes it. Called for each event in order, replayed ones included."""
+        """Process an event. ``state`` already includes it. Called for all events in order, including replayed ones."""
 
     def flush(self, state: SweepState) -> None:
-        """Bring the outside up to date with all events so far. Raises OSError if it must be tried again."""
+        """Write or send the changes from all events so far. Raise OSError to be called again later."""
 
 
 def read_events(path: Path) -> list[Event]:
-    """Return the events of a log. A torn last line is ignored.
+    """Return the events of a log. An incomplete last line is ignored.
 
     Raises:
-        EventLogError: another line is damaged.
+        EventLogError: a line other than the last is damaged.
     """
     if not path.is_file():
         return []
@@ -64,7 +64,7 @@ def read_events(path: Path) -> list[Event]:
 
 
 class EventLog:
-    """The events of a sweep, the state that follows from them, and the followers that are notified.
+    """The events of a sweep, the state computed from them, and the followers that are notified of new events.
 
     All methods may be called from any thread.
     """
@@ -86,7 +86,7 @@ class EventLog:
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle to nothing: Ray pickles the callbacks it is given, and only the driver uses them."""
+        """Pickle no state: Ray pickles its callbacks, but only the driver uses them."""
         return object, ()
 
     @property
@@ -95,14 +95,14 @@ class EventLog:
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Notify followers, in this order, of all further events."""
+        """Add followers, which are notified of all later events in this order."""
         with self._lock:
             self._followers += followers
 
     def replay(self, *followers: Follower) -> None:
-        """Apply the events so far to the state and to the followers, as when the events were recorded.
+        """Apply all events so far to the state and to the followers, as if they were being recorded.
 
-        :meth:`flush` lets the followers act once they are attached.
+        The followers write nothing until :meth:`flush` is called after they are attached.
         """
         with self._lock:
             self.state.clear()
@@ -112,7 +112,7 @@ class EventLog:
                     self._notify(follower, event)
 
     def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:
-        """Append an event, notify the followers and let them catch up."""
+        """Append an event, notify the followers, and flush them."""
         with self._lock:
             event = Event.new(len(self.events) + len(self._pending), kind, trial_id, payload or {})
             self._pending.append(event)
@@ -123,9 +123,9 @@ class EventLog:
             self.flush()
 
     def flush(self) -> bool:
-        """Write the events that wait, then notify the followers. Return whether the log and all followers caught up.
+        """Write the waiting events, then notify the followers. Return whether the log and all followers are up to date.
 
-        A follower that fails is tried again at the next call.
+        A follower that raised OSError is flushed again at the next call.
         """
         with self._lock:
             written, done = self._write(), True
@@ -144,7 +144,7 @@ class EventLog:
             return done and written is not None
 
     def _write(self) -> list[Event] | None:
-        """Append the waiting events to the file. Return them, or None if the disk refuses."""
+        """Append the waiting events to the file. Return these events, or None if the file cannot be written."""
         pending = self._pending
         if not pending:
             return []

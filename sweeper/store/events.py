@@ -1,4 +1,4 @@
-"""The events of a sweep: the closed list of what OUT/events.jsonl can contain."""
+"""The kinds of events that OUT/events.jsonl can contain, and the format of a line."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class Kind(StrEnum):
     """The kind of an event, with its payload in parentheses."""
 
     SWEEP_STARTED = "sweep_started"
-    """A driver starts or resumes the sweep (trials: how many are asked for)."""
+    """A driver starts or resumes the sweep (trials: the number of requested trials)."""
     SWEEP_ENDED = "sweep_ended"
-    """The driver ends in an orderly way (status: finished or interrupted; reason: why trials remain, or "")."""
+    """The driver ends the sweep (status: finished or interrupted; reason: why trials remain, or "")."""
     TRIAL_PROPOSED = "trial_proposed"
     """The search proposed a trial (settings: its columns in trials.csv)."""
     TRIAL_REUSED = "trial_reused"
-    """The trial is copied from an equal one that has run (origin: FOLDER/ID). Its reports and its end follow."""
+    """The result of an identical trial is copied (origin: FOLDER/ID). Events with its reports and its end follow."""
     TRIAL_REQUEUED = "trial_requeued"
-    """The trial runs again from a saved state (step: reports after it are void; -1 voids all reports)."""
+    """The trial runs again from a saved state (step: reports after this step are void; -1 voids all reports)."""
     TRIAL_STARTED = "trial_started"
-    """A worker starts or continues the trial."""
+    """A worker starts or continues a trial."""
     TRIAL_REPORTED = "trial_reported"
-    """An epoch ended (report: the columns of history.csv, ``evaluated``, and the updates of AutoLR)."""
+    """An epoch ended (report: the columns of history.csv, ``evaluated``, and the AutoLR updates)."""
     TRIAL_PAUSED = "trial_paused"
     """The scheduler paused the trial; its state is saved."""
     TRIAL_ENDED = "trial_ended"
-    """The trial ended (outcome: the columns of trials.csv that are known at the end)."""
+    """The trial ended (outcome: the columns of trials.csv whose values are known at the end)."""
     STOP_REQUESTED = "stop_requested"
-    """A user asked that the trial stops after its current epoch."""
+    """A user asked to stop the trial after its current epoch."""
     METRICS_MEASURED = "metrics_measured"
-    """A checkpoint on the frontier was scored after the trials (step; metrics by name)."""
+    """A checkpoint on the frontier was scored after the trials ended (step: its step; metrics: values by name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Event:
 
     @classmethod
     def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
-        """Return an event that happens now. Its payload equals the payload that a reader of the file gets."""
+        """Return an event with the current time. Its payload is converted to what a reader of the file would get."""
         return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
 
     def to_line(self) -> bytes:
@@ -79,7 +79,7 @@ class Event:
 
 
 def _json(value: object) -> object:
-    """Return the value with NaN as None and an infinity as the text that ``float`` reads: JSON has neither."""
+    """Return the value with NaN as None and infinity as text that ``float`` can parse, because JSON has neither."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The folder of a sweep and its sweep.json, from which the sweep is resumed."""
+"""The folder of a sweep and its sweep.json, which contains all that is needed to resume the sweep."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class SweepError(RuntimeError):
 
 
 class UsageError(SweepError):
-    """The given folder is not what the command needs."""
+    """The given folder is not suitable for the command."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a sweep keeps from its start: its id in MLflow, the time, and the target (None before it is prepared)."""
+    """Facts from a sweep's start: its id in MLflow, the time, and the target (None until the target is prepared)."""
 
     sweep_id: str
     created: str
@@ -54,7 +54,7 @@ class Origin:
 
 
 def begin(settings: SweepSettings, out: Path) -> None:
-    """Create the folder of a new sweep with its settings. From then on the sweep can be resumed."""
+    """Create the folder of a new sweep and write its settings. The sweep can be resumed from then on."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} holds another sweep")
     out.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
 
 
 def discard(out: Path) -> None:
-    """Remove the folder of a sweep that could not start, so that the corrected command can use it. Trials are kept."""
+    """Delete the folder of a sweep that could not start, so that a new command can use it. Keep it if it has a log."""
     if not (out / LOG).is_file():
         shutil.rmtree(out, ignore_errors=True)
 
@@ -98,7 +98,7 @@ def read_settings(out: Path) -> SweepSettings:
 
 
 def check_record(out: Path) -> None:
-    """Check that the sweep in a folder can be resumed: from its event log or, without one, from its tables.
+    """Check that the sweep's event log or, if it has none, its tables can be read, so that the sweep can be resumed.
 
     Raises:
         EventLogError, UsageError: the message names the damaged file, the line and the remedy.
@@ -110,7 +110,7 @@ def check_record(out: Path) -> None:
 
 
 def check_tables(out: Path) -> None:
-    """Check the tables of a sweep: a row that cannot be read may belong to a finished trial.
+    """Check that the tables of a sweep can be read, because a damaged row may belong to a finished trial.
 
     Raises:
         UsageError: the message names the file, the line and the remedy.
@@ -130,7 +130,7 @@ def check_tables(out: Path) -> None:
 
 
 def check_history(out: Path) -> None:
-    """Check that the tables of a sweep without an event log have the epochs of its finished trials.
+    """Check that history.csv of a sweep without an event log contains the last epoch of every finished trial.
 
     Raises:
         UsageError: history.csv lacks the last epoch of a finished trial.
@@ -149,7 +149,7 @@ def check_history(out: Path) -> None:
 
 
 def read_origin(out: Path) -> Origin:
-    """Return what the sweep in a folder keeps from its start."""
+    """Return the facts that the sweep in a folder recorded when it started."""
     content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
     target = content["target"] or {}
     return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
@@ -163,9 +163,9 @@ def describe(
     target: Target | None = None,
     targets: Mapping[int, Target] = MappingProxyType({}),
 ) -> None:
-    """Write sweep.json. Entries that depend on the target are None until it is prepared.
+    """Write sweep.json. Entries that depend on the target are None until the target is prepared.
 
-    ``targets`` has the target of each seed if every seed has its own; the baseline is then the mean of theirs.
+    If each seed has its own target, ``targets`` maps the seeds to them, and the baseline is the mean over the targets.
     """
     every = list(targets.values()) or ([] if target is None else [target])
     guess = math.log(target.vocabulary_size) if target is not None else None

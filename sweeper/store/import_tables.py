@@ -1,4 +1,4 @@
-"""The events of a sweep that was recorded in tables only, by a version without an event log."""
+"""Rebuild the events of a sweep from its tables, for sweeps of versions that wrote no event log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TEXTS = ("trial_id", "spec_hash", "status", "checkpoint", "error", "worker", "r
 
 
 def read_state(out: Path) -> SweepState:
-    """Return the state of the sweep in a folder, from its event log or, if it has none, from its tables.
+    """Return the state of the sweep in a folder, computed from its event log or, if it has none, from its tables.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -34,7 +34,7 @@ def read_state(out: Path) -> SweepState:
 def events_of_tables(out: Path) -> list[Event]:
     """Return the events that the tables in a folder record, in the order in which they happened.
 
-    A trial without a row of trials.csv has not ended. Its settings are empty: the study knows them.
+    A trial without a row in trials.csv has not ended. Its settings are left empty, because the study knows them.
     """
     tables = ResultTables(out)
     logs = (tables.history, tables.auto_lr, tables.candidates)
@@ -68,7 +68,7 @@ def events_of_tables(out: Path) -> list[Event]:
 
 
 def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
-    """Return whether the losses of a report were measured after its epoch, and not copied from an earlier one."""
+    """Return whether the losses of a report were measured after its epoch, not copied from an earlier report."""
     if not any(report.get(name) for name in LOSS_METRICS):
         return False
     is_last = float(report["step"]) >= float(trial.get("steps") or "inf")
@@ -83,7 +83,7 @@ def _values(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def rows_by_trial(rows: Sequence[Mapping[str, str]], key: str = "trial_id") -> dict[str, list[Mapping[str, str]]]:
-    """Return the rows of a table grouped by trial, or by another column."""
+    """Return the rows of a table grouped by the trial id, or by another column ``key``."""
     found: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:
         found.setdefault(row[key], []).append(row)

@@ -1,4 +1,4 @@
-"""The lease on a sweep in an object storage: a driver renews it every ten seconds, and other drivers keep away."""
+"""The lease on a sweep in object storage: one driver renews it every ten seconds, so other drivers do not run it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from typing import Any
 from trainables.storage import Storage, StorageError
 
 FILE = "driver.json"
-"""In the storage while a driver runs the sweep: its machine, its folder there, and the time of the last write."""
+"""The lease, written by the running driver: its machine, its folder there, and the time of the last write."""
 INTERVAL = 10.0
-"""Seconds between two writes."""
+"""Seconds between two renewals."""
 TIMEOUT = 2.5 * INTERVAL
-"""Seconds without a write after which a driver counts as dead."""
+"""Seconds without a renewal after which a driver is considered dead."""
 
 logger = logging.getLogger(__name__)
 
 
 class OtherDriver(RuntimeError):
-    """Another driver runs the sweep; the message names it and says what to do."""
+    """Another driver runs the sweep; the message names that driver and the remedy."""
 
     exit_code = 2
 
 
 class Lease:
-    """Renew the lease of this driver until :meth:`end`.
+    """Renews the lease of this driver until :meth:`end`.
 
-    If the storage does not answer, the write is tried again. A warning is logged once if another driver writes as well.
+    If the storage does not answer, the write is retried. If another driver also writes, a warning is logged once.
     """
 
     def __init__(self, storage: Storage, out: Path, *, interval: float = INTERVAL) -> None:
@@ -47,12 +47,12 @@ class Lease:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop renewing the lease; other drivers keep away for another ``TIMEOUT`` seconds."""
+        """Stop renewing the lease. Other drivers still respect it for another ``TIMEOUT`` seconds."""
         self._over.set()
         self._thread.join(INTERVAL)
 
     def end(self) -> None:
-        """Give up the lease, unless another driver has taken it.
+        """Delete the lease, unless another driver has taken it.
 
         Raises:
             StorageError: the storage does not answer.
@@ -78,10 +78,10 @@ class Lease:
 
 @contextlib.contextmanager
 def hold_lease(storage: Storage | None, out: Path, *, say: Callable[[str], object]) -> Iterator[None]:
-    """Hold the lease while the block runs. Without a storage there is no lease.
+    """Hold the lease while the block runs. If ``storage`` is None, there is no lease.
 
     Raises:
-        OtherDriver: another driver holds it, see :func:`other_driver`.
+        OtherDriver: another driver holds the lease (see :func:`other_driver`).
         StorageError: the storage does not answer at the start.
     """
     if storage is None:
@@ -102,8 +102,8 @@ def other_driver(
 ) -> str | None:
     """Return why the sweep cannot run in the folder ``out``, or None if no other driver runs it.
 
-    If a driver has not given up its lease, wait ``timeout`` seconds (:data:`TIMEOUT`) for a renewal, and announce the
-    wait through ``say``. A lease that is not renewed is deleted. A lease of this folder is ignored, because a lock
+    If a lease exists, announce through ``say`` that this waits for a renewal, and wait ``timeout`` seconds (default:
+    :data:`TIMEOUT`). A lease that is not renewed is deleted. A lease that names this folder is ignored, because a lock
     protects the folder.
 
     Raises:
@@ -130,7 +130,7 @@ def _read(storage: Storage) -> dict[str, Any] | None:
 
 
 def _place(out: Path) -> dict[str, str]:
-    """Identify a folder of a machine. The boot id tells apart cloned machines, which have the same name."""
+    """Return the identity of a folder on this machine. The boot id distinguishes cloned machines with the same name."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
     return {"host": socket.gethostname(), "boot": boot_id, "out": str(out.resolve())}

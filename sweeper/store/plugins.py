@@ -1,6 +1,6 @@
-"""A sweep's plug-ins: copied to its folder, where every node sees them, recorded in sweep.json, loaded on resume.
+"""Copy a sweep's plug-ins to its folder, where all nodes find them, record them in sweep.json, and load them on resume.
 
-This module imports no registry, because plug-ins must be loaded before the registries.
+This module imports no registry, because plug-ins must be loaded before the registries are imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FOLDER = "plugins"
 
 
 def save_plugins(out: Path) -> None:
-    """Copy the active plug-ins to the folder of a new sweep, except those of installed packages."""
+    """Copy the active plug-ins to the folder of a new sweep, except plug-ins from installed packages."""
     for plugin in plugins.active():
         if not plugin.installed:
             (out / FOLDER).mkdir(exist_ok=True)
@@ -25,7 +25,7 @@ def save_plugins(out: Path) -> None:
 
 
 def plugin_records() -> list[dict[str, object]]:
-    """Return the active plug-ins in the format of sweep.json."""
+    """Return the records of the active plug-ins for sweep.json."""
     return [
         {
             "name": plugin.name,
@@ -39,14 +39,14 @@ def plugin_records() -> list[dict[str, object]]:
 
 
 def set_worker_plugins(out: Path) -> None:
-    """Set the environment variable with which Ray's workers load the plug-ins."""
+    """Set the environment variable that tells Ray's workers which plug-ins to load."""
     files = {plugin.name: out.resolve() / FOLDER / plugin.name for plugin in plugins.active()}
     os.environ.pop(plugins.VARIABLE, None)
     os.environ.update(plugins.to_environment(files))
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins of the sweep in ``out``. Return a sentence for each that has changed elsewhere.
+    """Load the plug-ins of the sweep in ``out``. Return a note for each original that has changed since the start.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.

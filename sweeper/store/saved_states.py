@@ -1,4 +1,4 @@
-"""The saved states of unfinished trials: where they are, and from which a trial can continue."""
+"""The saved states of unfinished trials: find them, delete them, and choose the one from which a trial continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RUN_STATES = "ray"
 
 
 def place_of_run_states(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Return where Tune keeps its state, as arguments of its RunConfig, and the number of this attempt at the sweep."""
+    """Return Tune's storage location, as arguments of its RunConfig, and the number of this attempt at the sweep."""
     if (bucket := settings.bucket) is not None:
         states = bucket.within(RUN_STATES)
         where = {"storage_path": states.path, "storage_filesystem": states.filesystem}
@@ -34,7 +34,7 @@ def run_state_folders(storage: Path, trial_id: str) -> list[Path]:
 
 
 def remove_run_states(storage: Path, trial_id: str) -> None:
-    """Delete the saved states of a trial in a folder."""
+    """Delete all saved states of a trial from a local folder."""
     for folder in run_state_folders(storage, trial_id):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -65,17 +65,17 @@ def attempts(storage: Storage) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The newest complete state of a trial: its folder, or its key in object storage, and its step."""
+    """The newest complete saved state of a trial. ``place`` is its folder, or its key in object storage."""
 
     place: str
     step: int
 
 
 def find_states(storage: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest complete state of each trial that has one, from a local folder.
+    """Return the newest complete saved state of each trial that has one, from a local folder.
 
-    ``last_steps`` has the last step that the event log knows of each trial. A state that is newer is not used: the
-    reports between the two were lost.
+    ``last_steps`` maps each trial to the last step in the event log. A state after that step is not used, because the
+    reports up to it were lost.
     """
     from trainables.saved_state import read_state
 
@@ -90,7 +90,7 @@ def find_states(storage: Path, last_steps: Mapping[str, int]) -> dict[str, Saved
 
 
 def find_stored_states(storage: Storage, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the same from object storage, with keys instead of folders.
+    """Return the newest complete saved state of each trial that has one, from object storage; places are keys.
 
     Raises:
         StorageError: the storage does not answer.

@@ -1,4 +1,4 @@
-"""The state of a sweep, computed from its events alone."""
+"""The state of a sweep, computed only from its events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = Mapping[str, Any]
 
 
 class Phase(StrEnum):
-    """What a trial is doing."""
+    """The phase of a trial."""
 
     PROPOSED = "proposed"
     RUNNING = "running"
@@ -24,10 +24,10 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Trial:
-    """A trial with everything that its events record; its fields are the parts of its rows in the tables.
+    """A trial with everything that its events record. The fields contain the values of its rows in the tables.
 
-    ``reports`` are its reports in order, ``measured`` the metrics that were measured later, by step. ``outcome`` is
-    empty until the trial ends. ``started_at`` is when a worker last took it, in seconds since 1970.
+    ``reports`` lists its reports in order. ``measured`` maps a step to the metrics that were measured after training.
+    ``outcome`` is empty until the trial ends. ``started_at`` is when a worker last started it, in seconds since 1970.
     """
 
     id: str
@@ -52,23 +52,23 @@ class Trial:
 
     @property
     def has_result(self) -> bool:
-        """Whether the trial ended, and not because the infrastructure failed."""
+        """Whether the trial ended for a reason other than an infrastructure failure."""
         return bool(self.outcome) and not is_no_result(self.outcome["status"], self.outcome.get("error"))
 
     def row(self) -> dict[str, Any]:
-        """Return the trial's row of trials.csv."""
+        """Return the trial's row in trials.csv."""
         return {"trial_id": self.id, **self.settings, **self.outcome}
 
     def history(self) -> Iterator[Row]:
-        """Yield the trial's rows of history.csv."""
+        """Yield the trial's rows in history.csv."""
         return ({"trial_id": self.id, **report} for report in self.reports)
 
     def auto_lr(self) -> Iterator[Row]:
-        """Yield the trial's rows of auto_lr.csv."""
+        """Yield the trial's rows in auto_lr.csv."""
         return ({"trial_id": self.id, **update} for report in self.reports for update in report.get("auto_lr") or ())
 
     def candidates(self) -> Iterator[Row]:
-        """Yield the trial's rows of candidates.csv, without the checkpoint: its evaluated epochs."""
+        """Yield a row for candidates.csv, without its checkpoint, for each evaluated epoch of the trial."""
         for report in self.reports:
             if report.get("evaluated", True):
                 yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
@@ -76,18 +76,18 @@ class Trial:
 
 @dataclass(slots=True)
 class SweepState:
-    """All trials by id, in the order in which they were proposed, and the ids of ended trials in their order."""
+    """All trials by id in the order of their proposals, and the ids of ended trials in the order of their ends."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all trials."""
         self.trials.clear()
         self.ended.clear()
 
     def apply(self, event: Event) -> None:
-        """Take in one event. The same events in the same order always give the same state."""
+        """Update the state with one event. The same events in the same order always give the same state."""
         if event.kind is Kind.TRIAL_PROPOSED:
             trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
             trial.settings = event.payload["settings"]
@@ -126,10 +126,10 @@ class SweepState:
         return [self.trials[trial_id] for trial_id in self.ended]
 
     def in_phase(self, phase: Phase) -> list[Trial]:
-        """The trials in a phase, in the order in which they were proposed."""
+        """Return the trials in a phase, in the order in which they were proposed."""
         return [trial for trial in self.trials.values() if trial.phase is phase]
 
     @property
     def trained_epochs(self) -> float:
-        """The epochs that were trained in this sweep. Reused trials do not count."""
+        """The number of epochs trained in this sweep. Reused trials do not count."""
         return sum(trial.last_epoch for trial in self.trials.values() if not trial.reused_from)

@@ -1,6 +1,6 @@
 """The tables of a sweep's folder: trials.csv, history.csv, auto_lr.csv and candidates.csv.
 
-The tables of a sweep can be rebuilt from its event log. A row that a kill has torn is ignored.
+The tables of a sweep can be rebuilt from its event log. An incomplete last row, left by a kill, is ignored.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 
 
 class CsvTable:
-    """A CSV file that only grows, whole rows at a time, or is replaced whole.
+    """A CSV file to which whole rows are appended, or which is replaced as a whole.
 
-    An existing file keeps its columns. When it is replaced it gets those of new files, and keeps those with values.
+    An existing file keeps its columns. A replaced file gets the columns of a new file and all its columns with values.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:
@@ -37,38 +37,38 @@ class CsvTable:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the file, or those that a new file will have."""
+        """The columns of the existing file, or those that a new file will get."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             if (header := file.readline()).endswith(b"\n"):
                 return tuple(next(csv.reader([header.decode(errors="replace")])))
         return self._new
 
     def read(self) -> list[dict[str, str]]:
-        """Return the complete rows. A torn last row is left out."""
+        """Return the complete rows. An incomplete last row is left out."""
         if not self.path.is_file():
             return []
         return list(csv.DictReader(io.StringIO(_whole_rows(self.path.read_bytes()).decode(), newline="")))
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Append rows, after a header in a new file. With ``sync`` they are on disk when this returns.
+        """Append rows, with a header if the file is new. In a synced table they are on disk when this returns.
 
         Raises:
-            OSError: the disk is full or the folder is gone; none of the rows is in the file then.
+            OSError: the disk is full or the folder is gone; no row was appended.
         """
         content, header = _lines(self.columns, rows), _lines(self.columns, [], header=True)
         append(self.path, content, header=header, sync=self._sync)
 
     def sync(self) -> None:
-        """Flush the appended rows from the cache to the disk.
+        """Flush all appended rows from the operating system's cache to the disk.
 
         Raises:
-            OSError: the disk refuses.
+            OSError: the disk cannot be written.
         """
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             os.fsync(file.fileno())
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Replace the whole file in one step."""
+        """Replace the whole file atomically."""
         rows = list(rows)
         kept = (name for name in self.columns if any(name in row for row in rows))
         columns = tuple(dict.fromkeys((*self._new, *kept)))
@@ -78,10 +78,10 @@ class CsvTable:
 
 
 class ResultTables:
-    """The CSV files of one sweep folder, and the rows that are not written yet.
+    """The CSV files in a sweep's folder, and the rows that wait because the disk could not be written.
 
-    ``every_epoch``: each evaluated epoch is a candidate, with a row in candidates.csv. New tables are ``without`` these
-    columns.
+    If ``every_epoch`` is true, each evaluated epoch is a candidate and gets a row in candidates.csv. New tables omit
+    the columns in ``without``.
     """
 
     def __init__(self, out: Path, *, every_epoch: bool = False, without: Collection[str] = ()) -> None:
@@ -95,13 +95,13 @@ class ResultTables:
         self.candidates = log("candidates.csv", CANDIDATE_COLUMNS)
         self.every_epoch = every_epoch
         self._logs = (self.history, self.auto_lr, self.candidates)
-        # In this order: a kill in between must not leave a finished trial without its last report for ever.
+        # The order matters: after a kill between two files, a finished trial must not lack its last report forever.
         self._waiting: dict[CsvTable, list[Row]] = {log: [] for log in (*self._logs, self.trials)}
 
     def add_report(self, trial_id: str, report: Mapping[str, Any], *, checkpoint: str = "") -> None:
-        """Add a report of a trial, with its AutoLR updates. :meth:`write` writes it.
+        """Queue a report of a trial, and the AutoLR updates in it, for :meth:`write`.
 
-        A report that is not ``evaluated`` repeats the losses of an earlier epoch and is no candidate.
+        A report that is not ``evaluated`` repeats the losses of an earlier epoch and is not a candidate.
         """
         self._waiting[self.history].append({"trial_id": trial_id, "reported_at": time.time(), **report})
         self._waiting[self.auto_lr] += [{"trial_id": trial_id, **update} for update in report.get("auto_lr", ())]
@@ -109,14 +109,14 @@ class ResultTables:
             self._waiting[self.candidates].append({"trial_id": trial_id, **report, "checkpoint": checkpoint})
 
     def add_trial(self, row: Row) -> None:
-        """Add the row of an ended trial. :meth:`write` writes it."""
+        """Queue the row of a trial that has ended, for :meth:`write`."""
         self._waiting[self.trials].append(row)
 
     def write(self) -> None:
-        """Write the added rows.
+        """Write the queued rows.
 
         Raises:
-            OSError: the disk refuses; what is not written waits for the next call.
+            OSError: the disk cannot be written; unwritten rows stay queued for the next call.
         """
         for log, rows in self._waiting.items():
             if log is self.trials and rows:  # its reports must be on disk first
@@ -134,10 +134,10 @@ class ResultTables:
         candidates: Sequence[Mapping[str, object]],
         trials: Sequence[Mapping[str, object]],
     ) -> None:
-        """Rewrite all tables with these rows. A log without rows is written only if its file exists.
+        """Replace all tables by these rows. A table without rows is written only if its file exists.
 
         Raises:
-            OSError: the disk refuses; each table is either new or as it was.
+            OSError: the disk cannot be written; each table then has either its new or its old content.
         """
         rows_of = {
             self.history: history,
@@ -152,10 +152,10 @@ class ResultTables:
             waiting.clear()
 
     def cut(self, step: int) -> None:
-        """Remove torn lines and the rows after a step, so that a single run continues there. Create trials.csv.
+        """Remove incomplete lines and the rows after ``step``, so that a single run continues there. Create trials.csv.
 
         Raises:
-            OSError: the disk refuses.
+            OSError: the disk cannot be written.
         """
         self.trials.rewrite([])
         for log in self._logs:
@@ -164,7 +164,7 @@ class ResultTables:
 
 
 def _whole_rows(content: bytes) -> bytes:
-    """Return the content without a torn last row. A torn row may end at a line break within quotes."""
+    """Return the content without an incomplete last row. Such a row may end at a line break within quotes."""
     content = whole_lines(content)
     while content.count(b'"') % 2:
         content = whole_lines(content[:-1])
@@ -181,7 +181,7 @@ def _lines(columns: Sequence[str], rows: Iterable[Mapping[str, object]], *, head
 
 
 def _cell(value: object) -> object:
-    """Return the cell of a value. Missing values are empty; floats keep all their digits."""
+    """Format a missing value or NaN as an empty cell, and a float with all its digits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(float(value)) if isinstance(value, float) else value

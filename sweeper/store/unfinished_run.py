@@ -1,4 +1,4 @@
-"""The files with which ``unlearn --out`` continues after Ctrl-C or a kill: the run's spec and its last saved state."""
+"""The files from which ``unlearn --out`` continues after Ctrl-C or a kill: the run's spec and its last saved state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SAVE_SHARE = 0.05
 
 
 class OtherRun(Exception):
-    """The folder holds another unfinished run, or another process runs this one; the message is a plain sentence."""
+    """The folder holds another unfinished run, or another process runs this run; the message is a plain sentence."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """The content of unfinished.json: the run of a folder. ``spec`` includes the key of its target."""
+    """The content of unfinished.json: the unfinished run of a folder. ``spec`` includes the key of its target."""
 
     spec: TrialSpec
     landscape_points: int
@@ -37,7 +37,7 @@ class RunFile:
 
     @classmethod
     def read(cls, out: Path) -> RunFile | None:
-        """Return the unfinished run in ``out``, or None."""
+        """Return the unfinished run in ``out``, or None if there is none."""
         try:
             content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
             spec = TrialSpec.from_dict(content["spec"])
@@ -48,9 +48,9 @@ class RunFile:
 
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
-    """Return why ``spec`` cannot continue in ``out``: the folder holds another unfinished run. None if it can.
+    """Return the problem if ``out`` holds an unfinished run other than ``spec``, or None if ``spec`` can run there.
 
-    A ``spec`` without a target key counts as having the same target.
+    A ``spec`` without a target key is assumed to have the same target.
     """
     if (found := RunFile.read(out)) is None:
         return None
@@ -62,7 +62,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
         theirs = _settings(found.spec, found.landscape_points, found.plugins)
         given = _settings(spec, *asked)
         names = ", ".join(name for name in given if given[name] != theirs[name])
-    except MethodError:  # that of a plug-in which is not used here
+    except MethodError:  # the other run's method comes from a plug-in that is not loaded here
         names = "method"
     return (
         f"--out {out}: the folder holds an unfinished run with another {names}; continue that run with "
@@ -71,7 +71,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
 
 class UnfinishedRun:
-    """The running run of a folder. Its state is saved after epochs; saving takes at most 5% of the time."""
+    """The current run in a folder. Its state is saved after epochs; saving takes at most 5% of the time."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -82,13 +82,13 @@ class UnfinishedRun:
         """Lock the folder against other processes.
 
         Raises:
-            OtherRun: another process holds it.
+            OtherRun: another process holds the lock.
         """
         self.out.mkdir(parents=True, exist_ok=True)
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is running this run"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Load the saved state and cut the logs to it. Return the epochs done; 0 without a complete state.
+        """Load the saved state and cut the tables at its step. Return the epochs done; 0 if there is no complete state.
 
         Raises:
             OtherRun: the folder holds an unfinished run of another spec.
@@ -108,13 +108,13 @@ class UnfinishedRun:
         return run.epoch
 
     def save(self, run: UnlearningRun) -> None:
-        """Save the state if it is due. If the disk refuses, the run continues without this state."""
+        """Save the state if a save is due. If the disk cannot be written, the run continues without saving."""
         if self._throttle.is_due():
             with self._throttle.saving():
                 save_state_file({**run.state_dict(), "landscape": run.auto_lr.landscape}, self._state)
 
     def discard(self) -> None:
-        """Delete the files: the run has ended."""
+        """Delete the files of an ended run."""
         for path in (self._state, self.out / RUN_FILE):
             path.unlink(missing_ok=True)
 

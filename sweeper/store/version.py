@@ -1,4 +1,4 @@
-"""The project's packages, and its version and commit, which a sweep records."""
+"""The project's packages, and the version and commit that a sweep records."""
 
 from __future__ import annotations
 
