@@ -27,7 +27,7 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 class CsvTable:
     """A CSV file to which whole rows are appended, or which is replaced as a whole.
 
-    An existing file keeps its columns. A replaced file gets the columns of a new file and all its columns with values.
+    An existing file keeps its columns. A replaced file gets all columns of a new file, and keeps those with values.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:
@@ -78,7 +78,7 @@ class CsvTable:
 
 
 class ResultTables:
-    """The CSV files in a sweep's folder, and the rows that wait because the disk could not be written.
+    """The CSV files in a sweep's folder, and the rows that are not written yet.
 
     If ``every_epoch`` is true, each evaluated epoch is a candidate and gets a row in candidates.csv. New tables omit
     the columns in ``without``.
