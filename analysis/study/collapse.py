@@ -1,4 +1,4 @@
-"""How often a side collapses the model: a mean over few seeds does not show what happens rarely."""
+"""Count the runs in which the model collapsed: a mean over few seeds does not show rare collapses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from analysis.tables.trial_table import TrialTable, finite_cell
 from search_spaces.constraint import all_met
 
 COLLAPSED = "collapsed"
-"""The column of :func:`with_collapse`."""
+"""The column that :func:`with_collapse` adds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """The collapsed runs of one side.
+    """The collapsed runs with AutoLR, or of a hand-tuned baseline.
 
     Attributes:
-        seeds: the seeds on which a front collapsed: no run of it keeps the model. One of AutoLR's starts is enough.
-            Counted over the seeds on which it is known; ``seeds_unknown`` others.
-        runs: collapsed runs among the ``of`` runs of which it is known; ``runs_unknown`` others.
+        seeds: the share of seeds on which all runs of a front collapsed. With AutoLR, the front of one start is enough.
+            The ``seeds_unknown`` seeds for which this is unknown are not counted.
+        runs: the number of collapsed runs among ``of`` runs; ``runs_unknown`` more runs could not be judged.
     """
 
     seeds: Share
@@ -37,10 +37,10 @@ class Collapse:
 
 
 def with_collapse(part: Sources) -> TrialTable:
-    """The table with a column :data:`COLLAPSED`: whether a finished trial lost the model.
+    """Return the table with the column :data:`COLLAPSED`: 1 if the model of a trial collapsed, else 0.
 
-    It did if the retain set's primary metric misses its share of the target's before unlearning, the paper's 70% of
-    utility. NaN if the metric or the target's value is not known: then it is not known, unless the trial diverged.
+    A model collapsed if the primary metric of the retain set is below the required share of its value before unlearning
+    (70% of utility in the paper). The cell is NaN if either value is unknown.
     """
     table, sweep = part.table, part.sweep
     found = pd.Series(np.nan, index=table.trials.index)
@@ -55,9 +55,9 @@ def with_collapse(part: Sources) -> TrialTable:
 
 
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
-    """The collapsed runs of one side; per seed its fronts, one for each start of AutoLR."""
+    """Count the collapsed runs. ``seeds`` has the fronts of each seed; AutoLR has one front for each start."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
-    # A front collapsed if all its runs did, and a seed if any of its fronts did; None spreads where it decides.
+    # A front collapsed if all its runs did, and a seed if any of its fronts did. None means unknown.
     lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
     known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
     share = exact_share(sum(known), len(known))
@@ -65,7 +65,7 @@ def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
 
 
 def chosen(unit_of: Sequence[tuple[Configuration, Unit]]) -> Unit:
-    """The front of a choice of one rate for each configuration."""
+    """Return the front that consists of each configuration's run from its given unit."""
     return replace(unit_of[0][1], runs={item: unit.runs[item] for item, unit in unit_of})
 
 
@@ -75,6 +75,6 @@ def _any(found: Iterable[bool | None]) -> bool | None:
 
 
 def _collapsed(unit: Unit) -> list[bool | None]:
-    """Whether each trial with an outcome collapsed; None if that is not known."""
+    """Return, for each trial with an outcome, whether it collapsed; None if unknown."""
     lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
     return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

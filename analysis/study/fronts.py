@@ -1,4 +1,4 @@
-"""The fronts of a study's arms side by side: indicators, the reference point's influence, attainment over seeds."""
+"""Compare the fronts of a study's arms: indicators, effect of the reference point, attainment over seeds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from analysis.words import number
 
 @dataclass(frozen=True, slots=True)
 class ArmFronts:
-    """All arms of one problem; an arm is a method at fixed learning rates, or under one AutoLR variant.
+    """All arms of one problem. An arm is a method at fixed learning rates, or with one AutoLR variant.
 
     Attributes:
-        indicators: per arm those of all its trials together, against the front of all arms.
-        sensitivity: the arms' hypervolumes with the reference point at several places.
-        trials: per arm how many trials with an outcome: the arm with more has had more chances.
-        further: the indicators in other reference boxes, by name, of the arms whose trials were all measured.
+        indicators: the indicators of each arm, computed from all its trials relative to the front of all arms.
+        sensitivity: the hypervolumes of the arms for several reference points.
+        trials: the number of trials with an outcome in each arm. An arm with more trials has an advantage.
+        further: the indicators in each other reference box, by name; arms with unmeasured trials are left out.
     """
 
     problem: Problem
@@ -41,12 +41,14 @@ class ArmFronts:
 
 @dataclass(frozen=True, slots=True)
 class StudyAttainment:
-    """AutoLR against the best single learning rate on the fresh seeds; a run is a seed's front over c.
+    """The attainment of AutoLR and of the best single learning rate on the fresh seeds.
+
+    A run is the front over c on one seed; AutoLR has a run for each start and seed.
 
     Attributes:
-        arms: their names, AutoLR first. With several starts AutoLR has a run for each start and seed.
-        surfaces: per arm, what one, two, ..., all of its runs attain.
-        difference: AutoLR's share of runs minus the other's.
+        arms: the names of the two arms, AutoLR first.
+        surfaces: for each arm, the surfaces that one, two, ..., all of its runs attain.
+        difference: AutoLR's share of runs minus that of the best single rate.
     """
 
     arms: tuple[str, str]
@@ -55,7 +57,7 @@ class StudyAttainment:
 
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
-    """The arms of every problem, in the order of the table."""
+    """Return the fronts of the arms of every problem, in the order of the table."""
     found = []
     for problem in dict.fromkeys(task.problem for task in grid.tasks):
         units: dict[str, list[Unit]] = {}
@@ -78,14 +80,14 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
 
 
 def _whole(points: Mapping[str, list[Floats | None]]) -> dict[str, Floats]:
-    """Per arm all its points, of the arms that were measured throughout."""
+    """Return all points of each arm whose units were all measured."""
     whole = {arm: parts for arm, parts in points.items() if all(part is not None for part in parts)}
     filled = {arm: [part for part in parts if part is not None and len(part)] for arm, parts in whole.items()}
     return {arm: np.concatenate(parts) if parts else np.empty((0, 2)) for arm, parts in filled.items()}
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
-    """The attainment of both sides of a verdict.
+    """Return the attainment of AutoLR and of the best single rate of a verdict.
 
     Raises:
         AnalysisError: the study has more than two objectives.

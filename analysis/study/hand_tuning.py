@@ -1,4 +1,4 @@
-"""The hand-tuned side: the best single rate, the per-c oracle, and whether a best rate may lie outside the grid."""
+"""The hand-tuned baselines: the best single rate, the per-c oracle, and whether a best rate may lie off the grid."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _STEP = 10**0.5
 
 @dataclass(frozen=True, slots=True)
 class GridEdge:
-    """A best rate with no worse rate beyond it.
+    """A best rate at the edge of the grid: no worse rate was tried beyond it.
 
     Attributes:
-        rates: the rates tried, rising.
+        rates: the rates tried, in ascending order.
         beyond: the rates to try next.
-        nothing: whether no rate attains anything.
+        nothing: whether the hypervolume is zero at every rate.
     """
 
     rates: tuple[float, ...]
@@ -34,9 +34,9 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """The edge at which the hypervolume is highest, None for a peak inside; ``volumes`` are means, shape (L,).
+    """Return the edge of the grid at which the hypervolume is highest; None if the highest is inside the grid.
 
-    An inner rate that does as well as the one at the edge is a peak inside.
+    ``volumes`` are mean hypervolumes, shape (L,). If an inner rate ties with a rate at the edge, the result is None.
     """
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
@@ -52,7 +52,7 @@ def edge_of_choice(
     choice: Mapping[Configuration, float],
     mean_volume: Callable[[Mapping[Configuration, float]], float],
 ) -> GridEdge | None:
-    """The edges at which a configuration has its rate and would be worse off with the next rate inwards."""
+    """Return the edges at which some configuration has its rate, if its next inner rate would lower the mean volume."""
     if len(rates) == 1:
         return _edge(rates, low=True, high=True)
     top = mean_volume(choice)
@@ -62,7 +62,7 @@ def edge_of_choice(
 
 
 def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
-    """The rate with the highest mean. Ties go to an inner rate, then to the lowest."""
+    """Return the rate with the highest mean hypervolume. Ties go to an inner rate, then to the lowest rate."""
     ties = _ties(volumes)
     inner = [place for place in ties if 0 < place < len(rates) - 1]
     return rates[(inner or ties)[0]]
@@ -71,9 +71,10 @@ def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
 def oracle_choice(
     hand: Arm, single: Mapping[Configuration, float], tuning: Sequence[int]
 ) -> dict[Configuration, float]:
-    """A rate for every configuration, chosen for the largest mean hypervolume on the tuning seeds.
+    """Return a rate for every configuration that maximizes the mean hypervolume on the tuning seeds.
 
-    Exact if there are few enough assignments, else by improving one configuration at a time from the best single rate.
+    If there are few assignments, all are tried, so the result is exact. Otherwise the search starts from the best
+    single rate and improves one configuration at a time.
     """
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)
@@ -94,19 +95,19 @@ def oracle_choice(
 
 
 def volume_on(hand: Arm, choice: Mapping[Configuration, float], seed: int) -> float:
-    """The hypervolume of the front of these rates on a seed."""
+    """Return the hypervolume on a seed of the front that results if each configuration uses its chosen rate."""
     costs = [hand[rate][seed].runs[item].costs for item, rate in choice.items()]
     finished = [item for item in costs if item is not None]
     return hypervolume(np.stack(finished)) if finished else 0.0
 
 
 def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequence[int]) -> float:
-    """The hypervolume of :func:`volume_on`, mean over seeds."""
+    """Return the mean of :func:`volume_on` over the seeds."""
     return float(np.mean([volume_on(hand, choice, seed) for seed in seeds]))
 
 
 def _ties(volumes: Sequence[float]) -> list[int]:
-    """The places of the highest mean."""
+    """Return the positions of all volumes that tie for the highest."""
     top = max(volumes)
     return [place for place, volume in enumerate(volumes) if volume >= top - TIE]
 

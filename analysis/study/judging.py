@@ -1,22 +1,22 @@
-"""AutoLR against the learning rate a person would have tuned, on the same seeds and at stated cost.
+"""Compare AutoLR with hand-tuned learning rates, on the same seeds and at a stated cost.
 
 The rules, for one method on one model and data set:
 
-- A seed contributes one number to each side: the hypervolume of its front over c. AutoLR's is the mean over the rates
-  it was started from, so that nothing about it is tuned.
-- Seeds are split beforehand, in rising order: the first ``max(1, n // 3)`` are for tuning, the others fresh. The
-  person's rates are chosen on the tuning seeds; every difference is taken on fresh ones. A seed without whole fronts on
-  both sides drops out of its own part, and no other changes sides for it; one that was run on one side only is in none.
-- Two baselines: the best single rate for all c (L runs per c), and the per-c oracle, which takes for every c its own
-  rate so that the front's mean hypervolume on the tuning seeds is largest (the same L runs per c, used better).
-- The best rate must lie inside the grid: at its edge (on the tuning seeds, or on all), nothing is concluded but that
-  AutoLR is worse than it, and so than the best.
-- The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which holds whatever
-  their distribution in [-1, 1]; Holm over both directions of every comparison of the report, whatever its method,
-  variant, baseline and problem, so that all of it decides anything wrongly with probability 5% at most. Where no
-  differences at all could reach that, nothing is concluded.
-- A primary question, named before there are results (:class:`analysis.study.verdict.Primary`), is a family of its own:
-  it errs with 5% at most by itself, and all others together with another 5%.
+- On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the front over c. For AutoLR it is the
+  mean over all starting rates, so that nothing about AutoLR is tuned.
+- Seeds are split in advance, in ascending order: the first ``max(1, n // 3)`` are for tuning, the others are fresh. The
+  hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Seeds that only one
+  side ran are not split. A seed with an incomplete front is left out, and the other seeds keep their roles.
+- There are two baselines: the best single rate for all c, and the per-c oracle, which chooses a rate for every c so
+  that the mean hypervolume of the front on the tuning seeds is largest. Both cost L runs per c.
+- If the best rate is at the edge of the grid (on the tuning seeds or on all seeds), the only possible conclusion is
+  that AutoLR is worse than this rate, and thus worse than the best rate.
+- The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any
+  distribution in [-1, 1]. Holm's correction covers both directions of every comparison in the report, across methods,
+  variants, baselines and problems, so the probability of any wrong decision is at most 5%. If there are too few seeds
+  to reach this level, nothing is concluded.
+- A primary question, named before the results are known (:class:`analysis.study.verdict.Primary`), is corrected
+  separately: its error probability is at most 5%, and that of all other comparisons jointly is at most another 5%.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ _HOW = {"failed": "failed", "stopped": "were stopped", "finished": "lack a value
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
-    """A verdict for every method, problem and AutoLR variant that has seeds with whole fronts on both sides.
+    """Return a verdict for every method, problem and AutoLR variant with a seed on which all fronts are complete.
 
-    ``primary`` is the question that was named before there are results.
+    ``primary`` is the question that was named before the results were known.
     """
     found = [
         verdict
@@ -81,7 +81,7 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 
 def described(verdict: Verdict) -> Verdict:
-    """The verdict without what only a test can say: no outcome, no p-value and no bounds."""
+    """Return the verdict as a description: without tested outcome, p-value and bounds."""
     baselines = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.baselines)
     return replace(verdict, baselines=tuple(baselines))
 
@@ -110,7 +110,7 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
     single = dict.fromkeys(configurations, best)
     oracle = oracle_choice(hand, single, tuning)
     edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
-    # With one configuration the oracle is the best single rate.
+    # With one configuration, the oracle equals the best single rate.
     of_oracle = (
         edge_of_choice(rates, oracle, lambda rates: mean_volume(hand, rates, tuning)) if single != oracle else edge
     )
@@ -173,7 +173,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
-    """Holm over both directions of each family's comparisons, the bounds that belong to it, and what follows."""
+    """Return the verdicts with corrected p-values, bounds and outcomes; the primary question is a family of its own."""
     rows = [(row, column) for row, verdict in enumerate(verdicts) for column in verdict.asked]
     found = [list(verdict.baselines) for verdict in verdicts]
     first = [
@@ -191,9 +191,9 @@ def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Ver
 
 
 def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Baseline]:
-    """The comparisons at these places, (verdict, baseline), corrected for one another."""
+    """Return the comparisons at these (verdict, baseline) positions, corrected jointly."""
     asked = {(row, column): verdicts[row].baselines[column] for row, column in rows}
-    # What cannot be tested at all is no burden to the others; that is known before any difference is.
+    # Comparisons that cannot be tested do not enter the correction; this is known before the differences are.
     tested = [
         (row, column)
         for (row, column), baseline in asked.items()
@@ -202,7 +202,7 @@ def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dic
     results = [asked[place].result for place in tested]
     adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
     p_values = {place: (adjusted[2 * i], adjusted[2 * i + 1]) for i, place in enumerate(tested)}
-    # More seeds for one that could not be tested would make it one of all.
+    # A comparison that could not be tested counts all comparisons, because with more seeds it would be one of them.
     return {
         place: _decided(
             replace(baseline, comparisons=len(tested) if place in p_values else len(rows)),
@@ -214,7 +214,7 @@ def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dic
 
 
 def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Verdict) -> Baseline:
-    """The baseline with the bounds of its difference, its outcome and, where it has one, its corrected p-value."""
+    """Return the baseline with the bounds of the difference, the outcome and, if it was tested, the Holm p-value."""
     differences = np.subtract(baseline.auto, baseline.hand)
     if verdict.same_seeds:
         return baseline
@@ -223,16 +223,16 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Ve
     if p_holm is None or baseline.result.n < baseline.fresh_least:
         return replace(baseline, bounds=(low, high))
     outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
-    # What is worse than a rate that was tried is worse than the best one, wherever that lies.
+    # If AutoLR is worse than a rate that was tried, AutoLR is also worse than the best rate.
     if baseline.edge and outcome != WORSE:
         return replace(baseline, bounds=(low, high), outcome=OPEN)
-    # Holm decides a little more than the bounds alone (Strassburger & Bretz 2008).
+    # Holm's test rejects slightly more often than the bounds exclude 0 (Strassburger & Bretz 2008).
     bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
     return replace(baseline, bounds=bounds, outcome=outcome, p_holm=min(p_holm))
 
 
 def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSeeds, ...]:
-    """Per side those of ``seeds`` on which it lacks an outcome, at any rate or from any start."""
+    """Return, for each side, the seeds on which the front of a rate or a start is missing or incomplete."""
     found = []
     for side, arm in sides.items():
         lacks = {seed: [how for units in arm.values() for how in _lacks(units.get(seed))] for seed in seeds}
@@ -243,7 +243,7 @@ def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSee
 
 
 def _lacks(unit: Unit | None) -> list[str]:
-    """What became of the runs that a front lacks."""
+    """Return how each run was lost that a front lacks."""
     if unit is None:
         return [MISSING]
     runs = (unit.runs.get(configuration) for configuration in unit.missing)
@@ -251,7 +251,7 @@ def _lacks(unit: Unit | None) -> list[str]:
 
 
 def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoVerdict, ...]:
-    """Every method, problem and AutoLR variant of the grid that is not among those ``judged``, and why."""
+    """Return every task and AutoLR variant of the grid that is not in ``judged``, with the reason."""
     return tuple(
         NoVerdict(task, variant, _why(grid, task, variant))
         for task in grid.tasks
@@ -277,7 +277,8 @@ def _why(grid: LrGrid, task: Task, variant: str) -> Note:
 
 
 def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
-    """The first part of a side (all of it, a configuration, or a rate) of which no run ended; None if all have one."""
+    """Return a note on the first part of an arm (the whole arm, a configuration, or a rate) in which no run has an
+    outcome; None if every part has one."""
     units = [unit for by_seed in arm.values() for unit in by_seed.values()]
     configurations = dict.fromkeys(item for unit in units for item in (*unit.runs, *unit.missing))
     parts: list[tuple[tuple[tuple[str, object], ...], float | None, list[StudyRun]]]

@@ -1,6 +1,6 @@
-"""The units of a learning-rate study: one front over c per (seed, model, data set, method, learning rate or AutoLR).
+"""The units of a learning-rate study: one front over c for each seed, task, and learning rate or AutoLR start.
 
-Points of one front are not independent samples; its hypervolume is the one number a seed contributes.
+The points of a front are not independent samples, so each seed contributes only the hypervolume of its front.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from analysis.tables.trial_table import TrialTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One front over the configurations.
+    """One front over the configurations of a task.
 
     Attributes:
-        variant: AutoLR's, such as ``clip/fresh``; empty for a fixed learning rate.
-        lr: the fixed learning rate, or AutoLR's start.
+        variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
+        lr: the fixed learning rate, or the rate from which AutoLR started.
         runs: the run of each configuration.
-        missing: configurations of the task without an outcome here (not run, stopped, failed, or a metric is missing).
+        missing: the configurations without an outcome (not run, stopped, failed, or a metric is missing).
     """
 
     task: Task
@@ -40,7 +40,7 @@ class Unit:
 
     @property
     def costs(self) -> dict[Configuration, Floats | None]:
-        """The costs, (m,), in [0, 1], of each configuration with an outcome; None if it diverged: it adds nothing."""
+        """The costs, shape (m,), in [0, 1], of each configuration with an outcome; None if it diverged."""
         return {configuration: run.costs for configuration, run in self.runs.items() if run.judged}
 
     @property
@@ -51,34 +51,34 @@ class Unit:
 
     @property
     def hypervolume(self) -> float:
-        """The share of the box that the front dominates; 0 if all trials diverged, NaN for an incomplete unit."""
+        """The share of the box that the front dominates; 0 if all trials diverged, NaN if the unit is incomplete."""
         return math.nan if self.missing else hypervolume(self.points)
 
     def further_points(self, box: str) -> Floats | None:
-        """The costs of the finished trials in another reference box, shape (k, m); None if one was not measured."""
+        """Return the costs of the finished trials in another reference box, shape (k, m); None if any is unknown."""
         found = [run.further.get(box) for run in self.runs.values() if run.costs is not None]
         measured = [costs for costs in found if costs is not None]
         return None if len(measured) < len(found) else np.stack(measured) if measured else np.empty((0, 2))
 
     def further_hypervolume(self, box: str) -> float:
-        """The hypervolume in another reference box; NaN for an incomplete unit, or if a trial was not measured."""
+        """Return the hypervolume in another reference box; NaN if the unit is incomplete or a trial is unmeasured."""
         points = self.further_points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 
 
 Arm = Mapping[float, Mapping[int, Unit]]
-"""By learning rate, or AutoLR's start, the unit of each seed."""
+"""The units, keyed by learning rate (or the rate from which AutoLR started), then by seed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LrGrid:
-    """All units.
+    """All units of a study.
 
     Attributes:
         configuration_columns: the columns of a :data:`Configuration`, in order.
-        notes: what was left out.
+        notes: the notes on runs that were left out.
         boxes: the names of the other reference boxes in which the units are scored.
-        seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``; a verdict is conditional on all else.
+        seeds_vary: ``order``, ``target`` or ``data``: what the seeds vary. Verdicts are conditional on everything else.
     """
 
     units: tuple[Unit, ...]
@@ -94,11 +94,11 @@ class LrGrid:
         return tuple(dict.fromkeys(unit.task for unit in self.units))
 
     def variants(self, task: Task) -> tuple[str, ...]:
-        """AutoLR's variants that were run on a task."""
+        """Return the AutoLR variants that were run on a task."""
         return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.task == task and unit.variant))
 
     def arm(self, task: Task, variant: str = "") -> dict[float, dict[int, Unit]]:
-        """The units of fixed learning rates, or of one AutoLR variant: by learning rate (rising), then by seed."""
+        """Return the units with fixed rates, or with one AutoLR variant, by learning rate (ascending), then by seed."""
         found: dict[float, dict[int, Unit]] = defaultdict(dict)
         for unit in self.units:
             if unit.task == task and unit.variant == variant:
@@ -107,13 +107,13 @@ class LrGrid:
 
 
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
-    """The units in the tables of one or several sweeps, each with its own objectives (and thus bounds).
+    """Return the units in the tables of one or more sweeps. Each sweep has its own objectives, and thus its own bounds.
 
-    Trials on other data, or trained otherwise, are tasks of their own: nothing is pooled over different problems,
-    unless they differ only in what ``seeds_vary``.
+    Trials with different data or training settings belong to different tasks and are not pooled, unless the only
+    difference is in what the seeds vary.
 
     Raises:
-        AnalysisError: sweeps with different objectives, or a table without a column of them.
+        AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
     """
     found = study_runs(parts, roles=("data", "training"), seeds_vary=seeds_vary)
     notes = [*found.notes, *found.problems.notes]

@@ -1,4 +1,4 @@
-"""A learning-rate study as a whole, from the tables of one or several sweeps."""
+"""Build a complete learning-rate study from the tables of one or more sweeps."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from analysis.tables.trade_off import Objective
 
 @dataclass(frozen=True, slots=True)
 class LrStudy:
-    """Sensitivity of every method, AutoLR's verdicts and the arms' fronts; ``notes`` say what was left out.
+    """The sensitivity of every method, the verdicts on AutoLR and the fronts of the arms.
 
     Attributes:
+        notes: the notes on trials that were left out, and on differences between the sweeps.
         without: the methods and variants of AutoLR that have no verdict.
-        primary: the question that was named before there were results.
-        afterwards: names the objectives if they were chosen when the results were known; else None.
+        primary: the question that was named before the results were known.
+        afterwards: a note on the objectives if they were chosen after the results were known; else None.
     """
 
     grid: LrGrid
@@ -42,41 +43,41 @@ class LrStudy:
 
     @property
     def compared(self) -> tuple[Sensitivity, ...]:
-        """Methods with several rates, one of which has a whole front: with a single rate nothing can be compared."""
+        """The methods that have several rates and at least one complete front. A single rate allows no comparison."""
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and item.has_front)
 
     @property
     def primary_first(self) -> list[Verdict]:
-        """The verdicts, that on the primary question first."""
+        """The verdicts; the verdict on the primary question comes first."""
         return sorted(self.verdicts, key=lambda verdict: not verdict.single.primary)
 
     @property
     def asked(self) -> tuple[Verdict | NoVerdict, ...]:
-        """Everything a verdict was asked for."""
+        """All methods and variants of AutoLR, with and without a verdict."""
         return (*self.verdicts, *self.without)
 
     @property
     def primary_was_run(self) -> bool:
-        """Whether the study has runs on the primary question."""
+        """Whether the study has runs for the primary question."""
         return any(map(self.is_primary, self.asked))
 
     def without_verdict(self, primary: bool) -> list[NoVerdict]:
-        """What has no verdict: of the primary question, or of all others."""
+        """Return the items without a verdict that belong to the primary question, or all others."""
         return [item for item in self.without if self.is_primary(item) == primary]
 
     def subject(self, verdict: Verdict) -> str:
-        """The method and AutoLR's variant of a verdict; with several problems also model and data set."""
+        """Return the method and AutoLR variant of a verdict; if there are several problems, also model and data set."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """The method, with the variant of AutoLR and the problem if there are several; marks the primary question."""
+        """Return the method, plus variant and problem if there are several; the primary question is marked."""
         variants = {other.variant for other in self.asked if other.variant}
         name = str(item.task) if self._is_several else item.task.method
         variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""
         return f"{name}{variant}" + (" (the primary question)" if self.is_primary(item) else "")
 
     def is_primary(self, item: Verdict | NoVerdict) -> bool:
-        """Whether the primary question is about this."""
+        """Return whether the primary question is about this method and variant."""
         return self.primary is not None and self.primary.asks(item.task.method, item.variant)
 
     @property
@@ -85,12 +86,12 @@ class LrStudy:
 
 
 def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) -> LrStudy:
-    """The study in one or several sweep folders, their seeds, methods and models put together.
+    """Read the study in one or more sweep folders; their seeds, methods and models are combined.
 
-    ``objectives`` replace those of the sweeps.
+    ``objectives`` replace the objectives of the sweeps.
 
     Raises:
-        AnalysisError: a folder holds no sweep or no objectives yet, or their objectives differ.
+        AnalysisError: a folder has no sweep or no objectives yet, or the objectives of the sweeps differ.
     """
     parts = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
     for folder, part in zip(folders, parts, strict=True):
@@ -109,10 +110,10 @@ def _directed(objectives: Iterable[Objective]) -> str:
 
 
 def study_in(sources: Sources) -> LrStudy | None:
-    """The study in a report, if every sweep tried a grid of learning rates; None otherwise, and for a single rate.
+    """Return the study for a report; None if a sweep did not try a grid of learning rates, or if there is one rate.
 
-    A search draws a new learning rate for every trial, so that no rate has a front of its own. External rows, which
-    need no seed and no learning rate, are not part of it.
+    A search draws a new learning rate for every trial, so no rate has a front of its own. External rows are excluded,
+    because their seed and learning rate may be unknown.
     """
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
@@ -122,10 +123,10 @@ def study_in(sources: Sources) -> LrStudy | None:
 
 
 def study_of(parts: Sequence[Sources]) -> LrStudy:
-    """The study of tables that are already read, each with the objectives of its sweep.
+    """Build the study from tables that were already read, each with the objectives of its sweep.
 
     Raises:
-        AnalysisError: their objectives differ.
+        AnalysisError: the objectives of the sweeps differ.
     """
     varied = {file.seeds_vary for part in parts for file in part.sweeps} or {"order"}
     grid = lr_grid(
@@ -133,7 +134,7 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
         seeds_vary=varied.pop() if len(varied) == 1 else "",
     )
     notes = [*(item for part in parts for item in part.table.notes), *grid.notes]
-    # A primary question holds only if all sweeps named the same one before there were results.
+    # A primary question is valid only if all sweeps named the same one before their results were known.
     named = dict.fromkeys(str(file.settings.get("primary") or "") for part in parts for file in part.sweeps)
     primary = Primary.parse(next(iter(named))) if len(named) == 1 and any(named) else None
     if len(named) > 1:
@@ -144,9 +145,9 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
 
 
 def fronts_table(grid: LrGrid) -> pd.DataFrame:
-    """The content of lr_study.csv: a row for each front, with its hypervolume in every reference box.
+    """Return the content of lr_study.csv: a row for each front, with its hypervolume in every reference box.
 
-    A front is one (problem, method, learning rate or AutoLR's start, seed).
+    There is a front for each problem, method, learning rate or AutoLR start, and seed.
     """
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "ruined_runs")
     rows = []

@@ -1,11 +1,11 @@
-"""Differences over the same seeds: tests and bounds of their mean, descriptions, and Holm's correction.
+"""Test paired differences over seeds: p-values and bounds for their mean, descriptive statistics, Holm's correction.
 
 The mean of bounded differences is tested by betting, which is valid for any distribution. A bettor who stakes the share
-``f`` of the largest possible stake on "the mean is above m" multiplies the stake by ``1 + f (d - m) / (1 + m)`` on a
-difference d in [-1, 1]. If the mean is at most m, nobody's expected wealth grows, so wealth of 1/p is reached with
-probability p at most (Waudby-Smith & Ramdas 2024). Here the capital is spread over fixed shares, so the order of the
-seeds does not matter and n may be any number. A rare collapse that was not seen yet is allowed for: of n differences +d
-no valid test can have a smaller p than (1 + d)^-n, which the largest share reaches.
+``f`` of the largest possible stake on "the mean is above m" multiplies the capital by ``1 + f (d - m) / (1 + m)`` for
+each difference d in [-1, 1]. If the mean is at most m, the expected capital does not grow, so the capital reaches 1/p
+with probability at most p (Waudby-Smith & Ramdas 2024). The capital is divided among fixed shares, so the order of the
+seeds does not matter and n may be any number. The test allows for a rare collapse that was not observed: for n
+differences of +d, no valid test can have a p-value below (1 + d)^-n, and the largest share attains this limit.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from scipy.special import betaincinv, stdtrit
 from analysis.errors import AnalysisError
 
 ALPHA = 0.05
-"""The probability that a report decides anything at all wrongly."""
+"""The largest allowed probability that a report contains any wrong decision."""
 TIE = 1e-12
-"""Hypervolumes that differ by less are equal: means of the same numbers in another order differ in the last bits."""
+"""Hypervolumes that differ by less count as equal, because rounding depends on the order of summation."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
-"""How much of the capital is bet at each share: chosen in benchmarks/verdict_coverage.py, for small differences."""
+"""The part of the capital that is bet at each share, tuned for small differences in benchmarks/verdict_coverage.py."""
 _MOST_SEEDS = 1_000_000
 _BISECTIONS = 60
 _MOST_EXACT = 22
@@ -35,7 +35,7 @@ _MOST_EXACT = 22
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """``count`` of ``n``, with the exact interval of the probability behind it (Clopper & Pearson 1934)."""
+    """``count`` of ``n``, with the exact confidence interval of the probability (Clopper & Pearson 1934)."""
 
     count: int
     n: int
@@ -47,7 +47,7 @@ class Share:
 
 
 def p_above(differences: npt.ArrayLike, bar: float = 0.0) -> float:
-    """One-sided p-value against "the mean is at most ``bar``", of differences in [-1, 1], shape (n,).
+    """Return the one-sided p-value of "the mean is at most ``bar``" for differences in [-1, 1], shape (n,).
 
     Raises:
         AnalysisError: a difference is NaN or outside [-1, 1].
@@ -57,27 +57,28 @@ def p_above(differences: npt.ArrayLike, bar: float = 0.0) -> float:
 
 
 def p_below(differences: npt.ArrayLike, bar: float = 0.0) -> float:
-    """One-sided p-value against "the mean is at least ``bar``"."""
+    """Return the one-sided p-value of the null hypothesis "the mean is at least ``bar``"."""
     return p_above(-checked(differences), -bar)
 
 
 def lower_bound(differences: npt.ArrayLike, level: float) -> float:
-    """The mean is below this with probability ``level`` at most; -1 where nothing is excluded."""
+    """Return a bound that the true mean is below with probability at most ``level``; -1 if nothing can be excluded."""
     values = checked(differences)
     low, high = -1.0, 1.0
-    for _ in range(_BISECTIONS):  # the wealth falls as the bar rises
+    for _ in range(_BISECTIONS):  # the capital decreases as the bar rises
         middle = (low + high) / 2
         low, high = (middle, high) if _log_wealth(values, middle) >= -math.log(level) else (low, middle)
     return low
 
 
 def upper_bound(differences: npt.ArrayLike, level: float) -> float:
-    """The mean is above this with probability ``level`` at most."""
+    """Return a bound that the true mean is above with probability at most ``level``."""
     return -lower_bound(-checked(differences), level)
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """The fewest seeds, all differing by so much, whose one-sided p-value is below ``level``; None above a million."""
+    """Return the smallest number of seeds with a one-sided p-value below ``level`` if every seed has this difference;
+    None above a million."""
     if not 0 < abs(difference) <= 1:
         return None
 
@@ -89,7 +90,7 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
 
 
 def exact_share(count: int, n: int, confidence: float = 0.95) -> Share:
-    """The exact two-sided interval of a probability."""
+    """Return ``count`` of ``n`` with the exact two-sided confidence interval of the probability."""
     tail = (1 - confidence) / 2
     low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
@@ -97,10 +98,10 @@ def exact_share(count: int, n: int, confidence: float = 0.95) -> Share:
 
 
 def checked(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Differences as floats, shape (n,).
+    """Return the differences as floats, shape (n,).
 
     Raises:
-        AnalysisError: one is NaN, or further from 0 than two shares of a box can be.
+        AnalysisError: a difference is NaN or outside [-1, 1], beyond rounding errors.
     """
     values = finite(differences)
     if np.abs(values).max(initial=0.0) > 1 + 1e-9:
@@ -109,10 +110,10 @@ def checked(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def finite(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Differences of any size as floats, shape (n,).
+    """Return differences of any size as floats, shape (n,).
 
     Raises:
-        AnalysisError: one is NaN or infinite.
+        AnalysisError: a difference is NaN or infinite.
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 1:
@@ -123,7 +124,7 @@ def finite(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
-    """The logarithm of what a capital of 1 has become; -inf where every bet is lost."""
+    """Return the logarithm of the final capital, starting from 1; -inf if every bet is lost."""
     if bar <= -1:
         return math.inf if (values > -1).any() else 0.0
     factors = 1 + SHARES[:, None] * ((values - bar) / (1 + bar))[None, :]
@@ -133,16 +134,16 @@ def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """The differences first minus second over n seeds, in [-1, 1].
+    """The results for the differences "first minus second" over n seeds, in [-1, 1].
 
     Attributes:
-        mean: their mean.
-        p_above, p_below: one-sided, against a mean of at most and of at least 0; valid for any bounded differences.
-        ahead: on how many seeds the first is larger, with the exact 95% interval of that share; None without pairs.
-        tied: on how many seeds both are the same.
-        t_interval: the paired-t interval of the mean at 95%, a description: it holds for normal differences. None with
-            fewer than 2 pairs.
-        sign_flip_p: of the exact sign-flip test, a description: it holds for symmetric differences. None without pairs.
+        mean: the mean difference.
+        p_above, p_below: one-sided p-values of "the mean is at most 0" and of "the mean is at least 0"; valid for any
+            bounded differences.
+        ahead: the number of seeds on which the first is larger, with the exact 95% interval; None without pairs.
+        tied: the number of seeds on which both are equal.
+        t_interval: the paired-t 95% interval of the mean, valid only for normal differences; None below 2 pairs.
+        sign_flip_p: the p-value of the sign-flip test, valid only for symmetric differences; None without pairs.
     """
 
     n: int
@@ -156,12 +157,12 @@ class PairedResult:
 
     @property
     def p(self) -> float:
-        """Two-sided, for this comparison alone."""
+        """The two-sided p-value, not corrected for other comparisons."""
         return min(1.0, 2 * min(self.p_above, self.p_below))
 
 
 def paired(differences: npt.ArrayLike) -> PairedResult:
-    """Tests and descriptions of per-seed ``differences``, shape (n,).
+    """Return the tests and descriptive statistics of per-seed ``differences``, shape (n,).
 
     Raises:
         AnalysisError: a difference is NaN, infinite or outside [-1, 1].
@@ -184,10 +185,10 @@ def paired(differences: npt.ArrayLike) -> PairedResult:
 
 
 def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
-    """``mean ± t(n-1) s / sqrt(n)`` of at least two differences.
+    """Return the interval ``mean ± t(n-1) s / sqrt(n)`` for at least two differences.
 
     Raises:
-        AnalysisError: fewer than two, or one is NaN or infinite.
+        AnalysisError: there are fewer than two differences, or a difference is NaN or infinite.
     """
     values = finite(differences)
     if len(values) < 2:
@@ -197,23 +198,23 @@ def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple
 
 
 def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_000) -> float:
-    """Two-sided p-value of the mean under independent sign flips (Fisher 1935): share of flips at least as far from 0.
+    """Return the two-sided p-value of the sign-flip test (Fisher 1935): the share of flips at least as far from 0.
 
-    All 2^n flips up to n = 22; above, ``draws`` random ones with the observed one counted in.
+    Up to n = 22, all 2^n flips are tried; above, ``draws`` random flips plus the observed signs.
 
     Raises:
-        AnalysisError: no differences, or one is NaN or infinite.
+        AnalysisError: there are no differences, or a difference is NaN or infinite.
     """
     values = finite(differences)
     if len(values) == 0:
         raise AnalysisError("a sign-flip test needs at least one pair")
     observed = abs(values.sum())
-    # Sums of the same numbers in another order may differ in the last bits.
+    # Rounding depends on the order of summation.
     bar = observed - 1e-12 * max(float(np.abs(values).sum()), 1e-300)
     if len(values) > _MOST_EXACT:
         signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(draws, len(values)))
         return float((1 + np.count_nonzero(np.abs(signs @ values) >= bar)) / (draws + 1))
-    # The first sign stays: flipping all signs gives the same distance from 0.
+    # The first sign is fixed, because flipping all signs gives the same distance from 0.
     sums = values[:1].copy()
     for value in values[1:]:
         sums = np.concatenate([sums + value, sums - value])
@@ -221,12 +222,12 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_0
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """P-values adjusted for being several (Holm 1979), in the given order: reject where the adjusted one is small.
+    """Return the p-values adjusted for multiple comparisons (Holm 1979), in the given order.
 
-    ``max over j <= i of min(1, (m - j + 1) p_(j))`` for the i-th smallest of m.
+    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``.
 
     Raises:
-        AnalysisError: a value outside [0, 1].
+        AnalysisError: a p-value is outside [0, 1].
     """
     if not all(0.0 <= p <= 1.0 for p in p_values):
         raise AnalysisError(f"p-values must lie in [0, 1], got {', '.join(f'{p:g}' for p in p_values)}")

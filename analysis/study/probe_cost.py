@@ -1,4 +1,4 @@
-"""What AutoLR costs beside training at a fixed learning rate, in runs."""
+"""Compute the cost of AutoLR in runs, where one run is training at a fixed learning rate."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from analysis.study.tuning_curve import PROBE_CHARGE
 from analysis.tables.trial_table import TrialTable, finite_cell
 
 PROBES, LOGGED = "auto_lr_probes", "auto_lr_logged"
-"""The columns of :func:`with_probes`."""
+"""The columns that :func:`with_probes` adds."""
 STEP_PASSES = "step_passes"
-"""The column of :func:`with_step_passes`."""
+"""The column that :func:`with_step_passes` adds."""
 _BATCH = 3
-"""A batch of a training step in forward passes: one forward, and a backward pass of twice its cost."""
+"""The cost of training on one batch, in forward passes: one forward pass, and a backward pass that costs two."""
 
 
 def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
-    """The table with :data:`PROBES`, how often AutoLR evaluated the retain loss away from theta, and :data:`LOGGED`, in
-    how many updates.
+    """Return the table with two more columns. :data:`PROBES` counts AutoLR's evaluations of the retain loss away from
+    the current parameters, and :data:`LOGGED` counts the updates in which they were made.
 
-    ``updates`` are the rows of auto_lr.csv; NaN for a trial without rows in it, or whose log lacks the counts.
+    ``updates`` has the rows of auto_lr.csv. Both counts are NaN for a trial whose rows or counts are missing there.
     """
     if "probes" not in updates.columns:
         return table
@@ -36,10 +36,10 @@ def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
 
 
 def with_step_passes(table: TrialTable) -> TrialTable:
-    """The table with a column :data:`STEP_PASSES`: a training step in forward passes.
+    """Return the table with the column :data:`STEP_PASSES`: the cost of a training step, in forward passes.
 
-    A method reports the training loss of every batch its step reads: six passes for a forget and a retain batch, three
-    for one of them. NaN for a trial without a report.
+    A method reports the training loss of every batch that a step reads. A step costs six passes if it reads a forget
+    and a retain batch, three if it reads only one of them, and NaN if the trial reported nothing.
     """
     sides = [name for name in ("train_forget_loss", "train_retain_loss") if name in table.history.columns]
     if not sides:
@@ -50,11 +50,11 @@ def with_step_passes(table: TrialTable) -> TrialTable:
 
 
 def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
-    """AutoLR's cost in runs, and whether it is measured: the larger of training time and of what its probes must cost.
+    """Return AutoLR's cost in runs, and whether it was measured. The larger of two estimates is returned.
 
-    The time is the median over pairs (same lr as start, seed, configuration) of the ratio of the training times; with a
-    noisy timer it may fall below what the probes must cost, which is the median of :func:`probe_runs`, or
-    :data:`PROBE_CHARGE` if the table does not say how often AutoLR probed.
+    The measured cost is the median ratio of training times, over pairs of runs in which AutoLR starts from the fixed
+    rate of the other run, with the same seed and configuration. The computed cost is the median of :func:`probe_runs`,
+    or :data:`PROBE_CHARGE` if the table lacks the number of probes. It is a lower bound, because timers are noisy.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
@@ -72,7 +72,7 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
 
 
 def median_updates(auto: Arm) -> float | None:
-    """How often a run of AutoLR set its rate, the median over its finished trials; None if no row says so."""
+    """Return the median number of AutoLR updates over its finished trials; None if no trial has this number."""
     known = [count for row in _rows(auto) if row["status"] == "finished" and (count := updates_of(row)) is not None]
     return float(np.median(known)) if known else None
 
@@ -82,7 +82,8 @@ def _rows(arm: Arm) -> list[pd.Series]:
 
 
 def updates_of(row: pd.Series) -> int | None:
-    """The updates of a trial: those logged, else one at ``auto_lr_start`` and one every ``auto_lr_every`` steps."""
+    """Return the number of AutoLR updates in a trial. If it was not logged, it is computed from the number of steps:
+    one update at ``auto_lr_start``, and then one every ``auto_lr_every`` steps."""
     if (logged := finite_cell(row, LOGGED)) is not None:
         return int(logged)
     steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
@@ -93,11 +94,11 @@ def updates_of(row: pd.Series) -> int | None:
 
 
 def probe_runs(row: pd.Series) -> float | None:
-    """A finished AutoLR trial in runs, by counting forward passes; None where its row does not say enough.
+    """Return the cost of a finished AutoLR trial in runs, by counting forward passes; None if its row lacks the counts.
 
-    An update looks at the retain loss at theta (known from training with ``same`` probes) and at its probes, two of
-    them where they were not counted, each over ``auto_lr_probe_batches`` batches (one in tables older than that). A
-    step whose batches are not known is taken to read one: AutoLR is charged too much rather than too little.
+    An update evaluates the retain loss at its probes (two if they were not counted) and, with ``fresh`` probes, at the
+    current parameters, over ``auto_lr_probe_batches`` batches each (one in older tables). If the number of batches per
+    training step is unknown, one is assumed, so that AutoLR's cost is overestimated rather than underestimated.
     """
     steps, updates = finite_cell(row, "steps"), updates_of(row)
     if row["status"] != "finished" or not steps or updates is None:

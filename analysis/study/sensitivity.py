@@ -1,7 +1,7 @@
-"""How much a method's result depends on the learning rate, and where AutoLR comes out among the rates.
+"""Measure how much a method's result depends on the learning rate, and how AutoLR compares with the fixed rates.
 
-The scalar a learning rate is judged by: the hypervolume of its front over c, mean over the seeds on which all the rates
-compared have a whole front, so that no rate looks better for the seeds that it lacks.
+A learning rate is judged by the hypervolume of its front over c, averaged over the seeds on which all compared rates
+have a complete front, so that missing seeds give no rate an advantage.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ class RateRow:
     """One learning rate, or one start of AutoLR.
 
     Attributes:
-        hypervolume: mean over the seeds compared; NaN where no seed has a whole front.
-        deviation: standard deviation over them; NaN with fewer than 2.
-        seeds: how many they are.
-        diverged: trials that diverged, over all seeds.
-        metrics: means over their finished trials, by name; only those that were measured.
-        further: hypervolumes in other reference boxes, mean over seeds, by name; NaN if one was not measured.
+        hypervolume: the mean over the compared seeds; NaN if no seed has a complete front.
+        deviation: the standard deviation over the compared seeds; NaN for fewer than 2 seeds.
+        seeds: the number of compared seeds.
+        diverged: the number of diverged trials on all seeds.
+        metrics: the mean of each measured metric over the finished trials of the compared seeds, by name.
+        further: the hypervolume in each other reference box, keyed by its name and averaged over the compared seeds;
+            NaN if it was not measured.
     """
 
     lr: float
@@ -43,13 +44,13 @@ class RateRow:
 
 @dataclass(frozen=True, slots=True)
 class AutoPlace:
-    """AutoLR among the fixed rates.
+    """AutoLR compared with the fixed rates, on the seeds that both have.
 
     Attributes:
-        starts: a row for each learning rate it started from.
-        mean, worst, best: hypervolume over the starts.
-        beats: how many of the fixed rates have a lower hypervolume than ``mean`` on the seeds of both.
-        share_of_best: ``mean`` over that of the best fixed rate, on these seeds.
+        starts: a row for each learning rate from which AutoLR started.
+        mean, worst, best: AutoLR's mean, lowest and highest hypervolume over the starts.
+        beats: the number of fixed rates whose hypervolume is below ``mean``.
+        share_of_best: ``mean`` divided by the hypervolume of the best fixed rate.
     """
 
     variant: str
@@ -66,15 +67,15 @@ class Sensitivity:
     """One method on one model and data set.
 
     Attributes:
-        rates: a row for each fixed learning rate, rising.
-        best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None without
-            a whole front, and where every front attains nothing.
-        near_best: the neighbouring rates around it, itself included, whose hypervolume is at least 95% of its own:
-            lowest and highest. The true range may reach up to the next rates tried.
-        spread: per metric the largest mean over the rates minus the smallest; ``hypervolume`` among them.
-        auto: a place for each AutoLR variant.
-        left_out: the seeds on which some rate has a whole front and another none.
-        paired: whether the rates are compared on the same seeds; not where they have none in common.
+        rates: a row for each fixed learning rate, in ascending order.
+        best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None if
+            there is no complete front, or if every hypervolume is zero.
+        near_best: the lowest and highest rate of the range around the best rate in which the hypervolume is at least
+            95% of the best. The true range may extend to the next rates that were tried.
+        spread: the largest mean over the rates minus the smallest, for each metric and for ``hypervolume``.
+        auto: the comparison of each AutoLR variant with the fixed rates.
+        left_out: the seeds on which some rates have a complete front and others do not.
+        paired: whether the rates are compared on the same seeds; false if the rates have no seed in common.
     """
 
     task: Task
@@ -88,7 +89,7 @@ class Sensitivity:
 
     @property
     def decades(self) -> float | None:
-        """The width of ``near_best`` in powers of ten."""
+        """The width of the range ``near_best`` in powers of ten."""
         return None if self.near_best is None else math.log10(self.near_best[1] / self.near_best[0])
 
     @property
@@ -98,17 +99,17 @@ class Sensitivity:
 
     @property
     def diverged(self) -> int:
-        """Trials that diverged, over all rates."""
+        """The number of diverged trials at all rates."""
         return sum(row.diverged for row in self.rates)
 
     @property
     def has_front(self) -> bool:
-        """Whether some rate has a whole front."""
+        """Whether some rate has a complete front."""
         return any(row.seeds for row in self.rates)
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
-    """The sensitivity of every method on every model and data set."""
+    """Return the sensitivity of every method on every model and data set."""
     return tuple(_sensitivity(grid, task) for task in grid.tasks)
 
 
@@ -157,13 +158,13 @@ def _whole(units: Mapping[int, Unit]) -> set[int]:
 
 
 def _shared(*arms: Arm) -> set[int]:
-    """The seeds on which every rate has a whole front, of those that have one at all."""
+    """Return the seeds on which every rate has a complete front; rates without any complete front are ignored."""
     found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
     return set.intersection(*found) if found else set()
 
 
 def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    """A row for each rate on the ``shared`` seeds; on its own where there are none."""
+    """Return a row for each rate on the ``shared`` seeds; on the rate's own seeds if no seeds are shared."""
     return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
 
 
@@ -171,7 +172,7 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
     whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
     volumes = [unit.hypervolume for unit in whole]
     further = {box: [unit.further_hypervolume(box) for unit in whole] for box in grid.boxes}
-    # Without a whole front there is nothing to compare, and what was measured is described.
+    # Without a complete front there is nothing to compare, so the metrics of all runs are averaged.
     rows = [run.row for unit in whole or units.values() for run in unit.runs.values()]
     metrics = {}
     for name in grid.columns.outcomes:

@@ -1,4 +1,4 @@
-"""The runs of a study: task, learning-rate policy, configuration and seed of every trial of one or several sweeps."""
+"""The runs of a study: the task, learning-rate policy, configuration and seed of every trial of one or more sweeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, known, nominal
 
 Configuration = tuple[object, ...]
-"""What a person varies besides the learning rate: c, and any other option or field in which trials differ."""
+"""The values of the varied settings other than the learning rate: c, and any other option whose value varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Task:
     """The model, the data set and the unlearning method.
 
     Attributes:
-        apart: the data and training in which the problem differs from others on the same model and data set, such as
-            ``epochs 3, batch size 8``; empty if there is no other.
+        apart: the data and training settings that distinguish the problem from others on the same model and data set,
+            such as ``epochs 3, batch size 8``; empty if there is no other problem.
     """
 
     model: str
@@ -42,26 +42,27 @@ class Task:
 
     @property
     def problem(self) -> Problem:
-        """The task without its method."""
+        """The problem of the task: the task without its method."""
         return Problem(self.model, self.dataset, self.apart)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its parts, for the name of a file."""
+        """The parts of the task that are not empty, for use in a file name."""
         return tuple(filter(None, (self.model, self.dataset, self.method, self.apart)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyRun:
-    """One trial with its place in the study.
+    """One trial and its position in the study.
 
     Attributes:
-        variant: AutoLR's, such as ``clip/fresh``; empty for a fixed learning rate.
-        lr: the fixed learning rate, or AutoLR's start; None if an external table does not say.
-        seed: None if an external table does not say.
-        costs: shape (m,), in [0, 1], of a finished trial with all objectives; else None.
+        variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
+        lr: the fixed learning rate, or the rate from which AutoLR started; None if an external table does not give it.
+        seed: the seed; None if an external table does not give it.
+        costs: the costs, shape (m,), in [0, 1]; None unless the trial finished and has all objectives.
         row: the row of the trial table.
-        further: costs in other reference boxes, by name (:func:`analysis.frontier.indicators.further_objectives`).
+        further: the costs in each other reference box, keyed by its name
+            (:func:`analysis.frontier.indicators.further_objectives`).
     """
 
     task: Task
@@ -75,9 +76,9 @@ class StudyRun:
 
     @property
     def judged(self) -> bool:
-        """Whether the trial has an outcome: it is scored, or it diverged and so attains nothing.
+        """Whether the trial has an outcome: it has costs, or it diverged and thus has a hypervolume of zero.
 
-        A trial that failed or was stopped, by a user or a scheduler, does not show how its configuration ends.
+        A trial that failed, or that a user or scheduler stopped, has no outcome.
         """
         return self.costs is not None or self.diverged
 
@@ -88,15 +89,16 @@ class StudyRun:
 
     @property
     def train_seconds(self) -> float:
-        """Time in training; NaN if not recorded."""
+        """The training time in seconds; NaN if it was not recorded."""
         return float(self.row.get("train_seconds", math.nan))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyRuns:
-    """All runs; ``configuration_columns`` name the parts of a configuration, ``notes`` say what was left out.
+    """All runs of a study.
 
-    ``problems`` are those of all trials that were read, including those left out.
+    ``configuration_columns`` names the parts of a configuration. ``notes`` list the trials that were left out.
+    ``problems`` has the problem of every trial that was read, including trials that were left out.
     """
 
     runs: tuple[StudyRun, ...]
@@ -113,16 +115,16 @@ def study_runs(
     roles: Sequence[str] = ("data",),
     seeds_vary: str = "order",
 ) -> StudyRuns:
-    """The runs of one or several sweeps, each with its own objectives (and thus bounds).
+    """Return the runs of one or more sweeps. Each sweep has its own objectives, and thus its own bounds.
 
-    The first of two trials with the same task, policy, configuration (compared by nine digits) and seed counts; a trial
-    without a seed is a run of its own. Trials belong to different tasks if they differ in a column of ``roles``
-    (target, split, ...; with ``training`` also epochs, batch size, optimizer, ...), as
-    :func:`analysis.tables.problems.problems_of` finds it by ``sweep``, and not only in what ``seeds_vary``. The trials
-    of a problem are scored in one reference box, the widest of their sweeps.
+    If two trials have the same task, policy, configuration (compared to nine digits) and seed, only the first counts. A
+    trial without a seed is a separate run. Trials belong to different tasks if their values differ in a column with one
+    of the ``roles`` (``data``: target, split, ...; ``training``: epochs, batch size, optimizer, ...). Columns varied by
+    the seeds are ignored; see :func:`analysis.tables.problems.problems_of`, which also receives ``sweep``. All trials
+    of a problem are scored in one reference box, the widest box of their sweeps.
 
     Raises:
-        AnalysisError: sweeps with different objectives, or a table without a column of them.
+        AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
     """
     names = {tuple((objective.column, objective.direction) for objective in objectives) for _, objectives in parts}
     if len(names) > 1:
@@ -155,7 +157,7 @@ def study_runs(
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
-    """The note on pairs of a trial and a later one in its place: how many, and which ended differently."""
+    """Return the note on trials that were run twice: the number of pairs, and the pairs with different results."""
     compared = ("status", *columns.outcomes)
     different = tuple(
         (_named(first, later), _named(later, first))
@@ -166,7 +168,7 @@ def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) ->
 
 
 def _named(trial: pd.Series, other: pd.Series) -> str:
-    """The id of a trial, with its sweep if the other trial has the same id."""
+    """Return the id of a trial, prefixed with its sweep if the other trial has the same id."""
     name = str(trial["trial_id"])
     return f"{trial['sweep']}/{name}" if name == other["trial_id"] else name
 
@@ -174,7 +176,7 @@ def _named(trial: pd.Series, other: pd.Series) -> str:
 def _costs(
     parts: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
 ) -> list[tuple[Floats | None, dict[str, Floats | None]]]:
-    """For each trial of ``merged`` its costs in the box of its problem, shape (m,), and in further boxes by name."""
+    """Return each trial's costs, shape (m,), in the reference box of its problem, and in every other box by name."""
     of_part = np.repeat(np.arange(len(parts)), [len(table.trials) for table, _ in parts])
     scores = merged.measured(merged.columns.metrics)
     found: list[tuple[Floats | None, dict[str, Floats | None]]] = [(None, {})] * len(problems)
@@ -192,15 +194,15 @@ def _costs(
 
 
 def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
-    """Whether trials that differ in this column are different configurations of one task."""
+    """Return whether different values in this column mean different configurations of one task."""
     role = table.columns[name].role
     return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
 
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
-    """AutoLR's numeric options in which the trials with AutoLR differ."""
+    """Return AutoLR's numeric options whose values vary among the trials with AutoLR."""
     trials = table.trials[auto_lr_on(table.trials)]
     options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
     options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]
-    # A truth value among them only says what is logged.
+    # Boolean options are excluded: they only control logging.
     return tuple(name for name in options if trials[name].dtype.kind in "if" and trials[name].nunique() > 1)

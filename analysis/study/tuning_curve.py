@@ -1,6 +1,6 @@
-"""What hand-tuning buys: the expected hypervolume of the best of n learning rates picked at random, and AutoLR's rank.
+"""Compare AutoLR with hand-tuning: the expected hypervolume of the best of n learning rates picked at random.
 
-Exact over all subsets, after Dodge et al. (2019) and the unbiased estimator of Tang et al. (2020).
+The expectation is exact over all subsets (Dodge et al. 2019; unbiased estimator of Tang et al. 2020).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
-"""The paper's AutoLR in runs: two more no-grad forwards on a retain batch every ten steps, 3.3% more FLOPs.
+"""The cost of the paper's AutoLR in runs: two extra no-grad forwards on a retain batch every ten steps (3.3% FLOPs).
 
-Other rules probe more: :func:`analysis.study.probe_cost.probe_runs` counts."""
+Other rules probe more often; :func:`analysis.study.probe_cost.probe_runs` computes their cost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuningCurve:
-    """Best of n hand-picked learning rates against one AutoLR run.
+    """The best of n hand-picked learning rates, compared with one AutoLR run.
 
     Attributes:
-        picks: (L,), n = 1, ..., L: how many runs a person pays for.
-        expected: (L,), expected hypervolume of the best of n different learning rates, all subsets alike.
-        auto: AutoLR's hypervolume, charged ``charge`` runs.
-        equals: the n (in runs, interpolated between whole ones) from which on hand-tuning attains ``auto``: "AutoLR
-            equals the best of n* learning rates". Infinite where all L do not, 1 where any number does. The curve may
-            fall: what is best on the tuning seeds need not be on those of the report.
-        beats_at_cost: whether ``auto`` is above what the person gets for ``charge`` runs.
+        picks: (L,), n = 1, ..., L: the number of runs that a person pays for.
+        expected: (L,), the expected hypervolume of the best of n different rates; all subsets are equally likely.
+        auto: AutoLR's hypervolume, which costs ``charge`` runs.
+        equals: the n (interpolated between whole runs) from which hand-tuning attains ``auto``: "AutoLR equals the best
+            of n learning rates". Infinite if even all L rates do not attain it, 1 if one rate does. The curve may fall,
+            because the best rate on the tuning seeds may not be the best on the seeds of the report.
+        beats_at_cost: whether ``auto`` is above the expected hypervolume of hand-tuning with ``charge`` runs.
     """
 
     picks: npt.NDArray[np.intp]
@@ -50,15 +50,15 @@ class TuningCurve:
 
 
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:
-    """For n = 1, ..., L the mean over all subsets of n learning rates of the hypervolume of the chosen one.
+    """Return, for n = 1, ..., L, the hypervolume of the chosen learning rate, averaged over all subsets of n rates.
 
-    Within a subset the rate with the highest ``choice`` is taken (of equals the first) and its ``report`` counts, both
-    of shape (L,): so a person who tunes on some seeds is judged on others. Without ``report`` both are the same.
+    In each subset, the rate with the highest ``choice`` is chosen (ties go to the first) and scored by its ``report``.
+    Both have shape (L,): a person who tunes on some seeds is judged on others. ``report`` defaults to ``choice``.
 
-    The rate with the r-th lowest choice is chosen by C(r-1, n-1) of the C(L, n) subsets.
+    The rate with the r-th lowest choice is chosen in C(r-1, n-1) of the C(L, n) subsets.
 
     Raises:
-        AnalysisError: no rates, different lengths, or a value is NaN or infinite.
+        AnalysisError: there are no rates, the lengths differ, or a value is NaN or infinite.
     """
     chosen = np.asarray(choice, dtype=np.float64)
     scores = chosen if report is None else np.asarray(report, dtype=np.float64)
@@ -67,7 +67,7 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
     if not (np.isfinite(chosen).all() and np.isfinite(scores).all()):
         raise AnalysisError("a missing or infinite hypervolume cannot be ranked: leave its learning rate out first")
     count = len(chosen)
-    # Of equals the first wins, so it must come last in the rising order.
+    # Ties go to the first rate, so it must come last in ascending order.
     rising = scores[sorted(range(count), key=lambda index: (chosen[index], -index))]
     return np.array(
         [
@@ -80,10 +80,10 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """The curve of :func:`expected_best` and where AutoLR, at ``charge`` runs, meets it.
+    """Return the curve of :func:`expected_best`, compared with AutoLR at a cost of ``charge`` runs.
 
     Raises:
-        AnalysisError: as :func:`expected_best`, or ``auto`` or ``charge`` is no finite number, or ``charge`` below 0.
+        AnalysisError: as :func:`expected_best`, or ``auto`` or ``charge`` is not finite, or ``charge`` is not above 0.
     """
     if not math.isfinite(auto) or not (math.isfinite(charge) and charge > 0):
         raise AnalysisError(f"AutoLR's hypervolume {auto:g} and charge {charge:g} must be finite, the charge above 0")
@@ -94,7 +94,7 @@ def tuning_curve(
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
-    """The n, interpolated, from which on ``expected(n) >= auto``."""
+    """Return the interpolated n from which ``expected(n) >= auto`` holds."""
     below = np.flatnonzero(np.asarray(expected) < auto - TIE)
     if len(below) == 0:
         return 1.0

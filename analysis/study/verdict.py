@@ -1,4 +1,4 @@
-"""A verdict on AutoLR against the learning rate a person would have tuned, as facts; judging.py computes it."""
+"""The verdict that compares AutoLR with hand-tuned learning rates, as facts; judging.py computes it."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from analysis.tables.note import Note
 
 BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
 DESCRIBED = "described"
-"""The outcome by objectives that were chosen when the results were known; it decides nothing."""
+"""The outcome if the objectives were chosen after the results were known: a description, not a decision."""
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 WITHIN = 0.05
-"""Hypervolumes within this share of the best are near it."""
+"""A hypervolume counts as near the best if it is below it by at most this share."""
 FEW_UPDATES = 5
-"""With fewer updates in a run, AutoLR's start decides most."""
+"""If a run has fewer updates, AutoLR's result depends mostly on its initial rate."""
 SETS_ITS_RATE_ONCE = ("safe",)
-"""Rules that choose the rate at their first update, wherever they start."""
+"""The rules that choose the rate at their first update, whatever the initial rate is."""
 MISSING = "are missing"
 
 
 class Sides(NamedTuple):
-    """Two means that are compared."""
+    """The mean hypervolumes of AutoLR and of a hand-tuned baseline."""
 
     auto: float
     hand: float
@@ -35,9 +35,9 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Primary:
-    """The primary question, named before there are results: whether AutoLR beats the best single lr with one method.
+    """The primary question, named before the results are known: does AutoLR beat the best single lr for one method?
 
-    ``variant`` is AutoLR's, "" if there is only one. The question is not corrected for the other comparisons.
+    ``variant`` is the variant of AutoLR, "" if there is only one. Its test is not corrected for the other comparisons.
     """
 
     method: str
@@ -45,7 +45,7 @@ class Primary:
 
     @classmethod
     def parse(cls, text: str) -> Primary:
-        """``ngdiff``, or with one of several variants of AutoLR ``ngdiff/safe/freshx4``."""
+        """Parse ``ngdiff`` or, if there are several variants of AutoLR, ``ngdiff/safe/freshx4``."""
         method, _, variant = text.strip().partition("/")
         return cls(method, variant)
 
@@ -53,13 +53,13 @@ class Primary:
         return f"{self.method}/{self.variant}" if self.variant else self.method
 
     def asks(self, method: str, variant: str) -> bool:
-        """Whether this is the question of a method and a variant of AutoLR, "" if AutoLR was not run."""
+        """Return whether the question is about this method and variant; ``variant`` is "" if AutoLR was not run."""
         return method == self.method and (not variant or self.variant in ("", variant))
 
 
 @dataclass(frozen=True, slots=True)
 class LostSeeds:
-    """The ``seeds`` on which one side lacks a whole front, and ``how`` its runs were lost there."""
+    """The ``seeds`` on which one side has no complete front, and ``how`` runs were lost on these seeds."""
 
     side: str
     seeds: tuple[int, ...]
@@ -68,7 +68,7 @@ class LostSeeds:
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """A method and a variant of AutoLR, "" if there is no run with it, without a verdict, and ``why``."""
+    """A task and AutoLR variant without a verdict, and the reason; ``variant`` is "" if AutoLR was not run."""
 
     task: Task
     variant: str
@@ -77,25 +77,25 @@ class NoVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A hand-tuned side.
+    """A hand-tuned baseline and its comparison with AutoLR.
 
     Attributes:
         name: :data:`SINGLE` or :data:`ORACLE`.
         choice: the learning rate of every configuration.
-        runs: training runs the person pays for each configuration.
-        hand, auto: hypervolume on each seed of the report.
-        result: of ``auto - hand``.
-        collapse: of the hand-tuned side.
-        edge: the end of the grid beyond which the best rate may lie; None if it lies inside.
+        runs: the number of training runs that the person pays for each configuration.
+        hand, auto: the hypervolumes of the baseline and of AutoLR on each seed of the report.
+        result: the paired test of ``auto - hand``.
+        collapse: the collapsed runs of the baseline.
+        edge: the edge of the grid, if the best rate may lie beyond it; else None.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
-        bounds: of the mean difference, at 95% for all comparisons together; None if the rates were chosen on the seeds
-            of the report.
-        outcome: AutoLR is :data:`BETTER`, :data:`WORSE`, :data:`UNDECIDED`, :data:`TOO_FEW`, :data:`OPEN` for a best
-            rate at the edge of the grid than which it is not worse, or :data:`DESCRIBED`.
-        comparisons: how many are corrected for together, this one included.
+        bounds: the bounds of the mean difference, at 95% for all comparisons jointly; None if the rates were chosen on
+            the seeds of the report.
+        outcome: :data:`BETTER`, :data:`WORSE` and :data:`UNDECIDED` are about AutoLR. :data:`OPEN` means that the best
+            rate is at the edge of the grid and AutoLR is not worse. The others are :data:`TOO_FEW`, :data:`DESCRIBED`.
+        comparisons: the number of comparisons that are corrected jointly, including this one.
         primary: whether this is the primary question.
-        further: hypervolumes of both sides in other reference boxes, mean over the seeds of the report, by name: a
-            description. Left out if a trial was not measured.
+        further: the hypervolumes of both sides in each other reference box, keyed by its name and averaged over the
+            seeds of the report. A box is left out if a trial was not measured.
     """
 
     name: str
@@ -115,32 +115,33 @@ class Baseline:
 
     @property
     def fresh_least(self) -> int:
-        """The fresh seeds below which nothing can be decided, however large the differences."""
+        """The number of fresh seeds below which nothing can be decided, even if the differences are large."""
         return least_seeds(self.comparisons)
 
     @property
     def fresh_needed(self) -> int | None:
-        """The fresh seeds that would decide if every seed differed by the present mean; None if no number does."""
+        """The fresh seeds needed to decide if every difference equaled the current mean; None if no number suffices."""
         return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """AutoLR in one variant against both baselines.
+    """One variant of AutoLR, compared with both baselines.
 
     Attributes:
-        starts: the learning rates AutoLR was started from.
-        of_starts: the hypervolume from each, mean over the fresh seeds.
-        rates: the fixed ones.
-        tuning, fresh: the seeds of the choice and of the report; with one seed it serves for both.
-        left_out: seeds on which one side has no whole front.
-        planned: the fresh seeds, had none been lost.
-        lost: the planned seeds that were lost, by the side whose runs have no outcome there.
-        collapse: of AutoLR on the fresh seeds.
-        other_collapse: of AutoLR on its other seeds, those of tuning and those left out: it tunes nothing on either.
-        charge: AutoLR's cost in runs; ``charge_measured`` says whether from training times or from its probes.
-        seeds_vary: what the seeds vary, ``order``, ``target`` or ``data``, or "" if studies differ in it.
-        updates: how often a run of AutoLR set its rate, the median; None if the table does not say.
+        starts: the learning rates from which AutoLR started.
+        of_starts: AutoLR's hypervolume for each start, averaged over the fresh seeds.
+        rates: the fixed learning rates.
+        tuning, fresh: the seeds used to choose the rates, and the seeds of the report; a single seed is used for both.
+        left_out: the seeds on which AutoLR or hand-tuning has no complete front.
+        planned: the fresh seeds that the report would use if no seed had been lost.
+        lost: the planned seeds that were lost, for each side whose runs have no outcome.
+        collapse: the collapsed runs of AutoLR on the fresh seeds.
+        other_collapse: the collapsed runs of AutoLR on all other seeds (tuning seeds and left-out seeds).
+        charge: AutoLR's cost in runs. ``charge_measured`` is true if it was computed from training times, and false if
+            it was computed from the number of probes.
+        seeds_vary: ``order``, ``target`` or ``data``: what the seeds vary; "" if the studies disagree.
+        updates: the median number of AutoLR updates in a run; None if unknown.
     """
 
     task: Task
@@ -164,66 +165,66 @@ class Verdict:
 
     @property
     def single(self) -> Baseline:
-        """The best single rate."""
+        """The comparison with the best single rate."""
         return self.baselines[0]
 
     @property
     def same_seeds(self) -> bool:
-        """Whether the choice was made on the seeds of the report, which flatters hand-tuning."""
+        """Whether the rates were chosen on the seeds of the report, which favors hand-tuning."""
         return self.tuning == self.fresh
 
     @property
     def asked(self) -> tuple[int, ...]:
-        """The places of the baselines that ask a question of their own: an oracle that takes the best single rate for
-        every configuration does not."""
+        """The positions of the distinct baselines: the oracle is left out if it uses the best single rate for all
+        configurations."""
         single, oracle = self.baselines
         return (0,) if single.choice == oracle.choice else (0, 1)
 
     @property
     def compared(self) -> tuple[Baseline, ...]:
-        """The baselines that ask a question of their own."""
+        """The distinct baselines."""
         return tuple(self.baselines[place] for place in self.asked)
 
     @property
     def outcomes(self) -> tuple[tuple[str, str], ...]:
-        """The name and outcome of each baseline compared."""
+        """The name and outcome of each distinct baseline."""
         return tuple((item.name, item.outcome) for item in self.compared)
 
     @property
     def seed_counts(self) -> tuple[int, int, bool]:
-        """How many seeds the verdict rests on and how many were planned, and whether they also chose the rates."""
+        """The number of fresh seeds, the number planned, and whether the rates were chosen on the same seeds."""
         return len(self.fresh), len(self.planned), self.same_seeds
 
     @property
     def lost_seeds(self) -> int:
-        """How many of the planned fresh seeds were lost."""
+        """The number of planned fresh seeds that were lost."""
         return len({seed for item in self.lost for seed in item.seeds})
 
     @property
     def may_be_easier(self) -> bool:
-        """Whether the seeds that are left may be the easier ones: some, but not all, ended without an outcome."""
+        """Whether the remaining seeds may be the easier ones, because runs on other seeds ended without an outcome."""
         return any(how != MISSING for item in self.lost for how in item.how) and self.lost_seeds < len(self.planned)
 
     @property
     def start_decides(self) -> bool:
-        """Whether AutoLR is ahead of the best single rate or behind it, by more than 5%, depending on its start."""
+        """Whether AutoLR is more than 5% better than the best single rate from one start, and 5% worse from another."""
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 
     @property
     def single_volume(self) -> float:
-        """The hypervolume of the best single rate, mean over the seeds of the report."""
+        """The hypervolume of the best single rate, averaged over the seeds of the report."""
         return sum(self.single.hand) / len(self.single.hand)
 
     @property
     def few_updates(self) -> int | None:
-        """The updates of a run if they are too few to adapt; else None."""
+        """The median number of AutoLR updates in a run if it is too small for AutoLR to adapt; else None."""
         once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
         return None if self.updates is None or self.updates >= FEW_UPDATES or once else round(self.updates)
 
     @property
     def collapse_counts(self) -> tuple[object, ...]:
-        """What a headline reports on collapsed runs: equal for verdicts that share the sentence; () for none."""
+        """The counts that a headline reports on collapsed runs; () if there is nothing to report."""
         sides = (self.collapse, self.single.collapse)
         if any(item.runs for item in (*sides, self.other_collapse)):
             others = (self.other_collapse, self.same_seeds, bool(self.left_out)) if self.other_collapse.runs else ()
@@ -234,7 +235,7 @@ class Verdict:
 
 
 def split_seeds(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Tuning and fresh seeds: in rising order the first ``max(1, n // 3)``, and the rest; one seed is both."""
+    """Return the tuning seeds (the lowest ``max(1, n // 3)``) and the fresh seeds (the others); one seed is both."""
     ordered = tuple(sorted(set(seeds)))
     if len(ordered) < 2:
         return ordered, ordered
@@ -243,7 +244,7 @@ def split_seeds(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def seeds_for(fresh: int) -> int:
-    """The fewest seeds of which :func:`split_seeds` leaves so many fresh ones."""
+    """Return the smallest number of seeds for which :func:`split_seeds` gives ``fresh`` fresh seeds."""
     count = fresh + 1
     while len(split_seeds(range(count))[1]) < fresh:
         count += 1
@@ -251,5 +252,5 @@ def seeds_for(fresh: int) -> int:
 
 
 def least_seeds(comparisons: int) -> int:
-    """The fewest fresh seeds with which one of so many comparisons can be decided: if all differ by 1."""
+    """Return the smallest number of fresh seeds that can decide one of ``comparisons``: every difference would be 1."""
     return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0
