@@ -1,4 +1,4 @@
-"""``doctor --address``: do the nodes of a cluster answer, have equal versions, and share the folders?"""
+"""``doctor --address``: check that all nodes of a cluster respond, have equal versions, and share the folders."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trainables.storage import Storage, StorageError
 
 
 def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
-    """Return the facts of each node of the cluster; None for a node that does not answer.
+    """Return the facts of each node of the cluster, or None for a node that does not respond.
 
-    This writes a file into each folder and storage; the nodes read it and write another one beside it.
+    This writes a file to each folder and storage. Each node reads this file and writes another file next to it.
 
     Raises:
         PlacementError: the cluster cannot be joined.
-        OSError: a folder cannot be written to from here.
-        StorageError: a storage cannot be written to.
+        OSError: this machine cannot write to a folder.
+        StorageError: this machine cannot write to a storage.
     """
     if problem := address_problem(address):
         raise PlacementError(problem)
@@ -54,7 +54,7 @@ def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 
 def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return a sentence for each fault of a node. The project's version is ignored, because a sweep ships it."""
+    """Return a sentence for each fault of a node. The project's version is not compared, because a sweep ships it."""
     here, found = versions(), []
     del here[PROJECT]
     for name, facts in nodes.items():
@@ -68,7 +68,7 @@ def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
 
 
 def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return a line per node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
+    """Return one line per node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
     lines = []
     for name, facts in nodes.items():
         if facts is None:

@@ -1,4 +1,4 @@
-"""The disk space that models will take, checked before any is trained."""
+"""Check that the disk has space for the models and saved states before training starts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import TrialSpec
 
 FLOAT = 4
-"""Bytes of a weight in training and in a checkpoint."""
+"""Bytes of one weight, both in training and in a checkpoint."""
 _UNADAPTED = ("embed", "wte", "wpe", "lm_head")
-"""Parts of the names of matrices that get no adapter."""
+"""Name parts of the matrices that get no LoRA adapter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The files of a sweep or a run: ``checkpoint`` bytes per kept model, ``state`` bytes per running trial."""
+    """The disk space of a sweep or a run: ``checkpoint`` bytes per kept model, ``state`` bytes per running trial."""
 
     checkpoint: int
     state: int
@@ -30,12 +30,12 @@ class Disk:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all models and saved states."""
+        """The total bytes of all models and saved states."""
         return self.models * self.checkpoint + self.running * self.state
 
     @property
     def least(self) -> int:
-        """The bytes needed at least: the first model and the states of the running trials."""
+        """The minimum bytes: one model and the states of the running trials."""
         return self.checkpoint + self.running * self.state
 
     def words(self, out: Path, *, free: int) -> str:
@@ -49,7 +49,7 @@ class Disk:
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
     """Return the disk space of ``models`` checkpoints of trials like ``spec`` that start from the model in ``target``.
 
-    It does not include epochs that are on the frontier for a while, and the report.
+    The report, and epochs that are on the frontier only temporarily, are not included.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())
@@ -61,10 +61,10 @@ def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk
 
 
 def check_disk(disk: Disk, out: Path) -> str:
-    """Return a line with the needed and the free space, and a warning if it may not suffice.
+    """Return a line with the needed and the free space, with a warning if the free space may not suffice.
 
     Raises:
-        SweepError: not even the first model fits.
+        SweepError: the free space does not suffice for even one model.
     """
     free = free_bytes(out)
     line = disk.words(out, free=free)
@@ -79,12 +79,12 @@ def check_disk(disk: Disk, out: Path) -> str:
 
 
 def parameters_of(folder: Path) -> int:
-    """Return the number of parameters in the safetensors files of a folder; 0 if there are none."""
+    """Return the number of parameters in the safetensors files of a folder, or 0 if it has no such files."""
     return sum(math.prod(shape) for shape in _shapes(folder).values())
 
 
 def _shapes(folder: Path) -> dict[str, list[int]]:
-    """Return the shape of every weight in the safetensors files of a folder, from their headers."""
+    """Return the shape of every weight in the safetensors files of a folder, read from the file headers."""
     found: dict[str, list[int]] = {}
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What a run needs from the Hugging Face hub: whether it is cached or can be downloaded, and its size."""
+"""Check whether the models and data of a run are cached or can be downloaded from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TIMEOUT_SECONDS = 6.0
 
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a problem for each ``(kind, id)`` neither cached nor reachable; kind is ``model`` or ``dataset``."""
+    """Return a problem for each ``(kind, id)`` that is neither cached nor on the hub; kind is model or dataset."""
     late = f"no answer within {TIMEOUT_SECONDS:g} s"
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
 
     def ask(kind: str, name: str) -> None:
         reasons[kind, name] = _reason(kind, name)
 
-    # Daemon threads, because an executor's threads are joined at exit, which would wait for a dead network.
+    # Daemon threads, because executor threads are joined at exit, which would wait for a network that does not respond.
     threads = [threading.Thread(target=ask, args=repository, daemon=True) for repository in repositories]
     for thread in threads:
         thread.start()
@@ -51,7 +51,7 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    """Return why the repository is not available; None if it is cached or on the hub."""
+    """Return the reason why a repository is not available, or None if it is cached or on the hub."""
     if kind == "model":
         return _model_reason(name)
     if has_dataset(name):
@@ -73,12 +73,12 @@ def _model_reason(name: str) -> str | None:
     if folder is not None and not found:
         return None
     if cut := next((problem for problem in found if "is truncated" in problem), None):
-        # The hub's client accepts any file with the right name, so downloading again would not repair it.
+        # The hub's client accepts any file with the right name, so it would not download a damaged file again.
         return f"its files in the local cache are damaged ({cut}); delete {folder} and what it links to, and try again"
     try:
         hub = HfApi()
         listing = hub.model_info(name, timeout=TIMEOUT_SECONDS - 1)
-        # The listing of a gated model is public; only its files show whether access is granted.
+        # The file list of a gated model is public; only access to its files shows whether the user has permission.
         config = hf_hub_url(name, "config.json", endpoint=hub.endpoint)
         get_hf_file_metadata(config, timeout=TIMEOUT_SECONDS - 1, endpoint=hub.endpoint)
     except Exception as error:
@@ -102,7 +102,7 @@ def _refusal(error: Exception) -> str:
 
 
 def _listing_reason(files: Sequence[str]) -> str | None:
-    """Return what a repository with these files lacks: safetensors weights, all their shards, or a tokenizer."""
+    """Return what a repository with these files lacks (safetensors weights, shards, a tokenizer), or None."""
     weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         return "there are no *.safetensors weights in it"
@@ -119,19 +119,19 @@ def _listing_reason(files: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A repository of the hub that is not in its local cache; ``bytes`` is None if the hub does not say."""
+    """A hub repository that is not in the local cache; ``bytes`` is None if its size is unknown."""
 
     kind: str
     name: str
     bytes: int | None
 
     def words(self) -> str:
-        """Return ``model microsoft/phi-1_5, 2.8 GB``."""
+        """Return a description, for example ``model microsoft/phi-1_5, 2.8 GB``."""
         return f"{self.kind} {self.name}" + (f", {size(self.bytes)}" if self.bytes is not None else "")
 
 
 def downloads(spec: TrialSpec) -> tuple[Download, ...]:
-    """Return the repositories of the model and the data that are not cached."""
+    """Return the repositories of the model and the data that must be downloaded."""
     found = []
     hub_id = find_model(spec.model).hub_id
     if hub_id is not None and spec.model_path is None and spec.target_path is None:
@@ -145,18 +145,18 @@ def downloads(spec: TrialSpec) -> tuple[Download, ...]:
 
 
 def has_dataset(name: str) -> bool:
-    """Return whether the hub's cache has the data set, judged by its README."""
+    """Return whether the data set is in the hub's local cache. Only its README is checked."""
     from huggingface_hub import snapshot_download
 
     try:
         snapshot_download(name, repo_type="dataset", local_files_only=True, allow_patterns=["README.md"])
-    except Exception:  # the hub's client has many errors for a missing repository
+    except Exception:  # the hub's client raises many types of errors for a missing repository
         return False
     return True
 
 
 def _size(kind: str, name: str) -> int | None:
-    """Return the bytes to download; None if the hub does not answer."""
+    """Return the number of bytes to download, or None if the hub does not respond."""
     from huggingface_hub import HfApi
 
     try:

@@ -1,4 +1,4 @@
-"""The plan that ``--dry-run`` prints: what a command would do, and the time, memory and disk it needs."""
+"""The plan that ``--dry-run`` prints: what a command would run, and the time, memory and disk space it would need."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ NO_TARGET = "the target is not fine-tuned yet"
 NO_DOWNLOAD = "the model or the data are not downloaded yet"
 NO_SWEEP = "no previous sweep is similar"
 _GRADIENTS = 2
-"""The largest number of gradients in memory: those of the forget and of the retain loss."""
+"""The maximum number of gradients in memory: one for the forget loss and one for the retain loss."""
 _SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batch_size", "optimizer")
-"""The settings that a plan always shows; it shows others if they differ from their defaults."""
+"""The settings that a plan always shows. Other settings are shown if they differ from their defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A plan; its many fields are the lines of a dry run and the keys of its JSON.
+    """A plan. The fields are the lines of a dry run and the keys of its JSON.
 
-    ``trials`` of ``asked`` remain, and ``at_once`` of them run concurrently.
+    ``trials`` of the ``asked`` trials remain, and ``at_once`` of them run concurrently.
 
-    ``settings`` has the settings of all trials and what is searched; ``shares_gpus`` means that ``at_once`` holds until
-    a GPU share has been measured. ``seconds`` estimates the whole duration, ``at_most`` without what a scheduler saves;
-    ``memory`` is in bytes per trial. ``seconds``, ``memory`` and ``disk`` are None if the estimate needs a target or a
-    previous sweep that does not exist; ``unknown`` has the reasons by these names. ``measured`` says whether
-    ``--measure`` prepared the target and timed an epoch.
+    ``settings`` has the settings that all trials share and the searched ranges. If ``shares_gpus`` is true,
+    ``at_once`` is valid only until a GPU share has been measured. ``seconds`` estimates the whole duration, and
+    ``at_most`` the duration if the scheduler stops no trial. ``memory`` is in bytes per trial. ``seconds``,
+    ``memory`` and ``disk`` are None if the estimate needs a target or a previous sweep that does not exist;
+    ``unknown`` maps their names to reasons. ``measured`` is true if ``--measure`` prepared the target and timed an
+    epoch.
     """
 
     what: str
@@ -86,14 +87,14 @@ def plan_of_sweep(
     measure: bool = False,
     console: Console,
 ) -> Plan:
-    """Return the plan for the sweep in ``out``, of which ``ended`` trials have ended.
+    """Return the plan for the sweep in ``out``, in which ``ended`` trials have already ended.
 
-    The time is estimated from the sweeps in ``earlier``, with ``measure`` from one epoch that is run now.
-    ``epochs_spent`` epochs of the sweep's budget are used up.
+    The time is estimated from the sweeps in ``earlier``, or from one epoch that is run now if ``measure`` is true.
+    ``epochs_spent`` is the used part of the sweep's epoch budget.
 
     Raises:
-        PlacementError: trials cannot be placed, or no cluster answers.
-        DataError, TargetError: the data cannot be read, or with ``measure`` the target cannot be prepared.
+        PlacementError: no trial fits on this machine or the cluster, or the cluster does not respond.
+        DataError, TargetError: the data cannot be read, or the target cannot be prepared for ``measure``.
     """
     resources, remaining = settings.resources, max(0, settings.trials - ended)
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
@@ -143,7 +144,7 @@ def plan_of_sweep(
 def plan_of_run(
     spec: TrialSpec, out: Path | None, *, earlier: Sequence[Path] = (), measure: bool = False, console: Console
 ) -> Plan:
-    """Return the plan for one run in this process, as :func:`plan_of_sweep`; if ``out`` is None, no model is kept."""
+    """Return the plan for one run in this process, like :func:`plan_of_sweep`. Without ``out`` no model is saved."""
     gpus = 1.0 if gpus_here() else 0.0
     pace = _pace(spec, earlier, scheduler=NONE, gpus=gpus, measure=measure, console=console)
     seconds = None if pace is None else pace.trial(spec.epochs)
@@ -171,7 +172,7 @@ def plan_of_run(
 
 
 def _unknown_yet() -> dict[str, Any]:
-    """Return the fields of a plan that :func:`_with_model` fills in."""
+    """Return empty values for the fields of a plan that :func:`_with_model` sets."""
     empty = {"downloads": (), "target": "", "memory": None, "memory_source": "", "disk": None}
     return {**empty, "unknown": {}}
 
@@ -185,7 +186,7 @@ def _pace(
 
 
 def _with_model(plan: Plan, spec: TrialSpec, *, models: int, running: int) -> Plan:
-    """Return the plan with what depends on the model: downloads, target, memory and disk."""
+    """Return the plan with the fields that depend on the model: downloads, target, memory and disk."""
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
@@ -217,7 +218,7 @@ def _with_model(plan: Plan, spec: TrialSpec, *, models: int, running: int) -> Pl
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
-    """Return a folder with a model of the target's size; None if there is none on this machine."""
+    """Return a local folder with a model of the target's size, or None if there is none."""
     hub_id = find_model(spec.model).hub_id
     for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
         if place and parameters_of(Path(place)):
@@ -226,7 +227,7 @@ def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
 
 
 def _memory(spec: TrialSpec, folder: Path) -> int:
-    """Return the bytes of weights, gradients and optimizer state; those of activations depend on the batches."""
+    """Return the bytes of weights, gradients and optimizer state, without activations, which depend on batches."""
     trained = disk_of(spec, folder, models=1, running=1).checkpoint // FLOAT
     kept = trained * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
     return FLOAT * (parameters_of(folder) + kept)

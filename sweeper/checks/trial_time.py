@@ -1,4 +1,4 @@
-"""Estimate how long a trial takes, from similar trials of previous sweeps or from one short trial run now."""
+"""Estimate the duration of a trial from similar trials of previous sweeps, or from a short trial that is run now."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
 _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
-"""Fields of these roles that hardly change the duration of an epoch, or change it in a known way."""
+"""Fields with these roles that hardly change the duration of an epoch, or change it in a known way."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """Seconds of an ``epoch``, and of a trial outside its epochs: loading, final metrics, saving (``beside``).
+    """The seconds of one ``epoch``, and of the rest of a trial (``beside``: loading, final metrics, saving).
 
-    ``share`` is the share of the requested epochs that previous trials ran under the same ``scheduler``, None if
-    unknown; ``memory`` is the peak of a short run in bytes; ``source`` names where the numbers are from.
+    ``share`` is the share of the requested epochs that previous trials ran under the same ``scheduler``, or None if
+    unknown. ``memory`` is the peak memory of a short run in bytes. ``source`` names the origin of the numbers.
     """
 
     epoch: float
@@ -39,14 +39,14 @@ class TrialPace:
     memory: int | None = None
 
     def trial(self, epochs: float) -> float:
-        """Return the seconds of a trial of so many epochs."""
+        """Return the seconds of a trial with this number of epochs."""
         return self.beside + epochs * self.epoch
 
 
 def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
-    """Return the medians over the trials of the first of the ``folders`` with a similar sweep, else None."""
+    """Return the median times from the first of the ``folders`` with a similar sweep, or None if there is none."""
     for folder in folders:
         settings = _settings(folder, spec, gpus=gpus)
         if settings is None:
@@ -73,9 +73,9 @@ def earlier_pace(
 
 
 def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
-    """Run one trial of two epochs and time the second, when everything is warm. Messages go to ``console``.
+    """Run one trial of two epochs and time the second, to exclude warm-up. Print messages to ``console``.
 
-    The target is fine-tuned first if the cache does not hold it. Only the cache is written to.
+    If the cache does not have the target, it is fine-tuned first. Files are written only to the cache.
 
     Raises:
         DataError, TargetError: the target cannot be prepared; the message names the reason.
@@ -112,7 +112,7 @@ def _peak(device: str) -> int:
 
 
 def _settings(folder: Path, spec: TrialSpec, *, gpus: float | str) -> Mapping[str, object] | None:
-    """Return the settings of the sweep in ``folder`` if its trials are like ``spec``, else None."""
+    """Return the settings of the sweep in ``folder`` if its trials are similar to ``spec``, or None."""
     try:
         settings: dict[str, object] = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["settings"]
         theirs = TrialSpec.from_dict(settings["base"])  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def _epochs(row: Mapping[str, str]) -> float:
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:
-    """Return the seconds of training and of the evaluations after epochs, without the answers generated at the end."""
+    """Return the seconds of training and of evaluations after epochs, without generating answers at the end."""
     parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

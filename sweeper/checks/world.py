@@ -1,4 +1,4 @@
-"""Check resolved settings against files, the hub, the cluster, the object storage and the tracking address."""
+"""Check resolved settings against files, the hub, the cluster, the object storage and the tracking URI."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_OBJECT_STORAGE = (
     "workers write through a bucket, use --storage"
 )
 DATA = "data"
-"""The field of problems with rows and repositories, which are listed last because there may be many."""
+"""The field of problems with data rows and hub repositories. They are listed last because there may be many."""
 _MODEL_FOLDERS = ("model_path", "target_path", "retain_path")
 
 
@@ -37,14 +37,14 @@ def resolve_and_check(
     """Load the plug-ins, resolve the values and check the result.
 
     Args:
-        command: whose options they are.
-        raw: the values.
-        problems: those found earlier, reported with the others.
+        command: the command that the options belong to.
+        raw: the given values.
+        problems: problems found earlier, which are reported with the new ones.
         continues: whether the command continues an unfinished run in ``--out``.
-        change: fields of the trial to replace before the checks.
+        change: trial fields to replace before the checks.
 
     Raises:
-        Problems: everything that is wrong with the options and with what they name.
+        Problems: all problems with the options and with the files and services that they name.
     """
     load_plugins(raw)
     from sweeper.settings.resolve import resolve
@@ -61,7 +61,7 @@ def resolve_and_check(
 
 
 def catalog() -> Catalog:
-    """Return what can be chosen, with the parts of the plug-ins loaded so far."""
+    """Return the available choices, including the parts of all loaded plug-ins."""
     from sweeper.search.halving import MODES, rungs
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import NONE, SCHEDULERS
@@ -80,10 +80,10 @@ def catalog() -> Catalog:
 
 
 def load_plugins(raw: Raw) -> None:
-    """Load the plug-ins and template files that the values name, before anything reads a registry.
+    """Load the plug-ins and template files that the values name. Must be called before any registry is read.
 
     Raises:
-        Problems: a plug-in is broken, or clashes with the project's own parts.
+        Problems: a plug-in is broken or conflicts with the project's own parts.
     """
     from sweeper.settings.sources import is_template_file
 
@@ -105,9 +105,9 @@ def load_plugins(raw: Raw) -> None:
 
 
 def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
-    """Return the problems of resolved options with the world around them.
+    """Return the problems of resolved options with files, the hub, the cluster and other services.
 
-    The network and the speed of bfloat16 are checked only if nothing else is wrong, because they take seconds.
+    The network and the speed of bfloat16 take seconds to check, so they are checked only if there is no other problem.
     """
     values, base = resolved.values, resolved.base
     found = [Problem(text, "out") for text in output_problems(values.get("out"), continues=continues)]
@@ -127,7 +127,7 @@ def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]
         from trainables.precision import bf16_problem
 
         found += [Problem(text, "dtype") for text in filter(None, [bf16_problem()])]
-    if not found and is_address(values.get("storage")):  # the slowest to answer
+    if not found and is_address(values.get("storage")):  # the slowest check is last
         found += [Problem(text, "storage") for text in filter(None, [storage_problem(values["storage"])])]
     return found
 
@@ -135,7 +135,7 @@ def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]
 def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
     """Return the problems with an output folder. Existing files are never overwritten.
 
-    With ``continues`` the folder of an unfinished run is accepted.
+    If ``continues`` is true, the folder of an unfinished run is accepted.
     """
     if out is None:
         return []
@@ -154,7 +154,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
 
 
 def place_problems(out: str) -> list[str]:
-    """Return why ``--out`` cannot be a folder that is written to."""
+    """Return the reasons why ``--out`` cannot be used as a writable folder."""
     if not out:
         return ["--out must be the name of a folder, got nothing"]
     if "://" in out:
@@ -169,7 +169,7 @@ def place_problems(out: str) -> list[str]:
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[str]:
-    """Return why a folder is not a safetensors model of this modality, with its processor if ``processor`` says so."""
+    """Return the reasons why a folder is not a safetensors model of this modality, with a processor if required."""
     if not folder.is_dir():
         return [
             f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
@@ -178,7 +178,7 @@ def model_folder_problems(folder: Path, *, flag: str, modality: Modality, proces
 
 
 def _model_problems(resolved: Resolved) -> Iterator[str]:
-    """Yield the problems with model folders, a layer beyond the model's depth, and a missing chat template."""
+    """Yield the problems with model folders, with layers beyond the model's depth, and with a missing chat template."""
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
     from trainables.objectives.rmu import layer_problem
@@ -205,7 +205,7 @@ def _model_problems(resolved: Resolved) -> Iterator[str]:
 
 
 def _depth(spec: TrialSpec) -> int | None:
-    """Return the number of decoder blocks of the model; None if neither a folder nor the hub's cache says."""
+    """Return the number of decoder blocks of the model, or None if no local configuration file has it."""
     from trainables.models.hub_cache import cached_snapshot
     from trainables.models.registry import MODELS
     from trainables.models.tiny import LAYERS, TWINS
@@ -224,7 +224,7 @@ def _depth(spec: TrialSpec) -> int | None:
 
 
 def _chat_problems(spec: TrialSpec) -> list[str]:
-    """Return why the tokenizer has no chat template, as far as that can be seen before it is loaded."""
+    """Return a problem if the tokenizer has no chat template, as far as this is known before loading it."""
     from trainables.models.registry import MODELS
     from trainables.target.target_spec import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT
@@ -246,7 +246,7 @@ def _chat_problems(spec: TrialSpec) -> list[str]:
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
-    """Return the problems with the files and the hub repositories that the trial needs."""
+    """Return the problems with the files and hub repositories that the trial needs."""
     from trainables.data import DATASETS, DataError
     from trainables.models.registry import find_model
     from trainables.target.target_spec import target_spec_of
@@ -279,7 +279,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
 
 
 def _service_problems(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the problems with MLflow's address, the cluster's address, and the storage's name."""
+    """Yield the problems with the addresses of MLflow, the cluster and the storage."""
     from sweeper.execution.placement import address_problem
     from sweeper.settings.tracking_uri import tracking_problem
 
@@ -292,7 +292,7 @@ def _service_problems(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Yield why previous sweeps cannot be learned from or reused."""
+    """Yield the reasons why previous sweeps cannot be used for a warm start or be reused."""
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 

@@ -1,8 +1,8 @@
-"""Every option of every command, described once.
+"""The description of every option of every command.
 
-The command line, ``--help``, the keys of a ``--config`` file, Python keywords, the record in sweep.json and the checks
-read these descriptions. ``--help`` imports this module, so it imports nothing slow. To add an option, add it to
-:data:`DESCRIBED`; the fields of a trial are described in :mod:`trainables.spec`.
+These descriptions define the command line, ``--help``, the keys of ``--config`` files, the Python keywords, the record
+in sweep.json and the checks. ``--help`` imports this module, so it must import nothing slow. To add an option, add it
+to :data:`DESCRIBED`; the fields of a trial are described in :mod:`trainables.spec`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
-"""AutoLR's settings of which each value is a separate arm of a learning-rate study."""
+"""AutoLR's settings for which each value is a separate arm of a learning-rate study."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
-"""The columns with ``pick`` options of their own, such as ``--max-verbmem``."""
+"""The columns for which ``pick`` has options, such as ``--max-verbmem``."""
 _OWN = ("method", "lr", "auto_lr", "seed")
-"""Fields of a trial that commands declare one by one, because a sweep takes several values."""
+"""Trial fields that are declared separately for each command, because a sweep accepts several values."""
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
@@ -47,12 +47,12 @@ def option(
 
 
 def _trial(name: str, *commands: str, **change: Any) -> Field:
-    """Return a field of a trial as an option of these commands."""
+    """Return a trial field as an option of these commands."""
     return replace(FIELDS[name], commands=commands, is_path=FIELDS[name].role == "placement", **change)
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield the fields of a trial that commands do not declare one by one, each with the commands it concerns."""
+    """Yield the trial fields with these roles that are not in ``_OWN``, each with the commands that accept it."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue
@@ -380,7 +380,7 @@ DESCRIBED: list[Field] = [
 
 
 def fields_of(command: str) -> dict[str, Field]:
-    """Return the options of a command by name; those of ``resume`` are the settings that it can change."""
+    """Return the options of a command by name. For ``resume`` this includes the settings that it can change."""
     own = {item.name: item for item in DESCRIBED if command in item.commands}
     if command != RESUME:
         return own
@@ -389,6 +389,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Return the fields by the names a file may use: the field's and its option's, with ``_`` instead of ``-``."""
+    """Return the fields keyed by both the field name and the option name, with ``_`` instead of ``-``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ObjectiveError(ValueError):
-    """The objectives cannot be read; the message is a plain sentence for the user."""
+    """The objectives are invalid; the message is a plain sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Objective:
     @property
     def column(self) -> str:
         """The column of trials.csv that is optimised: the capped forget loss for ``forget_loss``, and the distance from
-        the ideal value for a metric whose ideal value lies between its bounds."""
+        the ideal value for a metric whose ideal value is between its bounds."""
         return METRICS[self.name].optimised
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
-        """Return the objective with its bounds for sweep.json.
+        """Return the objective with its bounds, for sweep.json.
 
-        ``unit`` is what a loss is averaged over: token or image.
+        ``unit`` is the item over which losses are averaged: token or image.
         """
         metric = METRICS[self.column]
         low, high = metric.bounds(random_guess)
@@ -46,10 +46,10 @@ class Objective:
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """Read ``name:max,name:min``: at least two reported metrics.
+    """Parse ``name:max,name:min``, which must name at least two reported metrics.
 
     Raises:
-        ObjectiveError: unknown metric or direction, fewer than two objectives, or one twice.
+        ObjectiveError: unknown metric or direction, fewer than two objectives, or a duplicate objective.
     """
     found = []
     for part in text.split(","):
@@ -72,12 +72,12 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def objective_set(text: str) -> frozenset[str]:
-    """Return the objectives in a text as a set, to compare two sweeps."""
+    """Return the set of objectives in a text, to compare the objectives of two sweeps."""
     return frozenset(part.strip() for part in text.split(","))
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """Return the objectives with their bounds, which depend on the target, for the analysis."""
+    """Return the objectives as axes of the analysis, with their bounds, which depend on the target."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
@@ -95,8 +95,8 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Return the chosen ``metrics`` and those that the objectives need; () stays () if the default set has all."""
-    # A distance is reported beside the value it is computed from.
+    """Return ``metrics`` plus those that the objectives need. () stays () if the default set contains all of them."""
+    # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
     if not metrics:
         further = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
@@ -105,10 +105,10 @@ def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...])
 
 
 def known_constraint(text: str) -> Constraint:
-    """Read a threshold such as ``utility>=0.7`` on a known metric.
+    """Parse a threshold such as ``utility>=0.7`` on a known metric.
 
     Raises:
-        ConstraintError: it cannot be read, or there is no such metric.
+        ConstraintError: the threshold cannot be parsed, or its metric does not exist.
     """
     constraint = parse_constraint(text)
     if constraint.name not in METRICS:
@@ -118,7 +118,7 @@ def known_constraint(text: str) -> Constraint:
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return the problems with thresholds: they cannot be read, or no trial of the sweep measures their metric."""
+    """Return the problems with thresholds: cannot be parsed, metric not measured, or contradictory."""
     found, read = [], []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)

@@ -1,4 +1,4 @@
-"""The values with which a stored sweep can be reproduced: those its user gave, and what resume has changed since."""
+"""The values that reproduce a stored sweep: the values that its user gave, updated with the changes by resume."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainables.spec import FIELDS
 
 
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
-    """Return the YAML file that reproduces the sweep. ``plugins`` has the files stored with it, by name."""
+    """Return the YAML file that reproduces the sweep. ``plugins`` maps names of plug-ins to the stored files."""
     raw = {**(settings.given or _from_settings(settings)), **_changed(settings)}
     for name, is_script in (("plugin", True), ("template", False)):
         paths = [path for path in plugins.values() if path.endswith(".py") is is_script]
@@ -28,7 +28,7 @@ def _given(values: Iterable[object]) -> list[Given]:
 
 
 def _changed(settings: SweepSettings) -> dict[str, list[Given]]:
-    """Return the values that resume may have changed, and those that are stored in a more exact form."""
+    """Return the values that resume may have changed, and values that are stored in a more exact form."""
     now: dict[str, object] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
     now["no_ship"] = True if settings.address is not None and not settings.ship else None
     if settings.kind != LR_STUDY:
@@ -41,7 +41,7 @@ def _changed(settings: SweepSettings) -> dict[str, list[Given]]:
 
 
 def _from_settings(settings: SweepSettings) -> dict[str, list[Given]]:
-    """Return the values of a sweep that did not record them, as far as its settings say. Ranges are the defaults."""
+    """Return the option values of a sweep that did not record them, derived from its settings. Ranges are defaults."""
     base, found = settings.base, dict[str, list[object]]()
     choices = {item.key: item for item in settings.space.parameters if isinstance(item, Choice)}
     for name, item in fields_of(settings.kind).items():

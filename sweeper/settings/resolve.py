@@ -1,6 +1,6 @@
-"""From given values to checked settings: defaults, space and rules between options. Pure; the world is checked later.
+"""Resolve given values to settings: apply defaults, build the space, and check rules between options.
 
-The only files that are read are the space and the points that options name.
+Only the files of the space and of the points are read. Models, data and services are checked in ``sweeper.checks``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainables.spec import FIELDS
 
 
 def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem] = ()) -> Resolved:
-    """Return the settings that the values come to, and every problem with them, after those found earlier."""
+    """Return the settings that result from the values, and all problems: the earlier ``problems`` first."""
     options = Options(command, raw, catalog.choices)
     options.problems[:0] = problems
     if command == PARETO:
@@ -38,7 +38,7 @@ def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem
 
 
 def _run(options: Options) -> Resolved:
-    """Resolve the options of one run."""
+    """Resolve the options of one run (``unlearn``)."""
     if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
         options.add(
             "--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv", "landscape"
@@ -65,7 +65,7 @@ def _run(options: Options) -> Resolved:
 
 
 def _recorded(options: Options) -> Raw:
-    """Return the values for sweep.json, with absolute paths of what exists."""
+    """Return the values for sweep.json, with absolute paths for existing files."""
     return {
         name: [replace(one, value=_absolute(one.value)) for one in given] if options.fields[name].is_path else given
         for name, given in options.raw.items()

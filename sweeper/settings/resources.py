@@ -1,4 +1,4 @@
-"""The resources one trial takes, and the GPUs of this machine."""
+"""The resources that one trial takes, and the number of GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""Instead of a number of GPUs: the first trial of each class takes a whole GPU and measures its memory."""
+"""Used instead of a number of GPUs: the first trial of each class takes a whole GPU and measures its memory use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """CPU threads and GPUs of one trial; trials with fractions of a GPU share it."""
+    """The CPU threads and GPUs of one trial. Trials that take a fraction of a GPU share it."""
 
     cpus: float
     gpus: float

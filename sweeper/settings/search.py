@@ -1,4 +1,4 @@
-"""The options of a sweep's search: objectives, scheduler, points to try first, and when to stop."""
+"""Read the options of a sweep's search: objectives, scheduler, points to try first, and stopping rules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sweeper.settings.sweep_settings import LAST
 from trainables.spec import TrialSpec
 
 _SCHEDULING = {"scheduler": "moasha", "grace": 1, "reduction": 2, "stopping": "stop"}
-"""The defaults that won in docs/search.md, for sweeps whose trials can be compared after every epoch."""
+"""The best scheduler settings in docs/search.md, for sweeps whose trials can be compared after every epoch."""
 
 
 def read_objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
-    """Return the objectives, () if they cannot be read, and the trial that measures them."""
+    """Return the objectives, or () if they cannot be read, and ``base`` with the metrics that they need."""
     try:
         objectives = parse_objectives(options["objectives"] or DEFAULT_OBJECTIVES)
     except ObjectiveError as error:
@@ -34,11 +34,11 @@ def read_objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective,
 
 
 def read_scheduling(options: Options, *, epochs: int, eval_every: int, blind: bool) -> dict[str, Any]:
-    """Return the scheduler's settings by name, and check them for trials of so many epochs.
+    """Return the scheduler's settings by name, checked for trials of ``epochs`` epochs.
 
-    By default all trials run to their end if each configuration is repeated, in a grid, if only last epochs count, or
-    if the sweep is ``blind``: it measures its objectives at the end of a trial, so a stopped trial would have none.
-    If not every epoch is evaluated, trials are first compared after the first epoch that is.
+    By default no trial is stopped early if each configuration is repeated, if the search is a grid, if only last
+    epochs count, or if the sweep is ``blind``: it measures its objectives only when a trial ends, so a stopped trial
+    would have none. If not every epoch is evaluated, the first comparison is after the first evaluated epoch.
     """
     asked = {name: options[name] for name in _SCHEDULING if options.asked(name) is not None}
     repeated = options["sampler"] == "grid" or (options["seeds"] or 1) > 1
@@ -69,7 +69,7 @@ def read_scheduling(options: Options, *, epochs: int, eval_every: int, blind: bo
 
 
 def epochs_per_trial(scheduling: Mapping[str, Any], epochs: int, rungs: Callable[..., Sequence[int]]) -> float:
-    """Return the average number of epochs that a trial takes at least: one in ``reduction`` passes each rung."""
+    """Return the minimum average number of epochs per trial, assuming one in ``reduction`` trials passes each rung."""
     if scheduling["scheduler"] == NO_SCHEDULER:
         return epochs
     grace, reduction = scheduling["grace"], scheduling["reduction"]
@@ -78,7 +78,7 @@ def epochs_per_trial(scheduling: Mapping[str, Any], epochs: int, rungs: Callable
 
 
 def read_enqueue(options: Options, space: Space | None, trials: int | None) -> list[Point]:
-    """Return the points to try first, and check them against the space."""
+    """Return the points to try first. Note the points that are not in the space."""
     points: list[Point] = []
     for text in options["enqueue"] or ():
         try:
@@ -98,7 +98,7 @@ def read_enqueue(options: Options, space: Space | None, trials: int | None) -> l
 
 
 def check_search(options: Options, parse_until: Callable[[str], object], learning: Collection[str]) -> None:
-    """Note a stopping rule that cannot be read, and a warm start for a sampler that is not in ``learning``."""
+    """Note an invalid stopping rule, and a warm start for a sampler that is not in ``learning``."""
     if options["until"] is not None:
         try:
             parse_until(options["until"])

@@ -1,4 +1,4 @@
-"""Values that a user gave, each with its source: the command line, a YAML file, Python, or the record in sweep.json."""
+"""Option values with their sources: the command line, a YAML file, Python, or the record in sweep.json."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value as it was given, and its source: one of the constants above, or ``FILE:LINE``."""
+    """An unparsed value and its source: one of the constants above, or ``FILE:LINE``."""
 
     value: str | float | bool
     source: str
 
     @property
     def is_typed(self) -> bool:
-        """Whether it was given for this very command, not read from a file."""
+        """Whether the value was given on the command line or from Python, and not read from a file."""
         return self.source in (CLI, PYTHON)
 
 
 Raw = Mapping[str, Sequence[Given]]
-"""All values of every option that was given, by the option's name."""
+"""All given values, keyed by option name. An option may have several values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: the field and the source of the value, if any, and a plain sentence."""
+    """A problem: a plain sentence, and the field and the source of the value that causes it, if known."""
 
     text: str
     field: str = ""
@@ -52,32 +52,32 @@ class Problem:
 
 
 class Problems(Exception):
-    """Everything wrong with what the user gave, found before any work started."""
+    """All problems with the given options, found before any work started."""
 
     exit_code = 2
 
     def __init__(self, problems: Sequence[Problem | str]) -> None:
         first = {getattr(problem, "text", problem): str(problem) for problem in reversed(problems)}
-        self.problems = tuple(reversed(first.values()))  # several checks may find the same
+        self.problems = tuple(reversed(first.values()))  # several checks may report the same problem
         super().__init__("; ".join(self.problems))
 
 
 def refuse(problems: Sequence[Problem | str]) -> None:
-    """Raise :class:`Problems` if there are any."""
+    """Raise :class:`Problems` if there are any problems."""
     if problems:
         raise Problems(problems)
 
 
 def merge(*raws: Raw) -> dict[str, Sequence[Given]]:
-    """Return the values of all sources; for an option in several sources, those of the first."""
+    """Return the values of all sources. If several sources have an option, the first source wins."""
     return {name: values for raw in reversed(raws) for name, values in raw.items()}
 
 
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
-    """Return keywords as values. None means not given; a list gives a value each; a mapping gives ``NAME=VALUE`` each.
+    """Return keywords as values. None means not given. A list is several values; a mapping is ``NAME=VALUE`` texts.
 
     Raises:
-        TypeError: the command has no such option.
+        TypeError: the command does not have this option.
     """
     fields = fields_of(command)
     if unknown := [name for name in options if name not in fields]:
@@ -102,7 +102,7 @@ def _each(value: object) -> list[Any]:
 
 
 def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[Problem]]:
-    """Return the values in a ``--config`` file, one option a line, and the problems with the file."""
+    """Return the values in a ``--config`` file, which has one option per line, and the problems with the file."""
     known = named(fields_of(command))
     found: dict[str, Sequence[Given]] = {}
     problems: list[Problem] = []
@@ -124,7 +124,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the key, line and texts of each entry; what cannot be read becomes a problem."""
+    """Yield the key, line and values of each entry. Add a problem for each entry that cannot be read."""
     import yaml
 
     from search_spaces.yaml_nodes import YamlError, compose, line_of
@@ -162,7 +162,7 @@ def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, li
 
 
 def to_config(command: str, raw: Raw) -> str:
-    """Return the YAML file with which ``--config`` gives these values."""
+    """Return the text of a ``--config`` file that gives these values."""
     lines = [f"# python -m sweeper {command} --config THIS_FILE"]
     for name, item in fields_of(command).items():
         texts = [_scalar(one.value) for one in raw.get(name, ())]
@@ -178,7 +178,7 @@ def _scalar(value: object) -> str:
 
 
 def command_line(command: str, raw: Raw, *arguments: str) -> str:
-    """Return the line to type for these values, for the record and for messages; without passwords."""
+    """Return the command line that gives these values, without passwords. It is recorded and shown in messages."""
     words = [word for name, item in fields_of(command).items() for word in _words(item, raw.get(name, ()))]
     return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
 
@@ -200,12 +200,12 @@ def to_json(raw: Raw) -> dict[str, list[list[object]]]:
 
 
 def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
-    """Return the values that :func:`to_json` stored."""
+    """Return the values that :func:`to_json` stored in sweep.json."""
     return {name: [Given(*pair) for pair in pairs] for name, pairs in stored.items()}
 
 
 class Options:
-    """The options of one command as typed values, with the problems found so far."""
+    """The options of one command as parsed values, and the problems found so far."""
 
     def __init__(self, command: str, raw: Raw, choices: Mapping[str, Collection[str]] = NO_CHOICES) -> None:
         self.raw = raw
@@ -223,10 +223,10 @@ class Options:
                 self.problems.append(Problem(str(error), name, one.source))
                 continue
             if name == "template" and is_template_file(value):
-                value = Path(value).stem  # the file has been loaded as a plug-in
-            if name == "lora_rank" and value == 0:  # trains all weights, whatever the model's default
+                value = Path(value).stem  # the file has already been loaded as a plug-in
+            if name == "lora_rank" and value == 0:  # 0 means training all weights, also for models with a default rank
                 value = None
-            if name != "c" and (problem := item.problem(value)):  # the methods describe c
+            if name != "c" and (problem := item.problem(value)):  # c is checked with the methods
                 self.problems.append(Problem(problem, name, one.source))
             found.append(value)
         if item.repeats:
@@ -237,28 +237,28 @@ class Options:
         return self.values.get(name)
 
     def asked(self, name: str) -> Any:
-        """Return the value that was given, None if there is none or it could not be read."""
+        """Return the value of an option if it was given and could be parsed, or else None, never the default."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def add(self, text: str, name: str = "") -> None:
-        """Note a problem with the value of an option."""
+        """Add a problem with the value of an option."""
         given = self.raw.get(name)
         self.problems.append(Problem(text, name, given[0].source if given else ""))
 
     def extend(self, texts: Sequence[str], name: str = "") -> None:
-        """Note several problems."""
+        """Add several problems with the value of an option."""
         for text in texts:
             self.add(text, name)
 
     def without_effect(self, role: str, why: str) -> None:
-        """Note the options of a role that were typed although they change nothing."""
+        """Add a problem for each option of a role that was given by this command but has no effect."""
         for name, item in self.fields.items():
             is_typed = any(one.is_typed for one in self.raw.get(name, ()))
             if is_typed and item.scope == "trial" and item.role == role and name != "auto_lr":
                 self.add(f"{item.flag} has no effect: {why}", name)
 
     def method_options(self) -> dict[str, list[float]]:
-        """Return the values of ``--option NAME=VALUE`` and ``--c`` by name, in order."""
+        """Return the values of ``--option NAME=VALUE`` and ``--c``, keyed by option name, in the given order."""
         found: dict[str, list[float]] = {}
         for pair in self["option"]:
             name, _, text = pair.partition("=")
@@ -277,6 +277,6 @@ class Options:
 
 
 def is_template_file(text: str) -> bool:
-    """Return whether ``--template`` names a file rather than a template."""
+    """Return whether ``--template`` names a file rather than a built-in template."""
     path = Path(text)
     return bool(path.suffix) or len(path.parts) > 1 or path.is_file()

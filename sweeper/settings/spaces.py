@@ -1,4 +1,4 @@
-"""The search space of a sweep: a built-in space with given values, or a file, checked against what trials accept."""
+"""Build the search space of a sweep from a built-in space or a file, and check its values against the trial fields."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _TOGETHER = (
     tuple(item.name for item in FIELDS.values() if item.role == "method"),
     ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
 )
-"""Fields that are right or wrong only together; all others are checked one by one."""
+"""Fields whose values are valid only in combination; all other fields are checked one by one."""
 
 
 def is_space_file(space: str | None) -> bool:
-    """Return whether ``--space`` names a file, not a built-in space."""
+    """Return whether ``--space`` names a file rather than a built-in space."""
     return space is not None and space not in SPACES
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the problems of the spec under each method and each value of its options, each once.
+    """Return the problems of the spec for each method and each value of its options, without duplicates.
 
     An option must apply to at least one of the methods.
     """
@@ -46,7 +46,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
         except MethodError as error:
             found.append(str(error))
     for option, values in options.items():
-        # If there is no valid method, any method with an option of this name says which values are valid.
+        # If no method is valid, check the values against all options with this name.
         having = [method.options for method in known] or [{item.name: item} for item in OPTIONS.values()]
         described = [own[option] for own in having if option in own]
         if known and not described:
@@ -59,7 +59,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
 
 
 def methods_and_values(methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> tuple[Methods, OptionValues]:
-    """Return the methods with their options, and the given values of options under every key of that name."""
+    """Return each method with its options, and the given values of options, repeated for each key with that name."""
     owned = options_by_method(methods)
     keys = [key for applying in owned.values() for key in applying]
     return owned, {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
@@ -75,14 +75,14 @@ def named_space(
     auto_lr: str,
     fixed: Collection[str],
 ) -> Space:
-    """Return a built-in space, in which given values replace the space's own. ``fixed`` fields are ``base``'s.
+    """Return a built-in space with the given values instead of its own. ``fixed`` fields keep the values of ``base``.
 
     Raises:
-        SpaceError: the values do not fit the methods.
+        SpaceError: the values are not valid for the methods.
     """
     lr_free = base.optimizer in LR_FREE
     owned, values = methods_and_values(methods, options)
-    # The paper's rates are for Adam; a learning-rate-free optimizer has a published rate of its own.
+    # The paper's rates are for Adam; learning-rate-free optimizers have their own published rate.
     own_rate = (LR_FREE_LR,) if name == "paper" and lr_free else ()
     space = SPACES[name](
         methods=owned,
@@ -97,9 +97,9 @@ def named_space(
 def file_space(
     path: Path, base: TrialSpec, *, given: Collection[str] = (), fixed: Collection[str] = ()
 ) -> tuple[Space, list[str]]:
-    """Return the space in a file, as far as it can be read, and its problems.
+    """Return the space in a file, as far as it can be read, and the problems with the file.
 
-    The file excludes the options in ``given``, and those in ``fixed`` if it has a field of the same name.
+    The file excludes the options in ``given``. It excludes an option in ``fixed`` only if it has that field.
     """
     file = load_space(path, space_fields())
     problems = list(file.problems)
@@ -117,20 +117,20 @@ def file_space(
 
 
 def space_fields() -> dict[str, Field]:
-    """Return what a space file may name: fields of a trial, options by key, and options by their plain name."""
+    """Return the fields that a space file may use: trial fields, options by key, and options by plain name."""
     plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
     return {**plain, **OPTIONS, **FIELDS}
 
 
 def tries_auto_lr(space: Space, otherwise: str) -> bool:
-    """Return whether any trial may run under AutoLR; ``otherwise`` holds if the space does not say."""
+    """Return whether any trial may use AutoLR. If the space does not set ``auto_lr``, ``otherwise`` is its value."""
     return space.constants.get("auto_lr", otherwise) != "off" or any(
         item.name == "auto_lr" for item in space.parameters
     )
 
 
 def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
-    """Yield, by key, what the methods do not accept of the values and range ends of their options in the file."""
+    """For each key in the file, yield the problems of its values and range limits with the methods that use it."""
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
@@ -142,7 +142,7 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the problems of any combination of these fields, by the last field in the file that causes them."""
+    """Yield the problems of all combinations of these fields, each with the last field in the file that causes it."""
     if not set(group) & set(file.lines):
         return
     alone = set(trial_problems(base))
@@ -156,7 +156,7 @@ def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> I
 
 
 def _rate_problems(file: SpaceFile) -> list[str]:
-    """Return why optimizers with a learning rate of their own cannot use the file's."""
+    """Return the problems with learning rates that do not suit learning-rate-free or ordinary optimizers."""
     rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(file.space, ("optimizer", "lr")).grid():
         if (optimizer := config.get("optimizer")) in OPTIMIZERS:
@@ -173,9 +173,9 @@ def _rate_problems(file: SpaceFile) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return the parameters of these names and those their conditions refer to; of each range, the two ends."""
+    """Return a space of the named parameters and those in their conditions. Each range is reduced to its two ends."""
     wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
-    for parameter in reversed(space.parameters):  # a condition refers to a parameter above it
+    for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters
         if parameter.key in wanted:
             wanted |= set(parameter.when)
     return Space(tuple(_ends(item) for item in space.parameters if item.key in wanted), space.constants)

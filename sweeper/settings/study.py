@@ -1,4 +1,4 @@
-"""The settings of a learning-rate study: a finite grid with AutoLR's arms beside the fixed learning rates."""
+"""The settings of a learning-rate study: a finite grid that contains the AutoLR arms and the fixed learning rates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_RATES = 5
 
 
 def resolve_study(options: Options, catalog: Catalog) -> Resolved:
-    """Resolve the options of a learning-rate study: a grid with AutoLR's arms beside the fixed learning rates."""
+    """Resolve the options of a learning-rate study to a grid with the AutoLR arms and the fixed learning rates."""
     methods = methods_of(options)
     c = options["c"] or (DEFAULT_C if _any_has_c(methods) else ())
     rates = options["lr"] or default_rates(options)
@@ -35,7 +35,7 @@ def resolve_study(options: Options, catalog: Catalog) -> Resolved:
         probes = ", ".join(arms["auto_lr_probe"])
         options.add(f"auto_lr_probe_batches applies to auto_lr_probe fresh only, got {probes}", "auto_lr_probe_batches")
     starts = options["auto_lr_start_lr"]
-    # The paper's grid is finite for any methods, so that everything else is checked as for a sweep.
+    # The paper's grid is finite for all methods, so the other options can be checked like those of a sweep.
     options.values |= {"space": "paper", "sampler": "grid", "auto_lr": "both", "method": methods, "c": c, "lr": rates}
     resolved = resolve_sweep(options, catalog)
     base = resolved.base
@@ -61,7 +61,7 @@ def resolve_study(options: Options, catalog: Catalog) -> Resolved:
     resolved.settings = replace(
         resolved.settings,
         kind=LR_STUDY,
-        candidates=LAST,  # the fronts of arms with equal budgets are compared
+        candidates=LAST,  # the study compares frontiers of arms with equal budgets
         name=resolved.settings.name.replace(PARETO, LR_STUDY, 1),
         base=replace(resolved.settings.base, auto_lr="off"),
         space=space,
@@ -71,7 +71,7 @@ def resolve_study(options: Options, catalog: Catalog) -> Resolved:
 
 
 def _seeds_problems(varied: str, base: TrialSpec) -> list[str]:
-    """Return why the seeds cannot vary what they should."""
+    """Return the problems with ``--seeds-vary``."""
     if varied not in SEEDS_VARY:
         return [f"--seeds-vary must be one of {', '.join(SEEDS_VARY)}, got '{varied}'"]
     if SEEDS_VARY[varied] is None:
@@ -87,7 +87,7 @@ def _seeds_problems(varied: str, base: TrialSpec) -> list[str]:
 
 
 def _primary_problems(primary: str | None, methods: Sequence[str], arms: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return why the study has no such question, or several."""
+    """Return the problems with ``--primary``, which must name exactly one comparison of the study."""
     if primary is None:
         return []
     method, _, variant = primary.strip().partition("/")
@@ -103,7 +103,7 @@ def _primary_problems(primary: str | None, methods: Sequence[str], arms: Mapping
 
 
 def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names of AutoLR's variants as in tables and docs: ``search/freshx4``, ``paper/same``."""
+    """Return the names of AutoLR's variants as used in tables and docs, for example ``search/freshx4``."""
     return [
         f"{rule}/{probe}" + (f"x{batches}" if probe == "fresh" and batches > 1 else "")
         for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS))
@@ -111,9 +111,9 @@ def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def default_rates(options: Options, count: int = DEFAULT_RATES) -> tuple[float, ...]:
-    """Return ``count`` learning rates over the model's range and half a decade to either side, evenly in the logarithm.
+    """Return ``count`` learning rates, evenly spaced on a log scale, rounded to two digits.
 
-    A model's range covers two decades, so these cover three; each has two digits.
+    They cover the model's range and half a decade beyond each end: three decades, because a range covers two.
     """
     is_local = options.asked("model_path") or options.asked("target_path")
     name = options.asked("model") or ("" if is_local else "tiny-phi")

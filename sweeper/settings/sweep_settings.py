@@ -1,4 +1,4 @@
-"""The settings of a sweep: what is fixed, what varies, how it is searched and where it runs; kept in sweep.json."""
+"""The settings of a sweep, stored in sweep.json: fixed values, search space, search, and placement."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
 
 ALL, LAST = "all", "last"
-"""Which epochs of a trial may be on the frontier: the values of ``--candidates``."""
+"""The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
 PARETO, LR_STUDY = "pareto", "lr-study"
-"""The kinds of sweeps, named as their commands; they differ in what is printed at the end."""
+"""The kinds of sweeps, named after their commands. They differ in the report that is printed at the end."""
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
-"""What seeds may vary besides the order of examples, with the field of a trial that holds it."""
+"""The values of ``--seeds-vary``: what seeds vary besides the order of examples, and the trial field for that seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
-    """Everything that is needed to run a sweep again.
+    """All settings that are needed to run a sweep again.
 
     Attributes:
-        base: the fields that do not vary.
-        space: proposes the other fields by name: ``method``, ``lr``, ``auto_lr``, method options, and any other field.
+        base: the values of the fields that do not vary.
+        space: proposes values for the other fields: ``method``, ``lr``, ``auto_lr``, method options, and others.
         gpus_per_trial: at most 1, or "auto"; see :mod:`sweeper.execution.gpu_shares`.
-        ship: whether the nodes of a cluster get this project from the driver.
-        storage: a folder for Ray's states, or the address of a bucket that everything travels through; there the sweep
-            is in the folder ``stored_as``, which is named when the sweep starts.
-        candidates: whether every epoch of a trial may be on the frontier ("all"), or only its last ("last").
+        ship: whether the driver sends this project to the nodes of a cluster.
+        storage: a folder for Ray's state, or the address of a bucket through which all files are exchanged. In a bucket
+            the sweep is in the folder ``stored_as``, whose name is chosen when the sweep starts.
+        candidates: whether all epochs of a trial may be on the frontier ("all"), or only the last epoch ("last").
         scheduler: stops trials early (``stopping`` "stop") or pauses them ("pause"); ``grace`` and ``reduction`` define
             its rungs, see :func:`sweeper.search.halving.rungs`.
-        primary: the one question of a learning-rate study that is not corrected for the others.
+        primary: the comparison of a learning-rate study that is not corrected for multiple comparisons.
         extension: the points that ``extend`` has added to the grid of a study.
-        constraints: thresholds for :func:`search_spaces.constraint.parse_constraint`.
-        until: a rule for :func:`sweeper.search.stopping.parse_until`.
-        enqueue: the points to try first, by plain names.
+        constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
+        until: a rule in the format of :func:`sweeper.search.stopping.parse_until`.
+        enqueue: the points to try first, as values by plain option name.
         warm_start, reuse: folders of previous sweeps.
-        given: the values that the user gave, each with its source.
+        given: the values that the user gave, with their sources.
     """
 
     name: str
@@ -93,7 +93,7 @@ class SweepSettings:
 
     @property
     def resources(self) -> Resources:
-        """The resources of one trial; if GPU shares are measured, those of the first trial of each class."""
+        """The resources of one trial. If GPU shares are measured, these are for the first trial of each class."""
         gpus = self.gpus_per_trial
         if gpus == AUTO:
             gpus = 1.0 if self.address or gpus_here() else 0.0
@@ -101,7 +101,7 @@ class SweepSettings:
 
     @property
     def shares_gpus(self) -> bool:
-        """Whether a trial's share of a GPU is measured; this needs a GPU."""
+        """Whether the GPU shares of trials are measured, which requires a GPU."""
         return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
@@ -111,18 +111,18 @@ class SweepSettings:
 
     @property
     def parsed_constraints(self) -> tuple[Constraint, ...]:
-        """The thresholds that results must meet."""
+        """The thresholds that results must satisfy."""
         return tuple(map(parse_constraint, self.constraints))
 
     @property
     def goals(self) -> Goals:
-        """The columns and directions that every epoch is judged by; none if only last epochs count."""
+        """The columns and directions by which every epoch is compared; () if only last epochs are candidates."""
         every = self.candidates == ALL
         return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 
     @property
     def params(self) -> dict[str, object]:
-        """The parameters for MLflow: the values that all trials share, and the ranges of those that vary."""
+        """The parameters for MLflow: the fixed values, and the ranges or values of parameters that vary."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
@@ -131,28 +131,28 @@ class SweepSettings:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods of its trials, by name."""
+        """The names of the methods of this sweep's trials."""
         searched = [item for item in self.space.parameters if item.name == "method" and isinstance(item, Choice)]
         names = [str(value) for item in searched for value in item.values]
         return tuple(dict.fromkeys(names)) or (str(self.space.constants.get("method", self.base.method)),)
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
-        """``seed, seed + 1, ...``, one per repetition of a configuration."""
+        """The seeds ``seed, seed + 1, ...``, one for each repetition of a configuration."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
     def target_seeds(self) -> tuple[int, ...]:
-        """The seeds with a target of their own; the first seed if all share one target."""
+        """The seeds that have their own target, or only the first seed if all seeds share one target."""
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_of(self, seed: int) -> TrialSpec:
-        """Return ``base`` for the trials of a seed, with that seed for the target or the data if seeds vary them."""
+        """Return ``base`` for trials with this seed. If seeds vary the target or the data, its seed is set, too."""
         varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
         return replace(self.base, **varied)
 
     def ray_storage(self, out: Path) -> Path:
-        """Return the absolute folder for Ray Tune's state: OUT/ray, or a folder for this sweep under ``storage``."""
+        """Return the absolute folder for Ray Tune's state: OUT/ray, or a folder for this sweep in ``storage``."""
         if self.storage is None:
             return out.resolve() / "ray"
         digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
@@ -160,17 +160,17 @@ class SweepSettings:
 
     @property
     def bucket(self) -> Storage | None:
-        """The sweep's part of the bucket that everything travels through; None if all nodes see the same folders."""
+        """The sweep's folder in the bucket through which all files are exchanged; None if all nodes share folders."""
         if self.storage is None or not is_address(self.storage):
             return None
         return Storage(self.storage).within(self.stored_as)
 
     def shared(self, *folders: Path) -> tuple[Path, ...]:
-        """Return those of the folders that every node must see."""
+        """Return the folders that all nodes must share: ``folders``, or none if there is a bucket."""
         return () if self.bucket is not None else folders
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
-        """Return the spec for a proposal of the space, without options that do not apply to its method."""
+        """Return the trial spec for a proposal from the space, without options that do not apply to its method."""
         values = dict(config)
         method = parse_method(str(values.get("method", self.base.method)))
         given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
@@ -179,7 +179,7 @@ class SweepSettings:
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
-        """Return a mapping for JSON, without the password of the tracking address; read by :meth:`from_dict`."""
+        """Return a mapping for JSON, without the password in the tracking URI. :meth:`from_dict` reads it."""
         return asdict(self) | {
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),
@@ -194,7 +194,7 @@ class SweepSettings:
         given["base"] = TrialSpec.from_dict(given["base"])
         given["space"] = Space.from_dict(given["space"])
         given["extension"] = tuple(given.get("extension", ()))
-        given.setdefault("candidates", LAST)  # sweeps of old versions recorded no other epochs
+        given.setdefault("candidates", LAST)  # old versions recorded only last epochs
         for name in ("constraints", "enqueue", "warm_start", "reuse"):
             given[name] = tuple(given.get(name, ()))
         given["given"] = from_json(given.get("given", {}))

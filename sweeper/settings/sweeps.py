@@ -1,4 +1,4 @@
-"""The settings of a sweep, and the trial that all its trials vary, from the values of options."""
+"""Build the settings of a sweep, and the base trial that its trials vary, from the option values."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from trainables.storage import is_address
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = {True: 16, False: 32}
-"""By whether all trials run to their end; a scheduler stops most trials after an epoch or two."""
+"""The default number of trials, keyed by whether all trials run to their end; a scheduler stops most trials early."""
 _GRID = 1000
-"""Product of the lengths of lists up to which the points of a space are counted; conditions may leave few."""
+"""The maximum product of list lengths for which the points of a space are counted; conditions may remove most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """What can be chosen once plug-ins are loaded, how the search reads two options, and what this machine has.
+    """The available choices after plug-ins are loaded, two functions of the search, and this machine's resources.
 
-    ``rungs`` returns the epochs after which a scheduler compares trials; ``parse_until`` raises ValueError.
-    ``tracking_uri`` is the default address of MLflow.
+    ``rungs`` returns the epochs after which a scheduler compares trials; ``parse_until`` raises ValueError for an
+    invalid rule. ``tracking_uri`` is the default address of MLflow.
     """
 
     choices: Mapping[str, Collection[str]]
@@ -61,9 +61,9 @@ class Catalog:
 
 @dataclass(slots=True)
 class Resolved:
-    """The result: ``settings`` of a sweep or ``spec`` of a run if there are no problems, else as much as can be read.
+    """The resolved options. Without problems, ``settings`` of a sweep or ``spec`` of a run is set.
 
-    ``base`` is the trial that all others vary; ``options`` has the values of its method's options.
+    ``base`` is the trial that all other trials vary; ``options`` maps method options to their given values.
     """
 
     base: TrialSpec
@@ -75,7 +75,7 @@ class Resolved:
 
 
 def base_spec(options: Options) -> TrialSpec:
-    """Return the trial that the options describe, without method and learning rate."""
+    """Return the trial spec from the options, without the method and the learning rate."""
     model, dataset = options.asked("model"), options.asked("dataset")
     path = options.asked("model_path") or options.asked("target_path")
     if model is not None and (model in MODELS or is_hub_id(model)):
@@ -121,7 +121,7 @@ def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
     if space and not tries_auto_lr(space, auto_lr):
         where = "put auto_lr: on into the file" if is_space_file(options["space"]) else "give --auto-lr on or both"
         options.without_effect("auto_lr", f"AutoLR is off; {where}, too")
-    if _is_small(options, space):  # more trials would only repeat its points
+    if _is_small(options, space):  # a sampler would only propose the same points again
         options.values["sampler"] = "grid"
     objectives, base = read_objectives(options, base)
     costly = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
@@ -142,7 +142,7 @@ def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
     storage = options["storage"]
     computed: dict[str, Any] = {
         "name": name,
-        # Fields that the space does not vary have the values of the options.
+        # Used by fields that the space does not vary.
         "base": replace(base, lr=rates[0] if rates else default_lr(base), auto_lr="on" if auto_lr == "on" else "off"),
         "space": space,
         "ship": not options["no_ship"],
@@ -166,17 +166,17 @@ def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
 
 
 def methods_of(options: Options) -> tuple[str, ...]:
-    """Return the methods of a sweep."""
+    """Return the methods of a sweep, or the default methods if none are given."""
     return tuple(dict.fromkeys(options["method"])) or DEFAULT_METHODS
 
 
 def default_lr(spec: TrialSpec) -> float:
-    """Return the model's learning rate, or the published multiplier of an optimizer with a step length of its own."""
+    """Return the model's default learning rate, or for learning-rate-free optimizers the published multiplier."""
     return LR_FREE_LR if spec.optimizer in LR_FREE else find_model(spec.model).lr
 
 
 def _gpus(options: Options, catalog: Catalog) -> float | str:
-    """Return the GPUs of a trial: by default 1 on a machine with a GPU; and check that trials fit on this machine."""
+    """Return the GPUs per trial (default 1 if this machine has a GPU). Check that a trial fits on this machine."""
     fits = "no trial that takes {0:g} {1}s fits on this machine with {2} {1}s: lower --{3}s-per-trial"
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
     if is_here and catalog.cpus < cpus < math.inf:
@@ -185,7 +185,7 @@ def _gpus(options: Options, catalog: Catalog) -> float | str:
         return 1.0 if is_here and catalog.gpus else 0.0
     if gpus == AUTO:
         return AUTO
-    if not math.isfinite(gpus):  # reported when it was read
+    if not math.isfinite(gpus):  # already reported as a problem
         return 0.0
     text = f"--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}"
     if 1 < gpus < math.inf:
@@ -204,7 +204,7 @@ def _gpus(options: Options, catalog: Catalog) -> float | str:
 def _space(
     options: Options, methods: Sequence[str], base: TrialSpec, values: Mapping[str, Sequence[float]]
 ) -> Space | None:
-    """Return the space of the file or of the name; None if it cannot be read, or another problem comes first."""
+    """Return the space from its file or by its name, or None if it cannot be built because of a problem."""
     chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
     if is_space_file(chosen):
         given = [name for name in ("method", "c", "option") if options[name]]
@@ -225,7 +225,7 @@ def _space(
 
 
 def _is_small(options: Options, space: Space | None) -> bool:
-    """Return whether the space has few points and nothing says how to search it or for how long."""
+    """Return whether the space has few points and no option sets the sampler or the length of the search."""
     asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
     if space is None or any(options.raw.get(name) for name in asked):
         return False
@@ -234,7 +234,7 @@ def _is_small(options: Options, space: Space | None) -> bool:
 
 
 def _grid_trials(options: Options, space: Space) -> int | None:
-    """Return the number of trials of a grid search: the given number, or the whole grid for every seed."""
+    """Return the number of trials of a grid search: ``--trials``, or the grid size times the number of seeds."""
     trials: int | None = options["trials"]
     try:
         size = len(space.grid()) * int(options["seeds"])

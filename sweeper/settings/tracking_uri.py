@@ -1,4 +1,4 @@
-"""Check and print tracking URIs, without importing MLflow and without the network."""
+"""Check and format tracking URIs without importing MLflow and without network access."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyodbc"}
-"""The driver SQLAlchemy takes when the scheme names none."""
+"""The default driver of SQLAlchemy for each database scheme."""
 
 _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
-"""Drivers whose package has another name."""
+"""The Python packages of drivers whose package name differs from the driver name."""
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
@@ -20,9 +20,9 @@ _EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
 
 
 def tracking_problem(uri: str) -> str | None:
-    """Return why MLflow cannot use ``uri``, or None. Takes milliseconds.
+    """Return the reason why MLflow cannot use ``uri``, or None if it can. Takes milliseconds.
 
-    For an HTTP server only the address is checked, not whether it answers, because a sweep tolerates a dead server.
+    For an HTTP server only the address is checked, not the connection, because a sweep tolerates a dead server.
     """
     if uri == "databricks":
         return None
@@ -59,7 +59,7 @@ def tracking_problem(uri: str) -> str | None:
 
 
 def absolute_uri(uri: str) -> str:
-    """Return ``uri`` with an absolute path for a SQLite file, so that it names the same file from any folder."""
+    """Return ``uri`` with an absolute path if it is a SQLite file, so that it names the same file from any folder."""
     path = sqlite_path(uri)
     if path is None:
         return uri
@@ -69,11 +69,11 @@ def absolute_uri(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """Return ``uri`` without passwords, also those in parameters after the ``?``; any other text stays as it is."""
+    """Return ``uri`` without passwords, including passwords in query parameters. Other text is unchanged."""
     uri = _SECRET_PARAMETER.sub(r"\1***", uri)
     head, mark, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
-    if "@" not in authority and _is_half_password(authority):  # a password with a slash that is not percent-encoded
+    if "@" not in authority and _is_half_password(authority):  # the password has a slash that is not percent-encoded
         authority, slash, path = rest, "", ""
     credentials, at, host = authority.rpartition("@")
     if not at:
@@ -82,12 +82,12 @@ def shown_uri(uri: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Return a text, such as an error message, without passwords."""
+    """Return a text, for example an error message, without the passwords in its URIs."""
     return " ".join(map(shown_uri, text.split(" ")))
 
 
 def known_uri(stored: str) -> str:
-    """Return the address with its password, which is not stored, if $MLFLOW_TRACKING_URI has the same address."""
+    """Return $MLFLOW_TRACKING_URI, which has the password, if it is the same address as ``stored``; else ``stored``."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -98,12 +98,12 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether this machine opens the store itself, and so decides where artifacts are kept."""
+    """Return whether this machine opens the database itself, and so decides where artifacts are kept."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """Return the database file of a SQLite URI; None for other schemes and for a database in memory."""
+    """Return the database file of a SQLite URI, or None for other schemes and for in-memory databases."""
     head, mark, tail = uri.partition(":///")
     name = tail.partition("?")[0]
     if head.partition("+")[0] != "sqlite" or not mark or name in ("", ":memory:"):
@@ -112,7 +112,7 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def missing_database(uri: str) -> str | None:
-    """Return a problem if ``uri`` names a SQLite file that does not exist, which MLflow would create; else None."""
+    """Return a problem if ``uri`` names a SQLite file that does not exist (MLflow would create it), or None."""
     path = sqlite_path(uri)
     if path is None or path.exists():
         return None
