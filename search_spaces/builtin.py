@@ -1,4 +1,4 @@
-"""The built-in search spaces: the default, the grid of the paper's experiments, and the grid of a learning-rate study."""
+"""The built-in search spaces: the default space, the paper's grid, and the grid of a learning-rate study."""
 
 from __future__ import annotations
 

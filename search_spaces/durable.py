@@ -205,7 +205,7 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Decides when to save: saving takes at most ``share`` of the time, with at least ``pause`` seconds between saves."""
+    """Decides when to save: saves take at most ``share`` of the time, with at least ``pause`` seconds between them."""
 
     share: float
     pause: float = 0.0

@@ -1,6 +1,6 @@
-"""The registries of forget and retain objectives, by name.
+"""The registries of forget objectives and of retain objectives, by name.
 
-Every file of this package that defines ``OBJECTIVE`` adds a forget objective.
+Every file in this package that defines ``OBJECTIVE`` adds a forget objective.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FIRST = ("ascent", "npo", "simnpo", "dpo", "wga", "satimp", "undial", "ce-u", "
 OBJECTIVES: Mapping[str, ForgetObjective] = entries(__name__, __path__, "OBJECTIVE", first=_FIRST)
 
 ALIASES: Mapping[str, str] = MappingProxyType({"idk-dpo": "dpo"})
-"""Other names of forget objectives."""
+"""Alternative names of forget objectives."""
 
 __all__ = [
     "ALIASES",

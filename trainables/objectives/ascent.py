@@ -1,4 +1,4 @@
-"""Gradient ascent: minimise the negated token-mean cross-entropy."""
+"""Gradient ascent: minimise the negative mean cross-entropy per token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def ascent_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``-CE_F``, the negated mean over all supervised tokens of the batch; unbounded below."""
+    """Return ``-CE_F``: minus the mean cross-entropy over all supervised tokens of the batch. It is unbounded below."""
     return -mean_loss(batch.token_nll, batch.supervised)
 
 

@@ -14,31 +14,31 @@ if TYPE_CHECKING:
 
 
 Options = Mapping[str, float]
-"""A value for every option that the objective declares."""
+"""The value of every option that the objective declares, by name."""
 
 
 class Reference(StrEnum):
-    """The values of the target model that an objective needs, precomputed if the maths allows."""
+    """The outputs of the target model that an objective needs. They are precomputed if possible."""
 
     NONE = "none"
     SEQUENCE_NLL = "sequence nll"
-    """The target's summed negative log-likelihood of each forget sequence, precomputed."""
+    """The target's summed negative log-likelihood (NLL) of each forget sequence, precomputed."""
     PAIR_NLL = "pair nll"
-    """The same, and the target's NLL of each forget question with its refusal, also precomputed."""
+    """The target's summed NLL of each forget sequence, and of each forget question's refusal, both precomputed."""
     LOGITS = "logits"
-    """The target's logits on the forget batch; too large to store, so the frozen target runs in every step."""
+    """The target's logits on the forget batch. They are too large to store, so the frozen target runs in every step."""
     HIDDEN = "hidden"
-    """Hidden states instead of logits, of the model on the forget batch, and of model and target on the retain batch;
-    the frozen target runs in every step."""
+    """Hidden states of the model on the forget batch, and of the model and the target on the retain batch. The frozen
+    target runs in every step."""
 
     @property
     def is_frozen_forward(self) -> bool:
-        """Whether the frozen target runs in every step, instead of using precomputed values."""
+        """Whether the frozen target runs in every step, because its values are not precomputed."""
         return self in (Reference.LOGITS, Reference.HIDDEN)
 
 
 class MeanOver(StrEnum):
-    """The units that a batch's loss is averaged over; each part of a batch is weighted by its share of them."""
+    """The units over which a batch's loss is averaged. A part of a batch is weighted by its share of the units."""
 
     TOKENS = "supervised tokens"
     SEQUENCES = "sequences"
@@ -50,14 +50,15 @@ class ForgetBatch:
     """A forget batch after the forward pass.
 
     Attributes:
-        logits: ``(B, S, V)`` of the positions that predict an answer token (and some of longer prompts).
-        labels: ``(B, S)`` the true next token of each position, -100 if not supervised.
-        token_nll: ``(B, S)`` float32, ``-log p`` of each next token, 0 if not supervised.
-        supervised: ``(B, S)`` bool, True on answer tokens and EOS.
-        reference_nll: ``(B,)`` the target's summed NLL per sequence, if the objective needs it.
-        refusal_nll: ``(B,)`` the model's summed NLL of each question's refusal, with ``Reference.PAIR_NLL``.
-        reference_refusal_nll: ``(B,)`` the target's summed NLL of each refusal.
-        reference_logits: ``(B, S, V)`` the target's logits, with ``Reference.LOGITS``.
+        logits: ``(B, S, V)`` the logits of the positions that predict an answer token, and of some prompt positions in
+            rows with longer prompts.
+        labels: ``(B, S)`` the true next token of each position; -100 if it is not supervised.
+        token_nll: ``(B, S)`` float32, ``-log p`` of each next token; 0 if it is not supervised.
+        supervised: ``(B, S)`` bool, True for answer tokens and EOS.
+        reference_nll: ``(B,)`` the target's summed NLL of each sequence; None if the objective does not need it.
+        refusal_nll: ``(B,)`` the model's summed NLL of each question's refusal; only for ``Reference.PAIR_NLL``.
+        reference_refusal_nll: ``(B,)`` the target's summed NLL of each refusal; only for ``Reference.PAIR_NLL``.
+        reference_logits: ``(B, S, V)`` the target's logits; only for ``Reference.LOGITS``.
     """
 
     logits: Tensor
@@ -76,7 +77,7 @@ class HiddenBatch:
 
     Attributes:
         hidden: ``(B, T, d)`` the output of one decoder block.
-        present: ``(B, T)`` bool, True on every token that is not padding, including the question's.
+        present: ``(B, T)`` bool, True for every token that is not padding, including the question's tokens.
         direction: ``(d,)`` a unit vector, constant during a run.
     """
 
@@ -87,10 +88,10 @@ class HiddenBatch:
 
 @dataclass(frozen=True, slots=True)
 class ForgetObjective:
-    """One forget objective in the registry; ``loss`` returns a scalar to minimise.
+    """One forget objective in the registry. ``loss`` returns a scalar to minimise.
 
-    Objectives on hidden states have ``hidden_loss`` instead of ``loss``, and their own retain objective, the distance
-    of hidden states to the target's. ``weighting`` is the default weighting of the objective.
+    Objectives on hidden states have ``hidden_loss`` instead of ``loss``. Their retain objective is the distance between
+    the hidden states of the model and the target. ``weighting`` is the default weighting of the objective.
     """
 
     name: str
@@ -105,7 +106,7 @@ class ForgetObjective:
 
 
 def full_precision(tensor: Tensor) -> Tensor:
-    """Return the tensor in at least float32."""
+    """Convert a tensor to float32, unless its type is more precise."""
     import torch
 
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -1,4 +1,4 @@
-"""CE-U: cross-entropy towards the model's own prediction without the true token."""
+"""CE-U: cross-entropy to the model's own prediction with the true token excluded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``mean_tokens CE(softmax(z with the true logit at -inf), z)``, left side detached; never below 0.
+    """Return ``mean_tokens CE(softmax(z with the true logit at -inf), z)``, with the softmax detached; at least 0.
 
-    Over all answer tokens. The authors' code omits each answer's first token by default (see their footnote).
+    The mean is over all answer tokens. By default the authors' code omits each answer's first token (their footnote).
     """
     import torch
     from torch.nn.functional import cross_entropy

@@ -1,4 +1,4 @@
-"""DPO: prefer "I don't know" to the answer to forget, relative to the target."""
+"""DPO: prefer "I don't know" over the answer to forget, relative to the target model."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ if TYPE_CHECKING:
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``, NLL per sequence.
+    """Return ``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``.
 
-    Unlearning by DPO needs a preferred answer, and the literature uses a refusal (TOFU's "DPO" is this idk-DPO), so
-    both names refer to one objective. Each question keeps its refusal during the run, and both NLL_ref are precomputed.
-    A step costs a second forward and backward pass, on the refusals. The factor 2 makes it NPO if the refusals' terms
-    are 0; the value at the target is ``2 log 2 / beta``.
-
-    As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
+    NLL is summed over each sequence. Unlearning by DPO needs a preferred answer, and the literature uses a refusal
+    (TOFU's "DPO" is this idk-DPO), so the names dpo and idk-dpo refer to one objective. Each question keeps its refusal
+    during the run, and both NLL_ref are precomputed. A step needs a second forward and backward pass, on the refusals.
+    With the factor 2, the loss equals NPO's if the terms of the refusals are 0. Its value at the target is ``2 log 2 /
+    beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
     """
     from torch.nn.functional import logsigmoid
 

@@ -1,4 +1,4 @@
-"""Negative preference optimization: preference optimization with only the dispreferred answers."""
+"""Negative preference optimization: preference optimization that uses only the dispreferred answers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def npo_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``mean_i -(2/beta) log sigmoid(beta (NLL_i - NLL_ref_i))`` with per-sequence summed NLL (NPO, Eq. 3).
+    """Return ``mean_i -(2/beta) log sigmoid(beta (NLL_i - NLL_ref_i))``, with NLL summed per sequence (NPO, Eq. 3).
 
-    Bounded below by 0; tends to gradient ascent as beta -> 0 (up to the constant ``2 log 2 / beta``). ``NLL_ref`` is
-    float32 even with ``dtype bf16``, while the model's NLL has rounding errors: at the target with beta 0.1 the value
-    was 13.834 instead of 13.863.
+    The loss is bounded below by 0. As beta -> 0, it tends to gradient ascent (up to the constant ``2 log 2 / beta``).
+    With ``dtype bf16``, ``NLL_ref`` is still float32, but the model's NLL has rounding errors: at the target with beta
+    0.1, the loss was 13.834 instead of 13.863.
     """
     from torch.nn.functional import logsigmoid
 

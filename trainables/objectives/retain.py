@@ -17,16 +17,16 @@ RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
         "kl": "KL(target || model), the token mean; one more forward pass per step, of the frozen target",
     }
 )
-"""The retain objectives by name, with descriptions. RMU has its own."""
+"""The retain objectives by name, with descriptions. RMU has a retain objective of its own, :func:`hidden_distance`."""
 
 
 def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -> Tensor:
-    """``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats; 0 if the model is the target.
+    """Return ``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats; 0 at the target itself.
 
     Args:
-        logits: ``(B, S, V)`` of the model.
-        reference_logits: ``(B, S, V)`` of the target.
-        supervised: ``(B, S)`` bool.
+        logits: ``(B, S, V)`` the model's logits.
+        reference_logits: ``(B, S, V)`` the target's logits.
+        supervised: ``(B, S)`` bool, True for the tokens that count.
     """
     log_p = full_precision(logits[supervised]).log_softmax(dim=1)
     log_ref = full_precision(reference_logits[supervised]).log_softmax(dim=1)
@@ -34,12 +34,12 @@ def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -
 
 
 def hidden_distance(hidden: Tensor, reference_hidden: Tensor, present: Tensor) -> Tensor:
-    """``mean_tokens |h - h_ref|^2`` over all tokens that are not padding: RMU's retain objective.
+    """Return RMU's retain objective, ``mean_tokens |h - h_ref|^2`` over all tokens that are not padding.
 
     Args:
-        hidden: ``(B, T, d)`` of the model.
-        reference_hidden: ``(B, T, d)`` of the target.
-        present: ``(B, T)`` bool.
+        hidden: ``(B, T, d)`` the model's hidden states.
+        reference_hidden: ``(B, T, d)`` the target's hidden states.
+        present: ``(B, T)`` bool, True for tokens that are not padding.
     """
     gap = full_precision(hidden[present]) - full_precision(reference_hidden[present])
     return gap.square().sum(dim=1).mean()

@@ -1,4 +1,4 @@
-"""RMU: push the hidden states of forget sequences towards one random direction."""
+"""RMU: move the hidden states of forget sequences towards one random vector."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PUBLISHED_LAYER = 7
 
 
 def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
-    """``mean_tokens |h - s u|^2`` over all tokens of the sequences, question and answer, without padding.
+    """Return ``mean_tokens |h - s u|^2`` over all tokens of question and answer, without padding.
 
-    The squared norm is summed over the hidden width, as in the paper's formula; the released code divides it, and the
-    retain objective, by the width. All parameters below the layer are trained; the paper trains three matrices.
+    The squared norm is a sum over the hidden width, as in the paper's formula. The released code divides this norm and
+    the retain objective by the width. Here all parameters up to the layer are trained; the paper trains three matrices.
     """
     aim = (options["scale"] * batch.direction).to(batch.hidden.device)
     gap = full_precision(batch.hidden[batch.present]) - aim
@@ -26,16 +26,16 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
 
 
 def layer_problem(layer: float, *, depth: int) -> str | None:
-    """Return why a model of ``depth`` decoder blocks has no such layer, or None."""
+    """Return a message if a model with ``depth`` decoder blocks does not have this layer; otherwise None."""
     if layer == AUTOMATIC or 0 <= layer < depth:
         return None
     return f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}"
 
 
 def layer_index(layer: float, *, depth: int) -> int:
-    """Return the decoder block whose output is used, counted from 0.
+    """Return the index of the decoder block whose output is used, counted from 0.
 
-    The automatic choice is the published 7, or a third of the depth in models of fewer than 21 blocks.
+    The automatic choice is the published block 7, or a third of the depth in models with fewer than 21 blocks.
 
     Raises:
         ValueError: the model has no such block.

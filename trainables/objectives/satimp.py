@@ -1,4 +1,4 @@
-"""SatImp: gradient ascent with token weights for saturation and importance."""
+"""SatImp: gradient ascent with tokens weighted by saturation and importance."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def satimp_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``-mean_tokens p^beta1 (1 - p)^beta2 CE``, p detached: forgotten tokens and certain ones have low weights."""
+    """Return ``-mean_tokens p^beta1 (1 - p)^beta2 CE``, p detached. Tokens with p near 0 or 1 have low weights."""
     nll = batch.token_nll.detach()
-    # expm1 keeps the precision of 1 - p for near-certain tokens, unlike 1 - exp(-nll).
+    # Unlike 1 - exp(-nll), expm1 computes 1 - p precisely for tokens with p near 1.
     weights = (-options["beta1"] * nll).exp() * (-(-nll).expm1()).pow(options["beta2"])
     return -mean_loss(weights * batch.token_nll, batch.supervised)
 

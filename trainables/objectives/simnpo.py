@@ -1,4 +1,4 @@
-"""SimNPO: NPO without a reference model, by length-normalised likelihood."""
+"""SimNPO: NPO with a length-normalised likelihood instead of a reference model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def simnpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``mean_i -(2/beta) log sigmoid(beta (NLL_i / length_i - delta))``; the paper's margin gamma is ``beta delta``."""
+    """Return ``mean_i -(2/beta) log sigmoid(beta (NLL_i / length_i - delta))``; the paper's gamma is ``beta delta``."""
     from torch.nn.functional import logsigmoid
 
     beta, delta = options["beta"], options["delta"]

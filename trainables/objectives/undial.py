@@ -1,4 +1,4 @@
-"""UNDIAL: distil the target's own prediction with the true token's logit lowered."""
+"""UNDIAL: distil the target's prediction after lowering the logit of the true token."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens; bounded below by the left side's
-    entropy.
+    """Return ``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens.
 
-    ``z_ref`` are the target's logits, so each step runs another forward pass of the forget batch, without gradients,
-    through the frozen target (see :meth:`trainables.run.workspace.Workspace.frozen_target` for its memory). The
-    authors' code also averages over prompt and padding; here only answers are forgotten.
+    The loss is bounded below by the entropy of the softmax. ``z_ref`` are the target's logits, so each step runs
+    another forward pass of the forget batch, without gradients, through the frozen target (for its memory, see
+    :meth:`trainables.run.workspace.Workspace.frozen_target`). The authors' code also averages over prompt and padding
+    tokens; here only answers are forgotten.
     """
     import torch
     from torch.nn.functional import cross_entropy

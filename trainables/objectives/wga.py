@@ -1,4 +1,4 @@
-"""WGA: gradient ascent with each token weighted by a power of its own probability."""
+"""WGA: gradient ascent with each token weighted by a power of its probability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wga_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """``-mean_tokens p^beta CE``, p detached: forgotten tokens lose their weight. beta = 0 is gradient ascent."""
+    """Return ``-mean_tokens p^beta CE``, p detached. Forgotten tokens get low weights. beta = 0 is gradient ascent."""
     weights = (-options["beta"] * batch.token_nll.detach()).exp()
     return -mean_loss(weights * batch.token_nll, batch.supervised)
 

@@ -1,6 +1,6 @@
-"""The weightings by name: pure functions from losses, Gramian and state to the weights of the two gradients.
+"""The registry of weightings. A weighting is a pure function from losses, Gramian and state to two gradient weights.
 
-Every file of this package that defines ``WEIGHTING`` adds a weighting.
+Every file in this package that defines ``WEIGHTING`` adds a weighting.
 """
 
 from __future__ import annotations
@@ -17,4 +17,4 @@ _FIRST = (
     *("gradvac", "gradnorm", "nash-mtl", "aligned-mtl", "upgrad", "dualproj", "graddrop", "rotograd", "rotograd-scale"),
 )
 WEIGHTINGS: Mapping[str, Weighting] = entries(__name__, __path__, "WEIGHTING", first=_FIRST)
-"""Every weighting by name in the order of listings: cheap ones first, then in the literature's order."""
+"""Every weighting by name, in the order in which lists show them: cheap weightings first, then by publication."""

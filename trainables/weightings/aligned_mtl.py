@@ -1,4 +1,4 @@
-"""Aligned-MTL: the mean of the gradients after scaling their principal components to equal length."""
+"""Aligned-MTL: scale the principal components of the gradients to equal length, then take the mean of the gradients."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import sys
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _RANK_ONE = 8.0 * sys.float_info.epsilon
-"""At or below this, ``1 - k^2`` is rounding, and the two gradients span one dimension."""
+"""If ``1 - k^2`` is at most this, it is a rounding error, and the two gradients span only one dimension."""
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``sqrt(lmin) G^(-1/2) (1/2, 1/2)``, with lmin the smaller eigenvalue of the Gramian G.
+    """Return ``sqrt(lmin) G^(-1/2) (1/2, 1/2)``, where lmin is the smaller eigenvalue of the Gramian G.
 
-    With ``s = sqrt(det G)``, ``t = sqrt(tr G + 2s)``, ``lmax`` the larger eigenvalue and ``b = -g_r.g_f`` this is
-    ``(phi^2 + s + b, rho^2 + s + b)/(2 t sqrt(lmax))``, which does not divide by a vanishing number.
+    With ``s = sqrt(det G)``, ``t = sqrt(tr G + 2s)``, ``lmax`` the larger eigenvalue and ``b = -g_r.g_f``, the weights
+    are ``(phi^2 + s + b, rho^2 + s + b)/(2 t sqrt(lmax))``. This form does not divide by a number close to zero.
 
-    The published method does not guarantee non-negative weights: if the gradients agree and differ much in length, the
-    weight of the longer one is negative.
+    The published method does not guarantee non-negative weights: if the gradients agree and one is much longer, the
+    weight of the longer gradient is negative.
 
-    Dependent gradients (k = +-1, or one is zero): the method drops the empty dimension, so d is the plain mean of the
-    gradients: (1/2, 1/2). Both zero: the same.
+    If the gradients are linearly dependent (k = +-1, or a gradient is zero), the method ignores the dimension that they
+    do not span. Then d is the mean of the gradients: (1/2, 1/2).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     sine2 = (1.0 - k) * (1.0 + k)

@@ -1,12 +1,12 @@
 """The interface of a weighting: a pure function from (losses, Gramian, state) to the weights of the two gradients.
 
-Convention (as in multi-task libraries): two losses to *minimise*, ``l_r`` on the retain set and ``l_f`` on the forget
-set (``-L_F`` under gradient ascent), with gradients ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)`` and the
-optimizer steps along ``d = w_r g_r + w_f g_f``. The weights are non-negative, except in methods published with negative
-ones: ``aligned-mtl`` and ``pcgrad-paper``.
+As in multi-task libraries, both losses are *minimised*: ``l_r`` on the retain set, and ``l_f`` on the forget set
+(``-L_F`` under gradient ascent). Their gradients are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the
+optimizer steps along ``d = w_r g_r + w_f g_f``. Weights are non-negative, except in ``aligned-mtl`` and
+``pcgrad-paper``, which were published with negative weights.
 
-All values are Python floats (float64), so a weighting needs neither torch nor a device. Gradient norms from 1e-150 to
-1e150, zero gradients and parallel gradients give finite weights; each method documents these cases.
+All values are Python floats (float64), so a weighting needs neither torch nor a device. The weights are finite for
+gradient norms from 1e-150 to 1e150, zero gradients and parallel gradients. Each method documents these cases.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Gradient = list["Tensor | None"]
-"""One entry per trainable parameter; None if the loss does not depend on it."""
+"""One entry per trainable parameter; None if the loss does not depend on the parameter."""
 
 State = Mapping[str, float]
-"""A weighting's memory between steps: JSON-able, replaced and never mutated."""
+"""The values that a weighting keeps between steps. A state can be written as JSON and is replaced, never mutated."""
 
 Options = Mapping[str, float]
-"""A value for every option that the method declares."""
+"""The value of every option that the method declares, by name."""
 
 
 class Needs(StrEnum):
-    """The values that the weights depend on; they determine the number of backward passes per step."""
+    """The values that the weights depend on. They determine how many backward passes a step needs."""
 
     RETAIN_ONLY = "retain only"
-    """The weights are (1, 0): one forward and backward of the retain batch."""
+    """The weights are (1, 0): one forward and backward pass, on the retain batch."""
     FORGET_ONLY = "forget only"
-    """The weights are (0, 1): one forward and backward of the forget batch."""
+    """The weights are (0, 1): one forward and backward pass, on the forget batch."""
     LOSSES = "losses"
-    """Known from the losses alone: one backward of the weighted sum, one gradient buffer."""
+    """The weights depend only on the losses: one backward pass of the weighted sum, one gradient buffer."""
     GRAMIAN = "gramian"
-    """Needs the norms and the dot product of both gradients: two backwards, two gradient buffers."""
+    """The weights need the norms and dot product of both gradients: two backward passes, two gradient buffers."""
     GRADIENTS = "gradients"
-    """Acts on the two gradients element by element; no weights exist. Two backwards, two gradient buffers."""
+    """The method combines the gradients element by element, without weights: two backward passes, two buffers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The two losses of the step, both to be minimised, detached."""
+    """The two losses of a step, which are both minimised, as plain numbers without a computation graph."""
 
     retain: float
     forget: float
@@ -75,14 +75,14 @@ class Gramian:
 
     @property
     def b(self) -> float:
-        """``-rf``: positive when the two tasks conflict (``g_R . grad L_F`` under ascent)."""
+        """``-rf``, which is positive if the two tasks conflict; under ascent it is ``g_R . grad L_F``."""
         return -self.rf
 
     @property
     def k(self) -> float:
-        """``b / (rho phi)``, the cosine of conflict: 1 opposed, -1 aligned, 0 if a gradient is zero."""
+        """``b / (rho phi)``, the negative cosine: 1 for opposed gradients, -1 for aligned ones, 0 if one is zero."""
         scale = self.rho * self.phi
-        return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # keeps a NaN
+        return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # this order of arguments keeps a NaN
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class Weights:
 
     @property
     def c(self) -> float:
-        """``c_t = w_r / (w_r + w_f)``, the share of the retain task; NaN when the weights sum to zero."""
+        """``c_t = w_r / (w_r + w_f)``, the share of the retain task; NaN if the weights sum to zero."""
         total = self.retain + self.forget
         return self.retain / total if total != 0 else math.nan
 
     def unit(self) -> Weights:
-        """Return the same direction with weights summing to 1; unchanged if the sum is not positive.
+        """Return the weights divided by their sum; return them unchanged if the sum is not positive.
 
-        Dividing by a negative sum (possible with ``pcgrad-paper``) would reverse the direction.
+        Division by a negative sum, which ``pcgrad-paper`` can return, would reverse the direction.
         """
         total = self.retain + self.forget
         return Weights(self.retain / total, self.forget / total) if total > 0 else self
@@ -115,10 +115,10 @@ CombineFunction = Callable[[Gradient, Gradient, State, Options], tuple[Gradient,
 class Weighting:
     """One weighting in the registry.
 
-    ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is pure. ``gramian`` is given exactly if
-    ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option. ``combine(retain, forget, state,
-    options) -> (direction, new_state)`` exists exactly if ``needs`` is ``GRADIENTS``; it may reuse the gradients'
-    memory, and ``weigh`` then raises ValueError. ``init(seed)`` returns the first state.
+    ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is a pure function. ``gramian`` is None unless
+    ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option. ``init(seed)`` returns the first state.
+    If and only if ``needs`` is ``GRADIENTS``, there is a function ``combine(retain, forget, state, options) ->
+    (direction, new_state)``, which may overwrite the gradients; ``weigh`` then raises ValueError.
     """
 
     name: str
@@ -139,11 +139,11 @@ def require_gramian(gramian: Gramian | None) -> Gramian:
 
 
 def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Raise ValueError: the ``weigh`` of a method that combines the gradients themselves."""
+    """Raise ValueError. This is the ``weigh`` of methods that combine the gradients element by element."""
     raise ValueError("this method combines the gradients element by element and has no weights")
 
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
-    """Return the ``weigh`` of a method that depends on the Gramian alone; the state does not change."""
+    """Return the ``weigh`` of a method whose weights depend only on the Gramian. It does not change the state."""
 
     return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)

@@ -1,4 +1,4 @@
-"""CAGrad: the best worst-case improvement within a ball around the mean gradient."""
+"""CAGrad: the direction with the best worst-case improvement within a ball around the mean gradient."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weights(gramian: Gramian, alpha: float) -> Weights:
-    """Weights of the maximiser of ``min(g_r.d, g_f.d)`` over ``|d - g0| <= alpha |g0|``, ``g0 = (g_r + g_f)/2``.
+    """Return the weights of the d that maximises ``min(g_r.d, g_f.d)`` over ``|d - g0| <= alpha |g0|``.
+
+    Here ``g0 = (g_r + g_f)/2`` is the mean gradient.
 
     By duality ``d = g0 + l g_w`` with ``g_w = w g_r + (1-w) g_f`` and ``l = alpha |g0|/|g_w|``, where w in [0, 1]
-    minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``; the weights are ``(1/2 + l w, 1/2 + l (1-w))``. Published
-    code finds w by iteration. For two gradients, with ``e = g_r - g_f``, psi the angle between e and g0, and ``chi =
-    cos(psi)``, ``F'(w) = 0`` gives, if ``|chi| < alpha``,
+    minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``; the weights are ``(1/2 + l w, 1/2 + l (1-w))``. The
+    published code finds w by iteration. For two gradients, let ``e = g_r - g_f``, let psi be the angle between e and
+    g0, and let ``chi = cos(psi)``. If ``|chi| < alpha``, then ``F'(w) = 0`` gives
 
         w = 1/2 - |g0|/|e| (chi + chi sin(psi)/sqrt(alpha^2 - chi^2)),    l = sqrt(alpha^2 - chi^2)/sin(psi).
 
-    If this w is outside [0, 1], the minimum is at the nearer end. If ``|chi| >= alpha``, F is monotonic and the minimum
-    is at the end of the shorter gradient.
+    If this w is outside [0, 1], the minimum is at the nearer end of the interval. If ``|chi| >= alpha``, F is monotonic
+    and the minimum is at the end that gives all weight to the shorter gradient.
 
-    A zero gradient or ``g0 = 0`` leaves nothing to trade: the mean, (1/2, 1/2). With equal gradients every w is a
-    minimiser: w = 1/2. Opposed gradients with alpha > 1 admit only ``d = 0``, ``g_w = 0``: (w, 1-w).
+    If a gradient is zero or ``g0 = 0``, the weights are those of the mean, (1/2, 1/2). If the gradients are equal,
+    every w is a minimiser, and w = 1/2 is used. For opposed gradients and alpha > 1, the only solution is ``d = 0``
+    with ``g_w = 0``, and the weights are (w, 1-w).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     if rho == 0 or phi == 0:
@@ -53,7 +56,7 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """:func:`weights` with the option ``alpha`` (the paper's c)."""
+    """Return :func:`weights` for the option ``alpha``, which the paper calls c."""
     return weights(require_gramian(gramian), options["alpha"]), state
 
 

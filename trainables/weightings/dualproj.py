@@ -1,4 +1,4 @@
-"""DualProj: the mean gradient, projected onto the cone of directions that conflict with neither gradient."""
+"""DualProj: project the mean gradient onto the cone of directions that conflict with neither gradient."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``(max(1/2, b/(2 rho^2)), max(1/2, b/(2 phi^2)))``: the d nearest to the mean with ``g_r.d, g_f.d >= 0``.
+    """Return ``(max(1/2, b/(2 rho^2)), max(1/2, b/(2 phi^2)))``.
 
-    At most one of the two is above 1/2, and only under strong conflict (``b > rho^2`` or ``b > phi^2``). A zero
-    gradient conflicts with nothing: (1/2, 1/2). Opposed gradients (k = 1): ``d = 0``.
+    These weights give the d nearest to the mean gradient with ``g_r.d >= 0`` and ``g_f.d >= 0``. At most one weight is
+    above 1/2, and only if the conflict is strong (``b > rho^2`` or ``b > phi^2``). If a gradient is zero, there is no
+    conflict: (1/2, 1/2). For opposed gradients (k = 1), ``d = 0``.
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     if rho == 0 or phi == 0:

@@ -1,4 +1,4 @@
-"""The forget objective alone: gradient ascent when that objective is ``-L_F``."""
+"""Minimise only the forget objective. This is gradient ascent if the objective is ``-L_F``."""
 
 from __future__ import annotations
 

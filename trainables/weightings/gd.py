@@ -1,4 +1,4 @@
-"""Gradient descent on the retain loss alone."""
+"""Gradient descent on the retain loss only."""
 
 from __future__ import annotations
 

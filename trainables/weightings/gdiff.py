@@ -1,4 +1,4 @@
-"""Gradient difference: a fixed trade-off between the two losses."""
+"""Gradient difference: fixed weights for the two losses."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """``(c, 1 - c)`` with the option ``c``: static linear scalarization, GDiff-0.9, GDiff-0.5, GDiff-0.1, ...
+    """Return ``(c, 1 - c)`` for the option ``c``: static linear scalarization (GDiff-0.9, GDiff-0.5, GDiff-0.1, ...).
 
-    At c = 1 and c = 0 both batches still run, so that history.csv has both losses, and batch statistics and dropout's
-    random numbers are the same for every c. ``gd`` and ``ga`` are the same directions at half the cost.
+    At c = 1 and c = 0 both batches still run, so that history.csv has both losses, and so that batch statistics and the
+    random numbers of dropout are the same for every c. ``gd`` and ``ga`` give the same directions at half the cost.
 
-    The retain loss of memorised data is small and its gradient weak, so the trade-off between the losses happens close
-    to c = 1: for a small Phi that had memorised TOFU's forget01, between 0.7 and 0.99 at lr 1e-4 and above 0.95 at
-    3e-4. Below that the forget loss exceeds a random guess and only the retain loss still grows. Hence c is searched
-    uniformly in log(1 - c), with half of the samples above 0.93, down to the paper's 0.1.
+    The retain loss of memorised data is small and its gradient weak, so the losses trade off close to c = 1. For a
+    small Phi that had memorised TOFU's forget01, this was from c = 0.7 to 0.99 at lr 1e-4, and above 0.95 at 3e-4. For
+    smaller c the forget loss exceeds that of a random guess, and only the retain loss still grows. So c is searched
+    uniformly in log(1 - c), from the paper's 0.1 to 0.995, with half of the samples above 0.93.
     """
     c = options["c"]
     return Weights(c, 1.0 - c), state

@@ -1,4 +1,4 @@
-"""Gradient sign dropout: if the two gradients disagree in an element's sign, one sign is kept, drawn at random."""
+"""Gradient sign dropout: if an element has different signs in the two gradients, keep one sign, drawn at random."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
-    """``sum_i (leak + (1 - leak) M_i) g_i`` for tensors of one shape, element by element.
+    """Return ``sum_i (leak + (1 - leak) M_i) g_i``, element by element, for tensors of the same shape.
 
-    ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign, ``draws`` is uniform in [0, 1[, and
-    ``M_i`` is 1 if ``P > draws`` and ``g_i > 0``, or ``P < draws`` and ``g_i < 0``. Both elements zero: zero.
+    ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign, and ``draws`` is uniform in [0, 1[.
+    ``M_i`` is 1 if ``P > draws`` and ``g_i > 0``, or if ``P < draws`` and ``g_i < 0``; otherwise it is 0. If both
+    elements are zero, the result is zero.
     """
     import torch
 
@@ -31,12 +32,12 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
 
 
 def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:
-    """Return the direction of the step, one entry per parameter; None if both gradients are None.
+    """Return the direction of the step, with one entry per parameter: None if both of its gradients are None.
 
-    Published for the gradients with respect to a shared activation; here, as in torchjd, it acts on those of the
-    parameters. One ``leak`` serves both tasks. A missing gradient is zero, so the other one is kept unchanged. The
-    draws of a step depend on (seed, step) alone, so these two numbers are the whole state and a resumed run draws the
-    same.
+    The paper applies the method to gradients with respect to a shared activation. Here, as in torchjd, it is applied to
+    the gradients with respect to the parameters. Both tasks have the same ``leak``. If one gradient is None, the other
+    is used unchanged. The random draws of a step depend only on (seed, step). These two numbers are the whole state, so
+    a resumed run makes the same draws.
     """
     import torch
 

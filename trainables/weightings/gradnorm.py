@@ -1,4 +1,4 @@
-"""GradNorm: learned weights that balance the norms of the weighted gradients and the speeds of the two tasks."""
+"""GradNorm: learn weights that balance the norms of the weighted gradients and the training speeds of the two tasks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from search_spaces.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
-"""Bounds of a loss ratio, so that the relative rates stay defined if a loss reaches zero or changes sign."""
+"""The bounds of a loss ratio. They keep the relative rates defined if a loss reaches zero or changes sign."""
 
 
 def loss_ratio(first: float | None, now: float) -> float:
-    """The remaining share of a loss, in (0, inf): small for a task that has trained fast; 1 without a first value.
+    """Return the share of a loss that remains, in (0, inf): small if the task has trained fast; 1 if ``first`` is None.
 
-    A positive loss is minimised towards 0: ``now/first``, the paper's ratio. A negative one is a maximised loss with
-    its sign changed (``l_f = -L_F``): ``L_F/L_F(0)`` grows as forgetting succeeds, which GradNorm would take for slow
-    training and answer with ever more weight. Its inverse ``first/now`` falls with progress, as the method expects. It
-    is capped at 1, because token weights (wga, satimp) return a loss of forgotten tokens to 0. This is an adaptation
-    that is not in the paper.
+    If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If it is
+    negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)`` grows as
+    forgetting succeeds; GradNorm would treat that as slow training and keep raising the weight. The inverse
+    ``first/now`` falls with progress, as the method expects. It is capped at 1, because token weights (wga, satimp)
+    return the loss of forgotten tokens to 0. This adaptation is not in the paper.
     """
     if first is None:
         return 1.0
@@ -26,17 +26,17 @@ def loss_ratio(first: float | None, now: float) -> float:
         ratio = 1.0
     else:
         ratio = min(first / now, 1.0)
-    return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)  # the first argument lets a NaN through
+    return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)  # this order of arguments keeps a NaN
 
 
 def slopes(
     weights: tuple[float, float], norms: tuple[float, float], ratios: tuple[float, float], alpha: float
 ) -> tuple[float, float]:
-    """The derivatives with respect to w of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|``, the second term held
-    constant.
+    """Return the derivatives of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|`` with respect to w.
 
-    ``r_i`` is the loss ratio of the task over the mean ratio, ``n_i`` the norm of its unweighted gradient. The
-    derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i`` and costs no further backward pass.
+    ``r_i`` is the task's loss ratio divided by the mean ratio, and ``n_i`` is the norm of its unweighted gradient. With
+    the second term held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. It needs no further
+    backward pass.
     """
     mean_ratio = (ratios[0] + ratios[1]) / 2.0
     mean_norm = (weights[0] * norms[0] + weights[1] * norms[1]) / 2.0
@@ -49,14 +49,16 @@ def slopes(
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """The weights in the state; the new state holds them after one descent step on L_GN, rescaled to sum to 2.
+    """Return the weights in the state, and a new state with the weights for the next step.
 
-    The state holds ``w_r``, ``w_f`` and, once seen, the first losses that are not 0, ``first_r`` and ``first_f`` (a
-    divergence from the target model starts at exactly 0, to which no ratio exists).
+    The new weights result from one descent step on L_GN and are rescaled to sum to 2. The state holds the weights
+    ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``. (A divergence from the
+    target model starts at exactly 0, and a ratio to 0 does not exist.)
 
     The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division, ``weight_lr`` would have no effect at
-    gradient norms of 1e-6 and jump between the bounds at 1e6; published code leaves this to Adam. Weights are kept >=
-    0; one that reaches 0 grows again while its gradient is not zero. Both gradients zero: the weights stay.
+    gradient norms of 1e-6, and weights would jump between their bounds at norms of 1e6; published code uses Adam
+    instead. Weights are at least 0. A weight of 0 grows again if the task's gradient is not zero. If both gradients are
+    zero, the weights do not change.
     """
     gramian = require_gramian(gramian)
     new = dict(state)

@@ -1,4 +1,4 @@
-"""GradVac: gradients that are less similar than their moving average are turned towards each other."""
+"""GradVac: if the gradients are less similar than on average in earlier steps, turn them towards each other."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
-"""Reaching a similarity of exactly 1 from a lower one needs an infinite weight; this value needs at most 7e5."""
+"""The highest target similarity. To raise the similarity to exactly 1 needs an infinite weight; this needs at most 7e5.
+"""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """If the cosine s of the gradients is below its target t, each is given the similarity t; then they are summed.
+    """Return the weights that raise the cosine s of each gradient with the other to a target t, if s is below t.
 
-    ``g_i + (|g_i|/|g_j|) (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2) g_j`` has cosine t with ``g_j``. With the bracket
-    q the weights are ``(1 + q phi/rho, 1 + q rho/phi)``. Afterwards ``t <- (1 - ema_beta) t + ema_beta s``: the
-    exponential moving average of the similarity, stored in the state as ``similarity``; its first value is the option
-    ``target``. ``target = 0`` with ``ema_beta = 0`` is PCGrad; any ``target`` with ``ema_beta = 0`` is the paper's
-    fixed target.
+    ``g_i + (|g_i|/|g_j|) (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2) g_j`` has cosine t with ``g_j``. If q is the
+    factor ``(...)/sqrt(1-t^2)``, the weights of the sum are ``(1 + q phi/rho, 1 + q rho/phi)``. If s is at least t, q
+    is 0. Afterwards ``t <- (1 - ema_beta) t + ema_beta s``, the exponential moving average of the similarity. The state
+    stores t as ``similarity``; its first value is the option ``target``. With ``ema_beta = 0``, the target is fixed, as
+    in the paper; with ``target = 0`` as well, the method is PCGrad.
 
-    A zero gradient has no similarity: (1, 1), and the state stays. Targets above 1 - 1e-12 count as 1 - 1e-12.
+    If a gradient is zero, the weights are (1, 1) and the state does not change. Targets are capped at 1 - 1e-12.
     """
     gramian = require_gramian(gramian)
     rho, phi, similarity = gramian.rho, gramian.phi, -gramian.k
@@ -31,7 +32,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     if similarity < target:
         t = min(target, _MOST_SIMILAR)
         sines = math.sqrt((1.0 - similarity) * (1.0 + similarity)) / math.sqrt((1.0 - t) * (1.0 + t))
-        pull = max(t * sines - similarity, 0.0)  # rounding, or a target beyond the cap, could leave it below 0
+        pull = max(t * sines - similarity, 0.0)  # rounding, or a target above the cap, could make it negative
     beta = options["ema_beta"]
     moved = (1.0 - beta) * target + beta * similarity
     return Weights(1.0 + pull * (phi / rho), 1.0 + pull * (rho / phi)), {"similarity": moved}

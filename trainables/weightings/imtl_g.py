@@ -1,4 +1,4 @@
-"""Impartial multi-task learning, gradient part: a direction with equal projections on the two unit gradients."""
+"""Impartial multi-task learning, gradient part: a direction with equal projections onto the two unit gradients."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``(phi, rho)/(rho + phi)``: the weights sum to 1 and ``d.g_r/rho = d.g_f/phi``.
+    """Return ``(phi, rho)/(rho + phi)``: the weights sum to 1, and ``d.g_r/rho = d.g_f/phi``.
 
-    The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with ``u = g_r/rho - g_f/phi`` is the same number unless it is
-    0/0 (aligned gradients; with the gradients of ``L_R`` and ``L_F``, at k = 1).
+    The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with ``u = g_r/rho - g_f/phi`` gives the same number, except
+    where it is 0/0. That happens if the gradients are aligned (for the gradients of ``L_R`` and ``L_F``: at k = 1).
 
-    A zero gradient has no unit vector to project on: it gets weight 0 and the other 1. Both zero: (0, 0).
+    A zero gradient has no unit vector. It gets weight 0 and the other gradient 1. If both are zero: (0, 0).
     """
     rho, phi = gramian.rho, gramian.phi
     if rho == 0 or phi == 0:

@@ -1,4 +1,4 @@
-"""Each loss divided by its own (detached) magnitude."""
+"""Divide each loss by its own magnitude, which is treated as a constant."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def _inverse(loss: float) -> float:
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """``(1/|l_r|, 1/|l_f|)``: rescaling either loss does not change the direction.
+    """Return ``(1/|l_r|, 1/|l_f|)``. If a loss is rescaled, the direction does not change.
 
     A loss of zero (below 2.2e-308) gets weight 0, because a cross-entropy or a divergence of zero is at its minimum and
-    has no gradient. A loss near zero gets an arbitrarily large weight, as published.
+    its gradient is zero. A loss close to zero gets a very large weight, as published.
     """
     return Weights(_inverse(losses.retain), _inverse(losses.forget)), state
 

@@ -6,17 +6,17 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``(c, 1 - c)`` with ``c = clip((phi^2 + b)/(rho^2 + phi^2 + 2b), 0, 1)``, the minimiser of ``|d|``.
+    """Return ``(c, 1 - c)`` with ``c = clip((phi^2 + b)/(rho^2 + phi^2 + 2b), 0, 1)``, which minimises ``|d|``.
 
-    With equal gradients, or two zero ones, every c is a minimiser: (1/2, 1/2). A single zero gradient gets the whole
-    weight, so ``d = 0``, which is MGDA's criterion for a Pareto stationary point. Opposed gradients (k = 1) also give
-    ``d = 0``, with c = phi/(rho + phi).
+    If the gradients are equal or both zero, every c is a minimiser, and the weights are (1/2, 1/2). If only one
+    gradient is zero, it gets the whole weight, so ``d = 0``, which is MGDA's criterion for a Pareto stationary point.
+    Opposed gradients (k = 1) also give ``d = 0``, with c = phi/(rho + phi).
     """
     longest = max(gramian.rho, gramian.phi)
     if longest == 0:
         return Weights(0.5, 0.5)
     x, y, aligned = gramian.rho / longest, gramian.phi / longest, 1.0 + gramian.k
-    distance2 = (x - y) ** 2 + 2.0 * x * y * aligned  # |g_r - g_f|^2, free of cancellation
+    distance2 = (x - y) ** 2 + 2.0 * x * y * aligned  # |g_r - g_f|^2, without cancellation errors
     if distance2 == 0:
         return Weights(0.5, 0.5)
     w_r = max(min(y * ((y - x) + x * aligned) / distance2, 1.0), 0.0)

@@ -7,16 +7,16 @@ import math
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _LEAST_SLACK = 1e-12
-"""Floor of 1 - k, the resolution of float32 gradients; the weights grow as its inverse root."""
+"""The lower bound of 1 - k, the resolution of float32 gradients. The weights are proportional to 1/sqrt(1 - k)."""
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``(1/rho, 1/phi)/sqrt(1 - k)``, the positive solution of ``G w = 1/w``; then ``|d| = sqrt(2)``.
+    """Return ``(1/rho, 1/phi)/sqrt(1 - k)``, the positive solution of ``G w = 1/w``. Then ``|d| = sqrt(2)``.
 
-    NGDiff's direction at a constant length. For opposed gradients (k -> 1) no direction improves both tasks and the
-    solution is unbounded. So 1 - k has a floor of 1e-12, below which ``|d|`` falls from sqrt(2) to 0 at k = 1.
+    The direction is that of NGDiff, with constant length. For opposed gradients (k -> 1) no direction improves both
+    tasks, and the solution is unbounded. So 1 - k is at least 1e-12; closer to k = 1, ``|d|`` falls from sqrt(2) to 0.
 
-    A zero gradient takes no part in the bargain: weight 0, and the other 1/norm. Both zero: (0, 0).
+    If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both are zero: (0, 0).
     """
     rho, phi = gramian.rho, gramian.phi
     root = math.sqrt(max(1.0 - gramian.k, _LEAST_SLACK))

@@ -1,4 +1,4 @@
-"""PCGrad: conflicting gradients are each projected onto the normal plane of the other; then they are summed."""
+"""PCGrad: if the gradients conflict, project each onto the normal plane of the other; then sum them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)``: the plain sum unless ``b = -g_r.g_f > 0``.
+    """Return ``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)``, which is the plain sum unless ``b = -g_r.g_f > 0``.
 
-    A zero gradient conflicts with nothing: (1, 1). Opposed gradients (k = 1) project to nothing: ``d = 0``.
+    If a gradient is zero, there is no conflict: (1, 1). Opposed gradients (k = 1) have zero projections: ``d = 0``.
     """
     rho, phi, conflict = gramian.rho, gramian.phi, max(gramian.k, 0.0)
     if rho == 0 or phi == 0:

@@ -1,4 +1,4 @@
-"""PCGrad as printed in the NGDiff paper: one projection, without a test for conflict. Only for reproduction."""
+"""PCGrad as printed in the NGDiff paper: one projection, even without conflict. Use it only to reproduce that paper."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
+    """Return ``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
 
-    Not PCGrad: the published method projects both gradients, and only if they conflict. Here ``w_r`` is negative if the
-    gradients agree and the forget gradient is long (``g_r.g_f > rho^2``), so ``c_t = w_r/(w_r + w_f)`` leaves [0, 1]: k
-    = -0.5, rho = 1, phi = 5 gives (-1.5, 1) and c = 3. Under conflict ``g_f.d`` can be negative, so the step can raise
-    the forget loss that it should lower. The state counts the steps in which either happens, ``violations``.
+    This is not PCGrad, which projects both gradients, and only if they conflict. Here ``w_r`` is negative if the
+    gradients agree and the forget gradient is long (``g_r.g_f > rho^2``). Then ``c_t = w_r/(w_r + w_f)`` is outside
+    [0, 1]: k = -0.5, rho = 1 and phi = 5 give (-1.5, 1) and c = 3. If the gradients conflict, ``g_f.d`` can be
+    negative, so the step can raise the forget loss instead of lowering it. ``violations`` in the state counts the steps
+    in which either happens.
 
-    A zero gradient: (1, 1), because there is nothing to project.
+    If a gradient is zero, the weights are (1, 1), because there is nothing to project.
     """
     gramian = require_gramian(gramian)
     rho, phi, k = gramian.rho, gramian.phi, gramian.k

@@ -1,4 +1,4 @@
-"""Random loss weighting: a new random trade-off in every step."""
+"""Random loss weighting: new random weights in every step."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """The softmax of two N(0, 1) draws.
+    """Return the softmax of two draws from N(0, 1).
 
-    The draws of a step depend on (seed, step) alone, so these two numbers are the whole state and a resumed run draws
-    the same.
+    The draws of a step depend only on (seed, step). These two numbers are the whole state, so a resumed run makes the
+    same draws.
     """
     seed, step = int(state["seed"]), int(state["step"])
     draws = random.Random(f"{seed}:{step}")
     retain, forget = draws.gauss(0.0, 1.0), draws.gauss(0.0, 1.0)
-    w_r = 1.0 / (1.0 + math.exp(forget - retain))  # |forget - retain| < 20: no overflow
+    w_r = 1.0 / (1.0 + math.exp(forget - retain))  # |forget - retain| < 20, so exp does not overflow
     w_f = 1.0 / (1.0 + math.exp(retain - forget))
     return Weights(w_r, w_f), {"seed": seed, "step": step + 1}
 

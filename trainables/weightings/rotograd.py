@@ -1,4 +1,5 @@
-"""RotoGrad for one model without heads: gradients of equal length, the forget gradient rotated by a learned angle."""
+"""RotoGrad for one model without heads: scale the gradients to equal length and rotate the forget gradient by a learned
+angle."""
 
 from __future__ import annotations
 
@@ -9,26 +10,27 @@ from trainables.weightings import rotograd_scale
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _NO_PLANE = 1e-6
-"""Below this sine of their angle, the two gradients are parallel or opposed and span no plane for a rotation."""
+"""If the sine of their angle is below this, the gradients count as parallel or opposed: they span no plane."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """``d = C (u_r + R u_f)``: ``u_i`` are unit gradients, ``R`` rotates ``u_f`` by ``theta`` towards ``u_r``.
+    """Return the weights of ``d = C (u_r + R u_f)``: unit gradients ``u_i``, ``R`` rotates ``u_f`` towards ``u_r``.
 
-    From RotoGrad: the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`); and a rotation per task,
-    initially the identity, learned during training by gradient descent on ``-<R u_f, v>``, with ``v`` the mean of the
-    unit gradients, so that the rotated gradient aligns with ``v``.
+    As in RotoGrad, the gradients have the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`). A rotation
+    that starts as the identity is learned during training by gradient descent on ``-<R u_f, v>``, where ``v`` is the
+    mean of the unit gradients. So the rotated gradient aligns with ``v``.
 
-    Adapted here: RotoGrad rotates gradients with respect to a shared representation, with a matrix before each task's
-    head, which is trained along and compensates. Here both tasks share one head, so the gradient with respect to the
-    parameters is rotated in the plane of the two gradients, by one angle. With ``omega`` the angle between the
-    gradients, descent on that objective is ``theta += rate cos(omega/2) sin(omega/2 - theta)``. The rotation applied is
-    at most ``omega/2``, where the two are aligned, and at most ``pi - omega``, beyond which ``g_f.d`` would be
-    negative; so ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is rotated, because rotating both alike
-    would not change the direction of ``u_r + u_f``. The first step is that of rotograd-scale.
+    RotoGrad rotates gradients with respect to a shared representation, by a matrix before each task's head; the head
+    is trained as well and compensates. Here both tasks share one head. So this adaptation rotates the gradient with
+    respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If ``omega`` is the angle
+    between the gradients, gradient descent gives ``theta += rate cos(omega/2) sin(omega/2 - theta)``. The applied angle
+    is at most ``omega/2``, where the rotated gradient aligns with ``v``, and at most ``pi - omega``, beyond which
+    ``g_f.d`` would be negative. So ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is rotated, because
+    equal rotations of both would not change the direction of ``u_r + u_f``. The first step is that of rotograd-scale.
 
-    The state holds ``theta`` in radians and the first norms. A zero gradient: (1, 1), and nothing is learned. Parallel
-    or opposed gradients span no plane: the weights of rotograd-scale, and ``theta`` stays.
+    The state holds ``theta`` in radians and the first norms. If a gradient is zero, the weights are (1, 1) and
+    ``theta`` does not change. For parallel or opposed gradients, which span no plane, the weights are those of
+    rotograd-scale and ``theta`` does not change.
     """
     gramian = require_gramian(gramian)
     scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)

@@ -1,4 +1,4 @@
-"""The scaling stage of RotoGrad: both gradients have one length, dominated by the task that has converged less."""
+"""The scaling stage of RotoGrad: scale both gradients to one length, which depends more on the less converged task."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``, n the norms.
+    """Return ``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``.
 
-    From the paper's section on gradient magnitudes, with the gradients with respect to the parameters instead of a
-    shared representation; the released code uses the norms of its 20th step as the first ones, which is omitted here.
-    The scaling stage alone is the paper's own ablation. Its direction is NGDiff's, at another length.
-    :mod:`trainables.weightings.rotograd` adds the rotation.
+    The ``n_i`` are the gradient norms. This is the paper's section on gradient magnitudes, for gradients with respect
+    to the parameters instead of a shared representation. The released code uses the norms of step 20 as ``n_i(0)``;
+    here they are those of the first step. The scaling stage without rotation is an ablation in the paper. Its direction
+    is that of NGDiff, with another length. :mod:`trainables.weightings.rotograd` adds the rotation.
 
-    The state holds the first norms that are not 0, ``first_r`` and ``first_f``. A zero gradient: (1, 1).
+    The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero: (1, 1).
     """
     gramian = require_gramian(gramian)
     rho, phi = gramian.rho, gramian.phi

@@ -1,4 +1,4 @@
-"""UPGrad: the mean of the two gradients, each projected onto the cone of directions that conflict with neither."""
+"""UPGrad: project each gradient onto the cone of directions that conflict with neither gradient; then take the mean."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 
 
 def weights(gramian: Gramian) -> Weights:
-    """``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)/2``: for two tasks half of PCGrad, so also at zero gradients.
+    """Return ``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)/2``: half of PCGrad's weights, even at zero gradients.
 
-    Projecting one gradient onto the dual cone of both is, for two, projecting it onto the normal plane of the other.
+    For two tasks, the projection of a gradient onto the dual cone is its projection onto the other's normal plane.
     """
     doubled = pcgrad.weights(gramian)
     return Weights(doubled.retain / 2.0, doubled.forget / 2.0)
