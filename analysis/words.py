@@ -1,4 +1,4 @@
-"""Numbers, times and names of trials, as figures and reports show them."""
+"""Format numbers, times and names of trials for figures and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DataTable:
 
 
 def number(value: object) -> str:
-    """Format three significant digits (0.0413, 7.60, 1.6e-4), fewer for an exact 0.5; an en dash for None."""
+    """Format with three significant digits (0.0413, 7.60, 1.6e-4), or fewer if exact (0.5); an en dash for None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value) if value not in (None, "") else "–"
     if isinstance(value, int):
@@ -35,14 +35,14 @@ def number(value: object) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if -3 <= exponent < 5:
         text = f"{value:.{max(0, 2 - exponent)}f}"
-        # Trailing zeros are digits of a measurement, but not of a setting of exactly 0.5.
+        # Keep trailing zeros of a rounded measurement, but not those of an exact setting such as 0.5.
         return text.rstrip("0").rstrip(".") if "." in text and float(text) == value else text
     mantissa, _, power = f"{value:.2e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
 
 
 def duration(seconds: float | None) -> str:
-    """``2 h 05 min``, ``3 min 20 s``, ``12.5 s``; an en dash for None and NaN."""
+    """Format seconds as ``2 h 05 min``, ``3 min 20 s`` or ``12.5 s``; an en dash for None and NaN."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 60:
@@ -52,13 +52,13 @@ def duration(seconds: float | None) -> str:
 
 
 def model_name(row: pd.Series, *, with_epoch: bool) -> str:
-    """``trial 00007``, or ``trial 00007 after epoch 3`` if each epoch may be taken."""
+    """Return ``trial 00007``, or ``trial 00007 after epoch 3`` if ``with_epoch`` is true and the epoch is known."""
     after = f" after epoch {number(known(row['epoch']))}" if with_epoch and known(row.get("epoch")) is not None else ""
     return f"trial {row['trial_id']}{after}"
 
 
 def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
-    """``gdiff, c 0.44, lr 2e-4``: the method, the settings that vary in the sweep, and the learning rate policy."""
+    """Return the method, the settings that vary and the learning rate policy, such as ``gdiff, c 0.44, lr 2e-4``."""
     others = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
     parts += [
@@ -68,14 +68,14 @@ def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
 
 
 def trial_name(row: pd.Series) -> str:
-    """``gdiff c 0.5, lr 1e-4 (00003)``: one trial in a legend."""
+    """Return the legend entry of a trial, such as ``gdiff c 0.5, lr 1e-4 (00003)``."""
     c = row.get("c")
     setting = f" c {number(float(c))}" if isinstance(c, float) and math.isfinite(c) else ""
     return f"{row['method']}{setting}, {format_learning_rate(row)} ({row['trial_id']})"
 
 
 def format_learning_rate(row: pd.Series) -> str:
-    """``lr 1e-4``, or with AutoLR its variant and its start: ``AutoLR clip/fresh from lr 1e-4``."""
+    """Return ``lr 1e-4`` or, for AutoLR, its variant and start, such as ``AutoLR clip/fresh from lr 1e-4``."""
     policy = str(row.get("auto_lr", "off"))
     if policy in ("off", ""):
         return f"lr {number(known(row['lr']))}"
@@ -83,30 +83,30 @@ def format_learning_rate(row: pd.Series) -> str:
 
 
 def format_policy(variant: str, rate: object) -> str:
-    """``AutoLR clip/fresh from lr 1e-4``, without an unknown variant ("") or start (None)."""
+    """Return text such as ``AutoLR clip/fresh from lr 1e-4``; a variant "" and a start None are left out."""
     start = "" if rate is None else f"from lr {number(rate)}"
     return " ".join(word for word in ("AutoLR", variant, start) if word)
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """``clip/fresh``, or ``clip/freshx4`` on four batches: AutoLR's options that are text, and ``further`` columns."""
+    """Return the AutoLR variant, such as ``clip/fresh`` (``clip/freshx4`` for four batches), and ``further`` columns."""
     values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
     batches = known(row.get(PROBE_BATCHES))
-    # A rule on four batches is not the rule on one.
+    # The number of batches matters: a rule with four batches differs from the same rule with one.
     times = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
     words = (f"{value}{times}" if value == "fresh" else str(value) for value in values if value is not None)
     return "/".join(words)
 
 
 def known(value: object) -> Hashable:
-    """Return a cell as a Python value; None if it is missing, so that equal cells compare equal."""
+    """Return a cell as a Python value; None if it is missing, so that missing cells compare equal."""
     item = getattr(value, "item", None)
     plain: Hashable = item() if callable(item) else value
     return None if plain == "" or plain != plain else plain
 
 
 def nominal(value: object) -> Hashable:
-    """Return a cell as :func:`known` does, numbers rounded to nine digits, so that 0.0003 equals 3 * 0.0001."""
+    """Return :func:`known` of a cell, with floats rounded to nine digits, so that 0.0003 equals 3 * 0.0001."""
     plain = known(value)
     return float(f"{plain:.9g}") if isinstance(plain, float) else plain
 

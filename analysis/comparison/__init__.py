@@ -1,1 +1,1 @@
-"""The paper's tables: methods by metrics, without and with AutoLR."""
+"""Compute the paper's tables: methods by metrics, without and with AutoLR."""

@@ -1,8 +1,8 @@
-"""The configuration that represents a method: the one that most surely succeeds, with its numbers over seeds.
+"""Choose the configuration that represents a method, the one most certain to succeed, and average it over seeds.
 
-The seeds of a configuration are ranked by the lower end of the exact 95% interval of the share that meets the paper's
-thresholds (Clopper & Pearson 1934: 3 of 3 seeds come before 1 of 1), then by the share of the reference box that the
-mean objectives dominate. A lost seed (diverged, failed or stopped) counts as no success and as the worst corner.
+Configurations are ranked by the share of seeds that meet the paper's thresholds: by the lower end of its exact 95%
+interval (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by the share of the reference box
+that the mean objectives dominate. A lost seed (diverged, failed or stopped) counts as not successful, with costs of 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from search_spaces.constraint import Constraint, all_met
 
 
 def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
-    """The entry of the configuration that ranks first, of equals the first; None without runs."""
+    """Return the entry of the configuration that ranks highest (ties go to the first); None if there are no runs."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
@@ -52,7 +52,7 @@ def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], t
 
 
 def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    """The rank of a configuration; the last number is the count of finished seeds."""
+    """Return the sort key of a configuration; its last number is the number of finished seeds."""
     done = [run.row for run in runs if run.row["status"] == "finished"]
     met = sum(succeeds(row, columns, targets) is True for row in done)
     size = next((len(run.costs) for run in runs if run.costs is not None), 0)
@@ -62,9 +62,9 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Whether a finished trial meets all thresholds; None if one cannot be judged and none is missed.
+    """Return whether a finished trial meets all thresholds; None if one cannot be judged and no other is missed.
 
-    An impossible value, such as a percentage instead of a share, is not judged.
+    A threshold cannot be judged if the value is missing or impossible, such as a percentage instead of a share.
     """
 
     def value(name: str) -> float | None:
@@ -99,11 +99,10 @@ def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: Swee
 def _met(
     threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
 ) -> bool | None:
-    """Whether the mean of ``scores`` meets a threshold; of seeds with targets of their own, each against its own.
+    """Return whether ``scores`` meet a threshold: all of them, or their mean; None if unknown.
 
-    Where each does the mean does, whatever rounding says.
-
-    ``before`` is what the target of each score has, None where it was not measured.
+    If the threshold is relative and the seeds have different targets, each score is compared with its own target.
+    ``before`` has the metric of each score's target, None if it was not measured.
     """
     if threshold is None:
         return None

@@ -1,4 +1,4 @@
-"""The paper's table: methods by metrics, without and with AutoLR, each at the configuration chosen for it."""
+"""Compute the paper's table: methods by metrics, without and with AutoLR, each at its chosen configuration."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from analysis.tables.trial_table import TrialTable
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
-    """Every source with its objectives: sweep folders, and CSV files, whose ``columns`` the sweeps may add to.
+    """Read every source (sweep folder or CSV file) with its objectives. The sweeps may add to ``columns``.
 
-    A CSV needs a column ``method`` and one for each metric. Its configurations are ranked by the primary metrics, as
-    it has no losses' bounds (without those by a sweep's objectives); so are all where the sweeps have different
-    objectives: those bounds are the same for all.
+    A CSV needs a column ``method`` and one for each metric. Its configurations are ranked by the primary metrics,
+    because it has no bounds for the losses; if it lacks these metrics, by the objectives of a sweep. If the sources
+    have different objectives, all are ranked by the primary metrics, whose bounds are the same everywhere.
 
     Raises:
-        AnalysisError: a source is neither, or cannot be read.
+        AnalysisError: a source is neither a sweep folder nor a CSV file, or cannot be read.
     """
     described = columns
     for path in paths:
@@ -38,7 +38,7 @@ def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     for place, part in enumerate(found):
         if not part.sweeps:
             found[place] = scored = _ranked_by_scores(part)
-            if own and not scored.sweep.objectives:  # losses alone, in a sweep's bounds
+            if own and not scored.sweep.objectives:  # only losses: use the bounds of a sweep
                 again = read_source(paths[place], described, sweep=f"{place + 1}: {paths[place].name}", objectives=own)
                 found[place] = replace(again, sweep=replace(again.sweep, objectives=own))
     if len({tuple(item.column for item in part.sweep.objectives) for part in found}) > 1:
@@ -52,11 +52,11 @@ def _ranked_by_scores(part: Sources) -> Sources:
 
 
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
-    """A table for every problem: model and data set, and the target and data in which the trials on these differ.
+    """Return a table for every problem (model, data set, and any target or data settings that vary between trials).
 
     Raises:
-        AnalysisError: no trial at all, or sweeps on one problem whose No-unlearn metrics differ: they had different
-            targets.
+        AnalysisError: there is no trial, or the sweeps on one problem have different No-unlearn metrics, because they
+            started from different targets.
     """
     named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
@@ -78,10 +78,10 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """The sources, by name, with the model and data set of external rows filled in if only one place is possible.
+    """Return the sources with the model and data set of external rows filled in if only one pair is possible.
 
-    Possible is the model and data set of any trial here whose No-unlearn model may be that of the external table, if
-    it has one. A row for which several places, or none, are possible stays as it is.
+    Possible pairs are those of the sweeps whose No-unlearn metrics agree with the external table, if it has any. A row
+    with several possible pairs, or none, is not changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -107,20 +107,20 @@ def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
 
 
 def _source(name: str) -> str:
-    """The name of a source without the number that distinguishes two of one name."""
+    """Return the name of a source without the number that distinguishes sources with the same name."""
     return name.split(": ", 1)[-1]
 
 
 def _labelled(part: Sources, name: str) -> Sources:
-    """The source with its name before those of its trials."""
+    """Return the source with its name as a prefix of its trial ids."""
     table = part.table.renamed(f"{name}/".__add__, str)
     return replace(part, table=replace(table, notes=tuple(replace(item, source=name) for item in table.notes)))
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """What the sweeps on a problem share, and of each trial there the No-unlearn model from which it started.
+    """Return the settings that the sweeps on a problem share, and the No-unlearn model of each sweep.
 
-    External rows without a model before unlearning of their own are compared with that of the others.
+    An external table without a No-unlearn model of its own is compared with the shared one.
     """
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
@@ -138,7 +138,7 @@ def _table(
 ) -> ComparisonTable:
     runs = [run for run in study.runs if run.task.problem == problem]
     columns = here.columns
-    # The paper's metrics, the losses, then every other metric.
+    # The order is: the paper's metrics, the losses, then every other metric.
     asked = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
     metrics = here.measured(tuple(dict.fromkeys([*asked, *columns.losses, *columns.metrics])))
     rows = []

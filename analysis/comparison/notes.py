@@ -1,4 +1,4 @@
-"""What a reader should know about the trials of a comparison table before trusting it."""
+"""Collect the notes that weaken or explain a comparison table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from analysis.words import model_name
 
 
 def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """The notes on one problem; ``here`` is the table of its trials and ``targets`` their No-unlearn models."""
+    """Return the notes on one problem; ``here`` is the table of its trials and ``targets`` their No-unlearn models."""
     return (
         *_lost(here),
         *_seeds(rows),
@@ -27,7 +27,7 @@ def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) ->
 
 
 def _lost(here: TrialTable) -> Iterator[Note]:
-    """The arms in which no trial finished."""
+    """Yield a note for each arm in which no trial finished."""
     trials = here.trials.assign(automatic=auto_lr_on(here.trials))
     for (method, automatic), own in trials.groupby(["method", "automatic"], sort=False):
         if not (own["status"] == "finished").any():
@@ -36,7 +36,7 @@ def _lost(here: TrialTable) -> Iterator[Note]:
 
 
 def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
-    """Sides on other seeds, configurations on one seed alone, and runs without seed numbers."""
+    """Yield notes on arms with different seeds, configurations with a single seed, and runs without seed numbers."""
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:
@@ -49,7 +49,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Thresholds that cannot be judged for any trial, and thresholds that the user stated."""
+    """Yield notes on thresholds that cannot be judged for any trial, and on thresholds that the user stated."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)
@@ -63,7 +63,7 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
 
 
 def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """That only the ends of trials are compared, and which trials succeed at an earlier epoch and not at the end."""
+    """Note that only final epochs are compared, and name the trials that succeed only at an earlier epoch."""
     if not here.every_epoch:
         return
     keys = ["sweep", "trial_id"]

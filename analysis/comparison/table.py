@@ -1,4 +1,4 @@
-"""A comparison as data: a table for every problem, methods by metrics, without and with AutoLR."""
+"""The data of a comparison: a table for every problem, methods by metrics, without and with AutoLR."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from search_spaces.constraint import Constraint
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Mean and standard deviation (None for one seed) of a metric over the ``seeds`` on which it was measured, and
-    whether the mean meets its threshold."""
+    """The mean and standard deviation (None for one seed) of a metric over the ``seeds`` on which it was measured.
+
+    ``met`` is whether the metric meets its threshold; None if that is unknown."""
 
     mean: float
     deviation: float | None
@@ -22,14 +23,15 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One configuration's numbers.
+    """The results of one configuration.
 
     Attributes:
-        label: the configuration: ``lr 1e-4, c 0.9``, or AutoLR's variant with its start; may be empty.
-        seeds: finished trials behind the means; ``lost`` diverged, stopped or failed.
-        values: by metric; a metric that was not measured is missing.
+        label: the configuration, such as ``lr 1e-4, c 0.9`` or AutoLR's variant and start; may be empty.
+        seeds: the number of finished trials, over which the means are taken.
+        lost: the number of trials that diverged, failed or were stopped.
+        values: the value of each measured metric.
         succeeded, missed, not_judged: how many finished seeds meet all thresholds, miss one, or cannot be judged.
-        seed_numbers: the seeds, including lost ones; () if an external table does not name them all.
+        seed_numbers: the seeds, including lost ones; () if an external table does not give all of them.
     """
 
     label: str
@@ -43,20 +45,20 @@ class Entry:
 
     @property
     def success(self) -> bool | None:
-        """Whether every seed meets all thresholds, or none does; None if some do, or if that cannot be judged."""
+        """True if every seed meets all thresholds, False if no seed does; None if only some do or it is unknown."""
         if self.succeeded:
             return True if self.succeeded == self.seeds + self.lost else None
         return False if self.missed and not self.not_judged else None
 
     @property
     def unit(self) -> str:
-        """``seed``, or ``run`` if an external table does not say which seeds."""
+        """``seed``, or ``run`` if an external table does not give the seeds."""
         return "seed" if self.seed_numbers else "run"
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """A method without and with AutoLR; None if it was not run."""
+    """The entries of a method without and with AutoLR; an entry is None if it was not run."""
 
     method: str
     without: Entry | None
@@ -64,20 +66,20 @@ class MethodRow:
 
     @property
     def arms(self) -> dict[str, Entry]:
-        """The entries, by name: ``gdiff``, ``gdiff with AutoLR``."""
+        """The entries, keyed by names such as ``gdiff`` and ``gdiff with AutoLR``."""
         sides = ((self.method, self.without), (f"{self.method} with AutoLR", self.with_auto))
         return {name: entry for name, entry in sides if entry is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTable:
-    """One problem: the No-unlearn model (its mean, if every seed has one) and every method.
+    """The table of one problem: the No-unlearn model (averaged if every seed has its own) and every method.
 
     Attributes:
-        apart: what sets the problem apart from others on the same model and data set.
-        thresholds: those that a seed must meet to succeed.
-        problem_notes: in what the problems of the whole comparison differ.
-        notes: what weakens this table.
+        apart: the settings that distinguish the problem from others on the same model and data set.
+        thresholds: the thresholds that a seed must meet to succeed.
+        problem_notes: the notes on the columns that distinguish the problems of the whole comparison.
+        notes: the notes that weaken or explain this table.
     """
 
     model: str
@@ -92,10 +94,11 @@ class ComparisonTable:
 
     @property
     def every_row(self) -> tuple[MethodRow, ...]:
-        """The No-unlearn model, if there is one, and the methods."""
+        """The row of the No-unlearn model, if there is one, followed by the rows of the methods."""
         return (*([MethodRow("No-unlearn", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """The entries of a row: without and with AutoLR; one if no method was run with it, or for No-unlearn."""
+        """Return the entries of a row, without and with AutoLR. There is only the first if no method was run with
+        AutoLR, or if the row is No-unlearn."""
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)

@@ -1,1 +1,1 @@
-"""Reads tables of trials and histories, of this project and external ones."""
+"""Read tables of trials and histories, both those of this project and external ones."""

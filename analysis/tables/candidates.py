@@ -1,4 +1,4 @@
-"""The evaluated epochs of trials as rows of a trial table: each is a model that can be taken."""
+"""The evaluated epochs of trials, as rows of a trial table. Each epoch is a model that can be selected."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _NAMED = ("trial_id", "epoch", "step", "checkpoint")
 
 
 def no_candidates() -> pd.DataFrame:
-    """A table of candidates without rows."""
+    """Return a table of candidates without rows."""
     return pd.DataFrame({name: pd.Series(dtype=object) for name in ("sweep", *_NAMED)})
 
 
 def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    """The rows of candidates.csv by trial and step. The path of a deleted checkpoint is empty.
+    """Read the rows of candidates.csv, sorted by trial and step. The path of a deleted checkpoint becomes empty.
 
     Raises:
-        AnalysisError: the file cannot be read; says where, and what was expected.
+        AnalysisError: the file cannot be read; the message names the line and what was expected.
     """
     rows = read_rows(out / "candidates.csv", required=_NAMED)
     frame = typed_frame(out / "candidates.csv", rows, is_number=lambda name: name == "epoch" or columns.is_number(name))
@@ -35,7 +35,7 @@ def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
 
 
 def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
-    """The finished trials of this sweep whose last epoch is missing among the candidates."""
+    """Return the finished trials of this sweep whose last epoch is not among the candidates."""
     if "steps" not in trials:
         return ()
     ended = trials[trials["status"] == "finished"]
@@ -48,9 +48,9 @@ def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]
 
 
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """The columns of ``trials`` behind ``epoch`` and ``step``, a row per model, each with status ``finished``.
+    """Return a row for each model: the columns ``epoch`` and ``step``, then those of ``trials``, all ``finished``.
 
-    A candidate has the settings of its trial and its own values; values that were not measured are missing.
+    A candidate has the settings of its trial and its own measured values. Values that were not measured are missing.
     """
     keys = ["sweep", "trial_id"]
     known = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
@@ -62,7 +62,7 @@ def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     settings = trials.drop(columns=[*own, "status"])
     rows = candidates.merge(settings, on=keys).assign(status="finished")
     ends = trials[trials["status"] == "finished"]
-    # The trial's own row has the checkpoint of its end.
+    # The checkpoint of the last epoch is in the trial's own row.
     ended = list(zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True))
     places = dict(zip(zip(*(ends[name] for name in (*keys, "steps")), strict=True), ends["checkpoint"], strict=True))
     own_place = pd.Series([places.get(key, "") for key in ended], index=rows.index, dtype=object)

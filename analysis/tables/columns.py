@@ -1,4 +1,4 @@
-"""The dictionary of columns: the meaning of each column of the tables. No metric is named in the code."""
+"""The dictionary of columns: the meaning of each column of the tables. No metric name is hard-coded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.tables.trade_off import Objective
 from search_spaces.constraint import Constraint, all_met
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
-"""The roles of a trial's settings."""
+"""The roles of columns with a trial's settings."""
 _NUMBERS = frozenset({"loss", "metric", "cost", "progress", "course"})
 _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "training", "seed": "training"} | {
     "auto_lr": "auto_lr"
@@ -24,9 +24,9 @@ _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "tra
 class Column:
     """An entry of the dictionary.
 
-    ``of`` is the set that the column is about, ``primary`` marks the metric shown beside the losses, ``fluency`` a
-    measure of answers that repeat themselves. A missing bound is None, as is the ``direction`` of a column that is
-    neither better large nor better small.
+    ``of`` is the set that the column is measured on, such as ``forget``. ``primary`` marks a metric shown beside the
+    losses, and ``fluency`` a metric of repetitive answers. ``direction`` is ``max`` or ``min``, or None if neither
+    large nor small values are better. A missing bound is None.
     """
 
     role: str = ""
@@ -42,21 +42,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Every column by name, in the order of a report."""
+    """All columns by name, in the order of a report."""
 
     entries: Mapping[str, Column] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Columns:
-        """The entry ``columns`` of sweep.json.
+        """Parse the entry ``columns`` of sweep.json.
 
         Raises:
-            AnalysisError: an entry is no object, or holds a value that does not belong there.
+            AnalysisError: an entry is not an object, or has an invalid value.
         """
         return cls({str(name): _column(str(name), values) for name, values in content.items()})
 
     def __or__(self, other: Columns) -> Columns:
-        """Both dictionaries; for a column in both the entry of the first counts."""
+        """Return both dictionaries combined; if a column is in both, the entry of the first is used."""
         return Columns({**self.entries, **{name: item for name, item in other.entries.items() if name not in self}})
 
     def __contains__(self, name: str) -> bool:
@@ -66,20 +66,20 @@ class Columns:
         return self.entries.get(name) or Column(role=_STRUCTURE.get(name, ""))
 
     def is_setting(self, name: str) -> bool:
-        """Whether the column is a setting of a trial."""
+        """Return whether the column is a setting of a trial."""
         return self[name].role in SETTINGS
 
     def is_number(self, name: str) -> bool:
-        """Whether the column must hold numbers."""
+        """Return whether the column must contain numbers."""
         return name in ("lr", "seed", "step") or self[name].role in _NUMBERS
 
     def is_loss(self, name: str) -> bool:
-        """Whether the column is a loss: bounded by a random guess, and compared by factors."""
+        """Return whether the column is a loss, which is bounded by the loss of a random guess and compared by ratio."""
         return self[name].role == "loss"
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """The loss on each set; the first of several on one set, such as a capped one."""
+        """The loss on each set. If a set has several losses, such as a capped one, the first is used."""
         found: dict[str | None, str] = {}
         for name in filter(self.is_loss, self.entries):
             found.setdefault(self[name].of, name)
@@ -87,46 +87,46 @@ class Columns:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that are not losses."""
+        """The names of the metrics that are not losses."""
         return tuple(name for name in self.entries if self[name].role == "metric")
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """Every loss and metric."""
+        """The names of all losses and metrics."""
         return tuple(name for name in self.entries if self[name].role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
-        """The primary metric of the forget set and that of the retain set, of those ``measured``."""
+        """Return the primary metrics of the forget set and of the retain set, if they are among ``measured``."""
         there = set(measured)
         found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
 
     def repetition(self, of: str) -> tuple[str, ...]:
-        """The metrics that show answers on the set ``of`` that repeat themselves."""
+        """Return the metrics that detect repetitive answers on the set ``of``."""
         return tuple(name for name, item in self.entries.items() if item.fluency and item.of == of)
 
     def label(self, name: str) -> str:
-        """The label of the column without its unit; its name in words if it has no label."""
+        """Return the label of the column without its unit; the name with spaces if it has no label."""
         return self[name].label or short(name)
 
     def axis(self, name: str) -> str:
-        """The label of an axis, with the unit in brackets."""
+        """Return the label of an axis, with the unit in brackets."""
         unit = self[name].unit
         return f"{self.label(name)} ({unit})" if unit else self.label(name)
 
     def better(self, name: str) -> str:
-        """``higher`` or ``lower``; "" without a direction."""
+        """Return the better direction, ``higher`` or ``lower``; "" if the column has none."""
         return {"max": "higher", "min": "lower"}.get(self[name].direction or "", "")
 
     def limits(self, name: str) -> tuple[float, float] | None:
-        """The bounds of a score with a margin; None for a loss, or if a bound is open."""
+        """Return the bounds of a score plus a margin; None for a loss, or if a bound is missing."""
         low, high = self[name].bounds
         if self.is_loss(name) or low is None or high is None:
             return None
         return low - 0.03 * (high - low), high + 0.03 * (high - low)
 
     def objective(self, name: str) -> Objective | None:
-        """The column as an objective; None without a direction or a bound."""
+        """Return the column as an objective; None if the direction or a bound is missing."""
         column = self[name]
         low, high = column.bounds
         if column.direction is None or low is None or high is None:
@@ -134,22 +134,22 @@ class Columns:
         return Objective(name=name, column=name, direction=column.direction, low=low, high=high, label=self.axis(name))
 
     def primary_objectives(self, measured: Iterable[str]) -> tuple[Objective, ...]:
-        """The primary pair as objectives; () if it was not measured, or has no bounds."""
+        """Return the two primary metrics as objectives; () if one was not measured or has no bounds."""
         found = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
         return found if len(found) == 2 else ()
 
     @property
     def thresholds(self) -> dict[str, Constraint]:
-        """The paper's thresholds, by column."""
+        """The paper's thresholds, keyed by column."""
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Whether the values meet all thresholds; None if one cannot be judged and no other is missed."""
+        """Return whether the values meet all thresholds; None if one cannot be judged and no other is missed."""
         return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
 
 
 def short(name: str) -> str:
-    """A column's name in words, shorter than its label."""
+    """Return a column's name with spaces, which is shorter than its label."""
     return name.replace("_", " ")
 
 
@@ -182,7 +182,7 @@ def _column(name: str, values: object) -> Column:
 
 
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
-    """The threshold for success: ``below`` a value, or at least a ``share`` of the No-unlearn model's value."""
+    """Return the threshold for success: ``below`` a value, or at least a ``share`` of the No-unlearn model's value."""
     if (below is None) == (share is None):
         raise ValueError("its threshold needs one of below and share")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

@@ -1,4 +1,4 @@
-"""A CSV file that may be growing while it is read: its complete rows, and their cells as numbers and text."""
+"""Read a CSV file that may be growing: its complete rows, with cells converted to numbers and text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TEXT = frozenset(
     {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
     | {"name", "fallback"}
 )
-"""Columns that stay text, even if they look like numbers (a trial "00007") or are empty."""
+"""Columns that stay text, even if their cells look like numbers (such as the trial "00007") or are empty."""
 _PLACES = ("trial_id", "checkpoint")
-"""Columns with the names of files or folders below the table's own folder."""
+"""Columns with names of files or folders inside the table's own folder."""
 _TRUTH = {"True": True, "False": False}
 
 
 class CsvRow(NamedTuple):
-    """One record: the line of the file it begins on (the header is line 1) and its cells."""
+    """One record: the line of the file where the record starts (the header is line 1), and its cells."""
 
     line: int
     cells: tuple[str, ...]
@@ -36,27 +36,27 @@ class CsvRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """A header and its records; ``torn`` says that a half-written last record was left out."""
+    """A header and its records; ``torn`` is whether an incomplete last record was left out."""
 
     columns: tuple[str, ...]
     rows: tuple[CsvRow, ...]
     torn: bool
 
     def records(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Each record with the line it begins on, as cells by column."""
+        """Yield each record: the line where it starts, and its cells by column."""
         return ((row.line, dict(zip(self.columns, row.cells, strict=True))) for row in self.rows)
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
-    """Every complete record of ``path``; the ``required`` columns without rows if the file has no header yet.
+    """Return every complete record of ``path``; the ``required`` columns without rows if the file has no header yet.
 
-    A last line without its newline is still being written, or its writer was killed: it is left out, unless the file is
-    not ``growing``, because a table of another program may end without a newline.
+    If the file is ``growing``, a last line without a newline is left out, because its writer is still writing or was
+    killed. Tables of other programs are not ``growing``: they may end without a newline.
 
     Raises:
         AnalysisError: a required column is missing, a column is repeated, a record has more or fewer cells than the
-            header or a path outside the table's folder, a quote before the last record is not closed, or the file is
-            not UTF-8 CSV.
+            header, a path leads out of the table's folder, a quote before the last record is not closed, or the file
+            is not UTF-8 CSV.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
@@ -92,7 +92,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
 
 
 def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
-    """The records of a text, and whether its last one ends inside quotes (an error message has line breaks)."""
+    """Return the records of a text, and whether the last one ends inside quotes (error messages have line breaks)."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     records: list[CsvRow] = []
     while True:
@@ -111,20 +111,20 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
 
 
 def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
-    """Raise an error if whole records follow an open quote: only the last record can be torn by its writer's end."""
+    """Raise an error if complete records follow an open quote: only the last record may be incomplete."""
     behind = text.splitlines()[line:]
     if cells > 1 and any(len(next(csv.reader([other]), ())) == cells for other in behind):
         raise AnalysisError(f"{path}, line {line}: not CSV: a quote is opened and not closed, with records behind it")
 
 
 def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
-    """The table of ``content``. An empty cell is NaN in a column of numbers and "" in a column of text.
+    """Convert ``content`` to a data frame. An empty cell becomes NaN in a numeric column and "" in a text column.
 
-    Columns that ``is_number`` must hold numbers; any other holds numbers or truth values if all its cells do, else
-    text. A name made of digits, such as a hash or "0007", is text.
+    A column must be numeric if ``is_number`` returns true. Any other column is numeric or boolean if all its cells are,
+    otherwise text. Names made of digits, such as hashes or "0007", stay text.
 
     Raises:
-        AnalysisError: a cell of a numeric column is no number; says where.
+        AnalysisError: a cell of a numeric column is not a number; the message names its line.
     """
     columns: dict[str, pd.Series] = {}
     for index, name in enumerate(content.columns):
@@ -144,13 +144,13 @@ def _series(cells: list[str], *, text: bool) -> pd.Series:
         return pd.Series(cells, dtype=object)
     if None in numbers:
         return pd.Series([_TRUTH[cell] for cell in cells], dtype=bool)
-    # Up to 15 digits a float holds every whole number exactly.
+    # A float represents every whole number of up to 15 digits exactly.
     whole = cells and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in cells)
     return pd.Series(numbers, dtype="int64" if whole else "float64")
 
 
 def _number(cell: str) -> float | None:
-    """The number a cell holds, NaN for an empty one, None for anything else."""
+    """Return the number in a cell; NaN if the cell is empty, None if it is not a number."""
     if not cell:
         return math.nan
     try:

@@ -1,4 +1,4 @@
-"""Results of other programs, from a plain CSV with named columns: their trials, and their target before unlearning."""
+"""Read results of other programs from a CSV with named columns: trials, and the target before unlearning."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, check_status, typed_trials
 
 _BASELINES = ("no-unlearn", "target")
-"""Names of the model before unlearning in the column ``method``."""
+"""Values of the column ``method`` that mark the model before unlearning."""
 
 
 def read_external(
     path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()
 ) -> tuple[TrialTable, dict[str, float]]:
-    """The rows of ``path`` as trials, marked in the column ``external``, and the metrics of its baseline if any.
+    """Return the rows of ``path`` as trials, marked in the column ``external``, and the metrics of its baseline if any.
 
     The column ``method`` is required. A row whose method is No-unlearn (or target) is the baseline, not a trial. Known
     columns are ``name`` (default: the line number), ``status`` (default: finished) and every column of the dictionary
-    ``columns``; any other column of numbers is a metric. If the table lacks a capped objective, the mean is capped: an
-    upper bound of the mean of capped tokens, which the table does not have.
+    ``columns``; any other numeric column is a metric. If the table lacks the capped loss of an objective, the mean loss
+    is capped instead. This is an upper bound of the mean over capped tokens.
 
     Raises:
-        AnalysisError: the file is missing or empty, lacks a method, names a row twice, has text in a
-            numeric column, or, with ``objectives``, neither their columns nor the losses or primary metrics.
+        AnalysisError: the file is missing or empty, lacks a method, names a row twice, or has text in a numeric column;
+            or ``objectives`` are given, and it lacks their columns, the losses and the primary metrics.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is no file: expected a sweep's folder or a CSV with named columns")
@@ -45,7 +45,7 @@ def read_external(
         trials["status"] = "finished"
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
-            # The raw mean is capped, because the losses of single tokens, which a sweep caps, are not in the table.
+            # A sweep caps the loss of each token, but the table has only the mean, so the mean is capped.
             trials[objective.column] = objective.clip(trials[objective.name])
     known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
     further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]
@@ -65,7 +65,7 @@ def read_external(
 def _check_objectives(
     path: Path, rows: CsvRows, there: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
-    """Check that an external table has the columns of the objectives, the losses, or the primary metrics."""
+    """Raise an error unless an external table has the columns of the objectives, the losses or the primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
     if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
         return
@@ -75,7 +75,7 @@ def _check_objectives(
 
 
 def _names(path: Path, rows: CsvRows) -> list[str]:
-    """The name of each row; checks its method and status."""
+    """Return the name of each row. Check that the names are unique and that each method and status is valid."""
     names: list[str] = []
     for line, cells in rows.records():
         name = cells.get("name") or f"line {line}"

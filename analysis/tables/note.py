@@ -10,9 +10,9 @@ class Note:
     """A fact to report beside a result.
 
     Attributes:
-        code: the macro in analysis/report/templates/note.j2 that words the fact.
-        facts: the arguments of that macro, by name; hashable.
-        source: the sweep, table or problem that the note is about; "" if it is about all of them.
+        code: the macro in analysis/report/templates/note.j2 that renders the fact as text.
+        facts: the arguments of this macro, by name; hashable.
+        source: the sweep, table or problem that the note is about; "" if the note is about all of them.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""Impossible measurements: values outside the bounds of their columns, such as percent instead of shares."""
+"""Find impossible measurements: values outside the bounds of their columns, such as percentages instead of shares."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ROUNDING = 1e-6
 
 
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
-    """A note for every loss and metric with values outside its bounds in the rows of a trial table.
+    """Return a note for every loss and metric with values outside its bounds in the rows of a trial table.
 
-    A loss may exceed its bound, the loss of a random guess, and so may a change in percent. Missing and infinite values
-    are left out, and rounding errors are tolerated.
+    The upper bound is ignored for losses (they may exceed the loss of a random guess) and for columns in percent.
+    Missing and infinite values are ignored, and rounding errors are tolerated.
     """
     notes = []
     for name in columns.outcomes:
@@ -26,7 +26,7 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
         finite = values.abs() < math.inf
         beyond = finite & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
         if beyond.any():
-            # Probably a share written in percent.
+            # The values are probably shares written in percent.
             percent = (
                 (low, high) == (0.0, 1.0) and values[beyond].between(1.0, 100.0).all() and values[beyond].max() > 2.0
             )
@@ -44,13 +44,13 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
 
 
 def is_possible(value: float, name: str, columns: Columns) -> bool:
-    """Whether a measurement lies within the bounds of its column, rounding aside."""
+    """Return whether a measurement lies within the bounds of its column, apart from rounding errors."""
     low, high = _bounds(name, columns)
     return low - _ROUNDING <= value <= high + _ROUNDING
 
 
 def _bounds(name: str, columns: Columns) -> tuple[float, float]:
-    """The bounds of a measurement; infinite if open."""
+    """Return the bounds of a measurement; a missing bound is infinite."""
     low, high = columns[name].bounds
     if high is None or columns.is_loss(name) or columns[name].unit == "percent":
         high = math.inf

@@ -1,4 +1,4 @@
-"""Trials by problem (what is unlearned from which target). Losses of different problems are not comparable."""
+"""Group trials by problem: what is unlearned from which target. Losses of different problems are not comparable."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from analysis.tables.trial_table import TrialTable
 from analysis.words import nominal, number
 
 STRUCTURE = ("model", "dataset", "method", "lr", "seed")
-"""Columns that every problem has, or that never make trials different problems."""
+"""Columns that are not used to find further differences between problems on the same model and data set."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
-"""The columns that the seeds vary, by what the seeds were declared to vary."""
+"""The columns that the seeds vary, keyed by the declared value of ``seeds_vary``."""
 
 
 class Problem(NamedTuple):
-    """The model, the data set, and what sets the problem apart from others on both.
+    """The model, the data set, and the settings that distinguish the problem from others with the same two.
 
-    ``apart`` is such as ``forget split forget01``; empty if there is no other problem on the same model and data set.
+    ``apart`` has these settings, such as ``forget split forget01``; it is empty if there is no other such problem.
     """
 
     model: str
@@ -34,12 +34,12 @@ class Problem(NamedTuple):
     apart: str = ""
 
     def __str__(self) -> str:
-        """``tiny-phi, tofu (forget split forget01)``."""
+        """Return text such as ``tiny-phi, tofu (forget split forget01)``."""
         return f"{self.model}, {self.dataset}" + (f" ({self.apart})" if self.apart else "")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its parts, for the name of a file."""
+        """The parts of the problem that are not empty, for use in a file name."""
         return tuple(filter(None, self))
 
 
@@ -49,8 +49,8 @@ class Problems:
 
     Attributes:
         of: the problem of each trial, in the order of the table.
-        differ: by model and data set the columns in which their problems differ.
-        given: the value of each trial in the columns in which any differ; None if it has none.
+        differ: the columns that distinguish the problems on a model and data set, keyed by these two.
+        given: the value of each trial in the columns that may distinguish problems; None if the value is missing.
     """
 
     of: tuple[Problem, ...]
@@ -59,7 +59,7 @@ class Problems:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """For each model and data set with several problems the columns in which they differ."""
+        """A note for each model and data set with several problems, with the columns that distinguish them."""
         return tuple(
             note("several_problems", place=place, columns=tuple(names)) for place, names in self.differ.items() if names
         )
@@ -68,12 +68,12 @@ class Problems:
 def problems_of(
     table: TrialTable, sweep: SweepFile | None = None, *, roles: Sequence[str] = ("data",), seeds_vary: str = "order"
 ) -> Problems:
-    """The problem of every trial: model, data set and the columns of ``roles`` in which the trials on these differ.
+    """Return the problem of every trial: model, data set, and the columns with one of the ``roles`` that vary there.
 
-    Columns that the seeds were declared to vary are ignored. ``target_key``, a hash, is left out if the other columns
-    distinguish the same problems. With ``sweep``, an empty cell is unknown if the tables of the trial's sweep lack the
-    column, or if the row is external. A trial with an unknown value belongs to the only problem on its model and data
-    set or, if there are several, to one of its own.
+    Columns that the seeds were declared to vary are ignored. The hash ``target_key`` is left out if the other columns
+    distinguish the same problems. If ``sweep`` is given, an empty cell is unknown if the tables of the trial's sweep
+    lack the column, or if the row is external. A trial with an unknown value belongs to the only problem on its model
+    and data set; if there are several problems, it has a problem of its own.
     """
     own = table.own.trials
     asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
@@ -102,7 +102,7 @@ def problems_of(
 
 
 def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
-    """The columns that the seeds vary within a problem: none if a seed has several targets after all."""
+    """Return the columns that the seeds vary within a problem; none if one seed has several values in a column."""
     names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
     others = [name for name in asked if name not in names]
     seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
@@ -110,7 +110,7 @@ def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> 
 
 
 def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
-    """Which empty cells are unknown values; shape of ``given``."""
+    """Return which empty cells are unknown values, in the shape of ``given``."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
@@ -125,10 +125,10 @@ def _in_words(name: str, value: object) -> str:
 
 
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
-    """The sources of each problem in the order of the table, and the notes of all.
+    """Split the sources by problem, in the order of the table. Return the parts, and the notes on all of them.
 
-    An external row without a model, a data set or a value in which problems differ belongs to every problem that it may
-    be about; a row about a problem without trials is in no part. Without trials there is one part, named ("", "").
+    If an external row lacks the model, the data set or a distinguishing value, it belongs to every problem that it may
+    be about. A row about a problem without trials belongs to no part. Without trials there is one part, named ("", "").
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
@@ -141,7 +141,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
     parts = {problem: _part(sources, mask, alone=len(found) == 1) for problem, mask in inside.items()}
     notes = [*table.notes, *problems.notes]
     if len(parts) > 1:
-        # Sweeps of different problems may differ; those of one problem are scored together.
+        # Only differences between sweeps on the same problem are noted, because only these are scored together.
         notes = [item for item in notes if item not in differences(sources.sweeps)]
         notes += [
             replace(item, source=str(problem)) for problem, part in parts.items() for item in differences(part.sweeps)
@@ -152,12 +152,12 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 
 def file_stem(name: str, *words: str) -> str:
-    """The stem of a figure's files: its name and the names of its problem."""
+    """Return the file stem of a figure: its name and the names of its problem, without special characters."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
 def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
-    """Which trials are about ``problem``; shape (trials,)."""
+    """Return which trials are, or may be, about ``problem``; shape (trials,)."""
     external = table.trials["external"].to_numpy(dtype=bool)
     mask = np.array([found == problem for found in problems.of], dtype=bool) & ~external
     one = table.trials.index[mask][0]
@@ -171,14 +171,14 @@ def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
 
 
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
-    """The trials of ``mask`` with the baseline and the bounds of their sweeps."""
+    """Return the sources with only the trials in ``mask``, and the baseline and bounds of their sweeps."""
     table = sources.table
     part = table.of(table.trials[mask])
     if alone:
         return replace(sources, table=part)
     names = set(part.trials["sweep"])
     files = {name: file for name, file in sources.sweep.parts.items() if name in names}
-    # A single run has no file with its target's scores; the baseline of another problem does not apply.
+    # A single run has no sweep.json with the scores of its target, and another problem's baseline does not apply.
     sweep = shared(files) if files else sources.sweep
     if not files and sources.sweep.parts:
         sweep = replace(sweep, baseline={}, parts={})

@@ -1,4 +1,4 @@
-"""The sources of a report or a comparison: one sweep, or several sweeps, single runs and external tables."""
+"""Read the sources of a report or a comparison: one sweep, or several sweeps, single runs and external tables."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from search_spaces.messages import no_sweep
 _LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"} | {
     *("retain_loss", "forget_loss")
 }
-"""The numbers of auto_lr.csv and landscape.csv."""
+"""The numeric columns of auto_lr.csv and landscape.csv."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """One source as read, or several as one.
+    """The contents of one source, or of several sources merged.
 
     Attributes:
-        table: all trials; of several sources a trial is called ``source/trial``, and checkpoints are relative to the
-            report's folder.
-        sweep: the sweep's file; of several, what they share.
-        sweeps: the files of all sweeps, each with its command.
-        auto_lr: the rows of auto_lr.csv, empty without one.
-        landscape: the rows of landscape.csv, empty without one.
+        table: all trials. If sources were merged, trials are named ``source/trial``, and checkpoint paths are relative
+            to the report's folder.
+        sweep: the sweep.json of the sweep; if there are several sweeps, the settings that they share.
+        sweeps: the sweep.json of every sweep, each with its command.
+        auto_lr: the rows of auto_lr.csv; empty if the file does not exist.
+        landscape: the rows of landscape.csv; empty if the file does not exist.
     """
 
     table: TrialTable
@@ -50,8 +50,8 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """Every sweep by itself, with its own bounds; without external rows, single runs, and sweeps without bounds
-        because they are still making their target."""
+        """Every sweep separately, with its own bounds. External rows and single runs are left out; if there are several
+        sweeps, so are sweeps without bounds (they are still making their target)."""
         if not self.sweep.parts:
             return [replace(self, table=self.table.own)]
         return [
@@ -64,13 +64,13 @@ class Sources:
 def read_source(
     path: Path, columns: Columns | None = None, *, sweep: str | None = None, objectives: Sequence[Objective] = ()
 ) -> Sources:
-    """A sweep's folder, a single run's (with metrics.json), or an external CSV.
+    """Read the folder of a sweep, the folder of a single run (with metrics.json), or an external CSV.
 
-    ``columns`` describes the columns if there is no sweep.json, ``sweep`` replaces the name of the trials' sweep, and
-    ``objectives`` are those that a CSV is scored by.
+    ``columns`` describes the columns if there is no sweep.json. ``sweep`` replaces the name of the trials' sweep. An
+    external CSV is scored by ``objectives``.
 
     Raises:
-        AnalysisError: a file cannot be read; says which, where, and what was expected.
+        AnalysisError: a file cannot be read; the message names the file, the place and what was expected.
     """
     if (path / "sweep.json").is_file():
         file = SweepFile.read(path)
@@ -86,12 +86,12 @@ def read_source(
 
 
 def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
-    """Sweeps, single runs and CSV tables as one; ``out`` is the report's folder.
+    """Read sweeps, single runs and CSV tables, and merge them; ``out`` is the report's folder.
 
-    A single sweep that is its own report keeps its trials' names.
+    If there is only one source, its trials keep their names.
 
     Raises:
-        AnalysisError: no sweep is among them, their objectives differ, or one cannot be read.
+        AnalysisError: there is no sweep among the sources, the objectives differ, or a source cannot be read.
     """
     paths = list(dict.fromkeys(paths))
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
@@ -126,7 +126,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
-    """The source with its name before those of its trials."""
+    """Return the source with ``prefix`` as its name, in its trial ids and in its notes."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place))
     trials, history, candidates = (
         part.assign(sweep=prefix) for part in (table.trials, table.history, table.candidates)
@@ -145,7 +145,7 @@ def _from(out: Path, folder: Path, checkpoint: str) -> str:
 
 
 def _prefixes(paths: Sequence[Path]) -> list[str]:
-    """The last part of each path, with a number if two are alike."""
+    """Return the last part of each path, with a number appended if two are equal."""
     names: list[str] = []
     for path in paths:
         base = path.resolve().stem if path.is_file() else path.resolve().name
@@ -155,13 +155,13 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 
 
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
-    """What one or several sweeps, by name, have in common; their own files are its ``parts``.
+    """Return the settings that one or more sweeps share. ``parts`` of the result has the file of each sweep, by name.
 
-    Bounds are the widest, so that every trial is scored in one reference box. The baseline is the common one if the
-    metrics that the sweeps share agree; a trial is compared with the baseline of its own sweep in any case.
+    The bounds are the widest of the sweeps, so that every trial is scored in one reference box. The result has a
+    baseline if the metrics that the sweeps share agree. Trials are still compared with the baseline of their own sweep.
 
     Raises:
-        AnalysisError: their objectives differ in more than the bounds.
+        AnalysisError: the objectives of the sweeps differ in more than their bounds.
     """
     every = list(files.values())
     known = {name: file for name, file in files.items() if file.objectives}
@@ -195,19 +195,19 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
 
 
 def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Whether two baselines may belong to one model: the metrics that both have agree, up to rounding."""
+    """Return whether two baselines may belong to one model: the metrics that both have are equal, up to rounding."""
     return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
 
 
 def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """All metrics of baselines that may belong to one model; empty if two cannot."""
+    """Return all metrics of the baselines if they may belong to one model; otherwise an empty dictionary."""
     if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
         return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
     return {}
 
 
 def differences(files: Sequence[SweepFile]) -> list[Note]:
-    """The differences between sweeps that are scored together."""
+    """Return notes on the differences between sweeps that are scored together."""
     known = [file for file in files if file.objectives]
     found = []
     if any(file.objectives != known[0].objectives for file in known):
@@ -222,7 +222,7 @@ def differences(files: Sequence[SweepFile]) -> list[Note]:
 
 
 def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of auto_lr.csv and landscape.csv by trial and step as written; a repeated row is one."""
+    """Read the rows of auto_lr.csv and landscape.csv in the order of the files, without repeated rows."""
     updates, landscape = (
         typed_frame(path, read_rows(path, required=("trial_id", "step")), is_number=_LOGGED.__contains__)
         for path in (out / "auto_lr.csv", out / "landscape.csv")

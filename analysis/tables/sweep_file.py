@@ -1,4 +1,4 @@
-"""sweep.json: the settings of a sweep, and the scores of its target before unlearning."""
+"""Read sweep.json: the settings of a sweep, and the scores of its target before unlearning."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFile:
-    """The parts of sweep.json that figures and reports use, or what is known without a sweep.json.
+    """The parts of sweep.json that figures and reports use, or the same facts for a source without a sweep.json.
 
     ``columns`` is the dictionary of the table's columns. While the sweep is making its target, ``objectives`` is empty,
     ``random_guess_loss`` (ln|V|, nats per token) is None and ``baseline`` (the metrics of the No-unlearn model) is
-    empty. If every seed has a target of its own, ``baselines`` has their metrics and ``baseline`` the mean. For several
-    sweeps shown as one, ``parts`` has the file of each, by its name in the column ``sweep``.
+    empty. If every seed has its own target, ``baselines`` has their metrics and ``baseline`` the mean. If several
+    sweeps were merged, ``parts`` has the file of each, keyed by its name in the column ``sweep``.
     """
 
     name: str
@@ -45,10 +45,10 @@ class SweepFile:
 
     @classmethod
     def read(cls, out: Path) -> SweepFile:
-        """The sweep.json in a sweep's folder.
+        """Read the sweep.json in a sweep's folder.
 
         Raises:
-            AnalysisError: the file is missing, is not JSON, or has another format.
+            AnalysisError: the file is missing, is not JSON, or has a different format version.
         """
         path = out / "sweep.json"
         try:
@@ -77,7 +77,7 @@ class SweepFile:
 
     @property
     def planned_trials(self) -> int | None:
-        """How many trials the sweep was asked for, if it says so."""
+        """The number of planned trials; None if unknown."""
         trials = self.settings.get("trials")
         return trials if isinstance(trials, int) else None
 
@@ -88,15 +88,15 @@ class SweepFile:
 
     @property
     def seeds_vary(self) -> str:
-        """What the seeds vary: ``order``, ``target`` or ``data``; "" if several sweeps differ in it."""
+        """The thing that the seeds vary: ``order``, ``target`` or ``data``; "" if the sweeps disagree."""
         varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
         return varied.pop() if len(varied) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
-        """The metrics of the No-unlearn model from which a trial, a row of the trial table, started.
+        """Return the metrics of the No-unlearn model from which a trial (a row of the trial table) started.
 
-        The model is that of the trial's own sweep and seed; empty if that sweep has none. A row of no sweep is compared
-        with the model that the sweeps share, as is every row if no sweep has measured its own.
+        They are the metrics of the trial's own sweep and seed, and empty if that sweep has none. If the row belongs to
+        no sweep, or if no sweep has measured its own model, the shared model is used.
         """
         measured = any(file.baseline for file in self.parts.values())
         file = self.parts.get(str(trial.get("sweep")), self) if measured else self
@@ -105,7 +105,7 @@ class SweepFile:
         return file.baseline if own is None else file.baselines.get(own, file.baseline)
 
     def baseline_objectives(self) -> dict[str, float | None]:
-        """The objectives of the No-unlearn model, by name; None if it was not measured."""
+        """Return the objectives of the No-unlearn model, by name; an objective that was not measured is None."""
         return {objective.name: self.baseline.get(objective.column) for objective in self.objectives}
 
 

@@ -1,4 +1,4 @@
-"""One axis of the trade-off: its column, its direction, and the bounds fixed before the sweep started."""
+"""The objectives of the trade-off: their columns, directions, and bounds (fixed before the sweep started)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """A column of trials.csv to be made small ("min") or large ("max").
+    """A column of trials.csv to be minimized ("min") or maximized ("max").
 
     ``low`` and ``high`` come from the metric (losses: 0 and ln|V|; ROUGE: 0 and 1), not from the trials, so that
-    hypervolumes compare across sweeps. ``label`` names it on an axis, with its unit. With ``log`` costs are linear in
-    the logarithm.
+    hypervolumes are comparable across sweeps. ``label`` is the axis label, with the unit. If ``log`` is true, costs are
+    linear in the logarithm of the value.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Objective:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Objective:
-        """An entry of ``objectives`` in sweep.json; ``column`` and ``label`` default to the name.
+        """Parse an entry of ``objectives`` in sweep.json; ``column`` and ``label`` default to the name.
 
         Raises:
-            AnalysisError: an entry is missing or of the wrong kind.
+            AnalysisError: a key is missing or a value has the wrong type.
         """
         try:
             name = str(values["name"])
@@ -62,15 +62,15 @@ class Objective:
 
     @property
     def worst(self) -> float:
-        """The bound that is the reference of the hypervolume."""
+        """The worse bound, which is the reference point of the hypervolume."""
         return self.high if self.direction == "min" else self.low
 
     def clip(self, values: npt.ArrayLike) -> Floats:
-        """``values`` moved onto the nearer bound if they lie outside."""
+        """Return ``values`` clipped to the bounds."""
         return np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
 
     def cost(self, values: npt.ArrayLike) -> Floats:
-        """``values`` scaled to [0, 1]: 0 at the best bound, 1 at the worst; clipped outside."""
+        """Return ``values`` clipped and scaled to [0, 1]: 0 at the better bound, 1 at the worse bound."""
         if self.log:
             share = np.clip(np.log(self.clip(values) / self.low) / math.log(self.high / self.low), 0.0, 1.0)
         else:
@@ -78,16 +78,16 @@ class Objective:
         return share if self.direction == "min" else 1.0 - share
 
     def oriented(self, values: npt.ArrayLike) -> Floats:
-        """``values`` with the sign that makes smaller better: neither scaled, rounded nor clipped."""
+        """Return ``values`` with the sign that makes smaller better. They are not scaled, rounded or clipped."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
-    """The reference box in which trials of one problem are scored together: the same axes, each from the lowest to the
-    highest of the bounds; () without boxes.
+    """Return the reference box for all trials of one problem: each axis spans from its lowest to its highest bound. The
+    result is () if there are no boxes.
 
-    Trials of different problems are never scored in one box: the ln|V| of one model does not apply to another.
+    Trials of different problems are never scored in one box, because ln|V| depends on the model.
     """
     return tuple(
         replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
@@ -96,10 +96,10 @@ def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
 
 
 def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
-    """The objectives of the rows of a trial table, shape (rows, objectives), as measured; NaN where missing.
+    """Return the measured objectives of rows of a trial table, shape (rows, objectives); missing values are NaN.
 
     Raises:
-        AnalysisError: the rows have no such column, or it holds text.
+        AnalysisError: the column of an objective is missing or contains text.
     """
     if rows.empty:
         return np.empty((0, len(objectives)))
@@ -115,14 +115,15 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
 
 
 def measured(values: Floats) -> Mask:
-    """Whether each row of ``values``, shape (rows, objectives), has finite values only. Shape (rows,)."""
+    """Return whether all values in each row are finite, shape (rows,); ``values`` has the shape (rows, objectives)."""
     return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
-    """Which rows are finished trials with every objective, shape (rows,), and their costs, NaN for the others.
+    """Return which rows are finished trials with all objectives, shape (rows,), and their costs.
 
-    Costs have the shape (rows, objectives). Without objectives (while the sweep is making its target) no row is scored.
+    The costs have the shape (rows, objectives) and are NaN for all other rows. If there are no objectives, because the
+    sweep is still making its target, no row is scored.
 
     Raises:
         AnalysisError: as :func:`values_of`.
@@ -137,5 +138,5 @@ def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, F
 
 
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
-    """Measured ``values``, shape (points, objectives), as costs in [0, 1] of the same shape."""
+    """Return the costs in [0, 1] of measured ``values``; both have the shape (points, objectives)."""
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values.T, strict=True)])

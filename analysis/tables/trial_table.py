@@ -1,4 +1,4 @@
-"""The table of trials from which every figure and number is computed: trials.csv, history.csv and candidates.csv."""
+"""The trial table, from which all figures and numbers are computed: trials.csv, history.csv and candidates.csv."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class TrialTable:
     """All trials that have ended.
 
     Attributes:
-        trials: one row per trial: ``sweep``, ``external`` (whether it is a row of another program's table), and the
+        trials: one row per trial: ``sweep``, ``external`` (whether the row is from another program's table), and the
             columns of trials.csv.
-        history: one row per report, the columns of history.csv behind a column ``sweep``; also of running trials.
-        candidates: one row per evaluated epoch, the columns of candidates.csv behind a column ``sweep``; empty where
-            only the last epoch of a trial counts.
-        columns: what each column is.
-        notes: what was left out while reading.
-        methods: the methods of all trials of the report, even in a table of some of them; their order sets the colours.
+        history: one row per report: ``sweep`` and the columns of history.csv. Includes reports of running trials.
+        candidates: one row per evaluated epoch: ``sweep`` and the columns of candidates.csv. Empty if only the last
+            epoch of a trial counts.
+        columns: the dictionary of columns.
+        notes: the notes on rows that were left out while reading.
+        methods: the methods of all trials in the report, even if this table has only some of the trials. Their order
+            determines the colours.
     """
 
     trials: pd.DataFrame
@@ -57,12 +58,12 @@ class TrialTable:
 
     @classmethod
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
-        """The tables in a sweep's folder, also while the sweep runs: a table that does not exist yet is empty.
+        """Read the tables in a sweep's folder. This works while the sweep runs: a table that does not exist is empty.
 
-        The first of two rows with one trial id counts, as when a sweep is resumed.
+        If two rows have the same trial id, only the first is used, as when a sweep is resumed.
 
         Raises:
-            AnalysisError: a file cannot be read; says which, where, and what was expected.
+            AnalysisError: a file cannot be read; the message names the file, the place and what was expected.
         """
         file = SweepFile.read(out)
         columns = file.columns
@@ -87,7 +88,7 @@ class TrialTable:
 
     @classmethod
     def read_run(cls, out: Path, columns: Columns) -> TrialTable:
-        """The table of a single run: the row in its metrics.json, and its history.
+        """Read the table of a single run: the row in its metrics.json, and its history.
 
         Raises:
             AnalysisError: as :meth:`read`.
@@ -105,10 +106,10 @@ class TrialTable:
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
-        """Several sweeps as one table; a trial is then named by (sweep, trial_id).
+        """Merge several sweeps into one table, in which a trial is identified by (sweep, trial_id).
 
         Raises:
-            AnalysisError: two of the tables have the same value in the column ``sweep``.
+            AnalysisError: two tables have the same value in the column ``sweep``.
         """
         names = [name for table in tables for name in table.trials["sweep"].unique()]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -123,18 +124,18 @@ class TrialTable:
         )
 
     def of(self, trials: pd.DataFrame) -> TrialTable:
-        """The same table with these of its trials."""
+        """Return a copy of the table in which ``trials`` replace the trials."""
         return replace(self, trials=trials)
 
     def of_sweep(self, name: str) -> TrialTable:
-        """The trials of one sweep, with their reports and candidates."""
+        """Return the table of one sweep: its trials, reports and candidates."""
         trials, history, candidates = (
             part[part["sweep"] == name] for part in (self.trials, self.history, self.candidates)
         )
         return replace(self, trials=trials, history=history, candidates=candidates)
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
-        """The same table with other trial ids and other paths of the existing checkpoints."""
+        """Return a copy in which ``name`` maps the trial ids and ``checkpoint`` the paths of existing checkpoints."""
         trials, history, candidates = (
             part.assign(trial_id=part["trial_id"].map(name)) for part in (self.trials, self.history, self.candidates)
         )
@@ -146,76 +147,76 @@ class TrialTable:
 
     @property
     def own(self) -> TrialTable:
-        """The trials of sweeps and runs, without external rows: only these have a model to take."""
+        """The table without external rows. Only trials of sweeps and runs have a model that can be selected."""
         return self.of(self.trials[~self.trials["external"]])
 
     @property
     def models(self) -> TrialTable:
-        """The models of a frontier, a row each: every evaluated epoch of a trial with candidates, and the end of a
-        finished trial without candidates (an external one, or if only the end counts)."""
+        """The table with a row for each model that may be on a frontier: every evaluated epoch of a trial with
+        candidates, and the last epoch of a finished trial without candidates."""
         return self.of(models_of(self.trials, self.candidates))
 
     @property
     def every_epoch(self) -> bool:
-        """Whether a trial has epochs to take besides its end."""
+        """Whether any trial has candidates, so that epochs other than the last can be selected."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
     def spec_columns(self) -> tuple[str, ...]:
-        """The columns with the settings of a trial."""
+        """The names of the columns with settings of a trial."""
         return tuple(filter(self.columns.is_setting, self.trials.columns))
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """The settings in which trials differ; a missing value differs from a given one.
+        """The settings whose values vary between trials; a missing value counts as a value.
 
-        External tables name few of their settings, so external rows do not count.
+        External rows are ignored, because external tables have few of the settings.
         """
         own = self.own.trials
         return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
 
     @property
     def finished(self) -> pd.DataFrame:
-        """The trials that ran to their end."""
+        """The trials with the status ``finished``."""
         return self.with_status("finished")
 
     def with_status(self, status: str) -> pd.DataFrame:
-        """The trials that ended in one of :data:`STATUSES`."""
+        """Return the trials with this status, one of :data:`STATUSES`."""
         return self.trials[self.trials["status"] == status]
 
     def measured(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns of ``names`` in which a finished trial has a number."""
+        """Return those of ``names`` for which some finished trial has a finite number."""
         finished = self.finished
         return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
     def history_of(self, trial_id: str) -> pd.DataFrame:
-        """The reports of one trial in the order of their steps; empty if it made none."""
+        """Return the reports of one trial in the order of their steps; empty if there are no reports."""
         return self.history[self.history["trial_id"] == trial_id]
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The trials that have reported and have not ended."""
+        """The ids of the trials that have reported and have not ended."""
         ended = set(zip(self.trials["sweep"], self.trials["trial_id"], strict=True))
         begun = dict.fromkeys(zip(self.history["sweep"], self.history["trial_id"], strict=True))
         return tuple(trial_id for sweep, trial_id in begun if (sweep, trial_id) not in ended)
 
 
 def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
-    """Which trials set their learning rate themselves; shape (trials,); all False if the column is missing."""
+    """Return which trials use AutoLR, shape (trials,); all False if the column is missing."""
     if "auto_lr" not in trials.columns:
         return pd.Series(False, index=trials.index, dtype=bool)
     return ~trials["auto_lr"].map(str).isin(("off", "", "nan", "False", "None"))
 
 
 def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
-    """A column as floats; all NaN if it is missing or holds text."""
+    """Return a column as floats; all NaN if the column is missing or contains text."""
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
     return rows[column].astype(np.float64)
 
 
 def _has_front(path: Path) -> bool:
-    """Whether a pareto.json has trials that ended: the front is empty if the sweep has only started."""
+    """Return whether the front in a pareto.json has models, or the file cannot be read; False if it does not exist."""
     try:
         return bool(json.loads(path.read_text(encoding="utf-8"))["front"])
     except FileNotFoundError:
@@ -225,18 +226,18 @@ def _has_front(path: Path) -> bool:
 
 
 def finite_cell(row: pd.Series, column: str) -> float | None:
-    """A finite number of one row; None if it is missing, infinite or text."""
+    """Return a finite number from one row; None if the cell is missing, infinite or text."""
     value = row.get(column)
     return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most so many of the rows, evenly chosen, the first and the last always among them."""
+    """Return at most ``most`` rows, evenly spaced, including the first and the last."""
     return rows if len(rows) <= most else rows.iloc[np.linspace(0, len(rows) - 1, most).round().astype(int)]
 
 
 def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, external: bool = False) -> pd.DataFrame:
-    """Rows of trials with every required column: an unknown number is NaN, an unknown text empty.
+    """Return rows of trials with every required column; unknown numbers are NaN, and unknown text is empty.
 
     Raises:
         AnalysisError: as :func:`typed_frame`.
@@ -250,11 +251,11 @@ def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, ext
 
 
 def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all frames; a missing column of text is "" in the rows without it, any other NaN."""
+    """Concatenate the frames. If a frame lacks a column, its cells become "" in text columns and NaN in others."""
     whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     for frame in frames:
         for column in frame.columns:
-            # A pooled table without rows still has the columns that its readers need.
+            # A table without rows must still have the columns that its readers need.
             if column not in whole.columns:
                 whole[column] = pd.Series(index=whole.index, dtype=frame[column].dtype if len(whole) == 0 else object)
     text = [name for name in whole.columns if not pd.api.types.is_numeric_dtype(whole[name])]
@@ -277,7 +278,7 @@ def check_status(path: Path, line: int, status: str) -> None:
 
 
 def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    """The reports, by trial and step. A restarted worker may repeat a step; the later report counts."""
+    """Read the reports, sorted by trial and step. If a restarted worker repeated a step, the later report is used."""
     rows = read_rows(path, required=("trial_id", "step"))
     frame = typed_frame(path, rows, is_number=columns.is_number)
     frame = frame.drop_duplicates(["trial_id", "step"], keep="last")

@@ -1,4 +1,4 @@
-"""The workers' time by kind of work."""
+"""Compute how the workers spent their time, by kind of work."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _COLUMNS = ("train_seconds", "eval_seconds", "wall_seconds", "started_at", "firs
 
 @dataclass(frozen=True, slots=True)
 class WorkerTime:
-    """Seconds of all workers together; ``shares`` of each kind of work, ``rest`` is checkpoints and waiting.
+    """The seconds that all workers together spent on each kind of work; ``rest`` is checkpoints and waiting.
 
-    ``start`` is from a trial's arrival to its first step (a worker's first trial loads the model), ``between`` from
-    one trial's end to the next one's arrival on the same worker.
+    ``start`` is the time from the start of a trial to its first step (a worker's first trial loads the model), and
+    ``between`` the time from the end of a trial to the start of the next trial on the same worker.
     """
 
     workers: int
@@ -29,17 +29,17 @@ class WorkerTime:
 
     @property
     def total(self) -> float:
-        """Training to rest together."""
+        """The total of all kinds of work, in seconds."""
         return sum(self.kinds.values())
 
     @property
     def useful(self) -> float:
-        """The share of training and evaluation."""
+        """The share of time spent on training and evaluation."""
         return (self.training + self.losses_and_metrics + self.generation) / self.total
 
     @property
     def kinds(self) -> dict[str, float]:
-        """The seconds of each kind of work."""
+        """The seconds spent on each kind of work, keyed by its name."""
         return {
             "training steps": self.training,
             "losses and metrics": self.losses_and_metrics,
@@ -51,7 +51,7 @@ class WorkerTime:
 
 
 def worker_time(trials: pd.DataFrame) -> WorkerTime | None:
-    """The time of the workers of these trials, without reused ones; None if the table lacks the times."""
+    """Return the time of the workers of these trials; reused trials are ignored. None if the table lacks the times."""
     if not set(_COLUMNS) <= set(trials.columns):
         return None
     if "reused_from" in trials.columns:
