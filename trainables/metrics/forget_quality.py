@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class ForgetQuality(NamedTuple):
-    """``p_value`` in [0, 1], near 1 for good unlearning; ``statistic`` the largest gap of the two distributions."""
+    """``p_value`` is in [0, 1], near 1 for good unlearning. ``statistic`` is the largest gap between the two CDFs."""
 
     p_value: float
     statistic: float
 
 
 def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
-    """Two-sided two-sample Kolmogorov-Smirnov test between two models' truth ratios on the forget set.
+    """Test two models' truth ratios on the forget set: two-sided two-sample Kolmogorov-Smirnov test.
 
-    Any strictly monotone function of the truth ratio gives the same result; its logarithm does not overflow. The two
-    samples may differ in length. Both fields are NaN if a value is NaN. Maini et al., TOFU (arXiv:2401.06121).
+    The arguments may be any strictly monotone function of the truth ratios; the logarithm does not overflow. The two
+    samples may differ in length. If a value is NaN, both results are NaN. Maini et al., TOFU (arXiv:2401.06121).
     """
-    from scipy.stats import ks_2samp  # takes a second to import, too long for --help
+    from scipy.stats import ks_2samp  # imported here, because the import takes a second, too long for --help
 
     first = column(unlearned, "truth ratios of the unlearned model")
     second = column(retained, "truth ratios of the retain model")
     with warnings.catch_warnings():
-        # If the gap is minimal, rounding may lift the exact p-value above 1. scipy then warns that it uses its
-        # approximation, 0.9999 or more, which the user cannot act on.
+        # If the gap is minimal, rounding may raise the exact p-value above 1. scipy then uses an approximation, 0.9999
+        # or more, and issues a warning that does not help the user.
         warnings.filterwarnings("ignore", message="ks_2samp: Exact calculation unsuccessful", category=RuntimeWarning)
         result = ks_2samp(first, second)
     return ForgetQuality(float(result.pvalue), float(result.statistic))

@@ -1,4 +1,4 @@
-"""Convert per-item values to float64 arrays of checked shape."""
+"""Convert per-item values to float64 arrays, and check their shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array: TypeAlias = "NDArray[np.float64]"
 
 
 def column(values: ArrayLike, what: str) -> Array:
-    """Return one number per item: float64 ``(n,)``, n >= 1. ``what`` names the values in the ValueError."""
+    """Return one number per item: float64 ``(n,)``, n >= 1. Otherwise raise ValueError; ``what`` names the values."""
     import numpy as np
 
     array = np.asarray(values, dtype=np.float64)
@@ -23,9 +23,9 @@ def column(values: ArrayLike, what: str) -> Array:
 
 
 def rows(values: Sequence[ArrayLike] | NDArray[np.floating], what: str, *, items: int | None = None) -> list[Array]:
-    """Return one row of numbers per item, float64 ``(k_i,)`` with k_i >= 1; rows may differ in length.
+    """Return one row of numbers per item: float64 ``(k_i,)``, k_i >= 1. Rows may differ in length.
 
-    Raises ValueError for an empty row, no items, or a number of items other than ``items``.
+    Raises ValueError if a row is empty, if there are no items, or if their number is not ``items``.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The losses: cross-entropy on the forget set and on the retain sample, measured after every epoch."""
+"""The losses: the cross-entropy on the forget set and on the retain sample. They are measured after every epoch."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
 
 
 class ItemLosses(NamedTuple):
-    """Losses per item, ``(n,)``.
+    """The losses of n items; each array has the shape ``(n,)``.
 
     Attributes:
-        totals: summed loss of the supervised positions (nats).
-        capped: the same sum with each position's loss capped at that of a uniform guess.
+        totals: sum of the losses of an item's supervised positions (nats).
+        capped: the same sum, with each position's loss capped at the loss of a uniform guess.
         counts: number of supervised positions.
-        agreed: leading positions at which the true token is the likeliest, so that the model would generate it; None if
-            unknown.
-        instead: for sequences the token id that the model would generate at the next position, -1 if all agree.
+        agreed: number of leading positions at which the true token is the most probable one, so that the model would
+            generate it; None if unknown.
+        instead: for sequences, the token that the model would generate after these positions; -1 if all tokens agree.
     """
 
     totals: Array
@@ -32,7 +32,7 @@ class ItemLosses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetLosses:
-    """The per-item values behind the losses; ``random_guess`` is the loss of a uniform guess, ``ln|V|``."""
+    """The per-item losses of both sets. ``random_guess`` is the loss of a uniform guess, ``ln|V|``."""
 
     forget: ItemLosses
     retain: ItemLosses
@@ -40,17 +40,17 @@ class SetLosses:
 
 
 def mean_loss(losses: ItemLosses) -> float:
-    """Mean over all supervised positions of a set (nats); NaN if an item's loss is not finite."""
+    """Return the mean loss over all supervised positions of a set (nats); NaN if an item's loss is not finite."""
     totals = losses.totals
     return math.fsum(totals) / float(sum(losses.counts)) if all(map(math.isfinite, totals)) else math.nan
 
 
 def standard_error(losses: ItemLosses) -> float:
-    """Standard error of :func:`mean_loss` as an estimate from a random sample of items (nats); NaN for fewer than two
-    items.
+    """Return the standard error of :func:`mean_loss` (nats) for a random sample of items; NaN for fewer than two items.
 
-    The mean over tokens is a ratio of two sums, so this is the ratio estimator's (Cochran, Sampling Techniques, 1977,
-    section 6.3): for items with losses t_i and n_i tokens, sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
+    The mean over tokens is a ratio of two sums, so this is the standard error of the ratio estimator (Cochran, Sampling
+    Techniques, 1977, section 6.3). For items with losses t_i and n_i tokens, and the mean loss m, it is
+    sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):
@@ -60,11 +60,11 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Mean share of an item's supervised positions, from the first, at which the likeliest token is the true one.
+    """Return the mean share of an item's supervised positions before the first one that the model predicts wrong.
 
-    For sequences it is the share of an answer that greedy decoding gives before the first wrong token, which
-    approximates the ROUGE-L recall of the greedy answer from below with a single forward pass. For images it is the
-    accuracy. NaN if unknown.
+    For sequences, it is the share of an answer that greedy decoding gives before the first wrong token. It needs one
+    forward pass and is a lower estimate of the ROUGE-L recall of the greedy answer. For images, it is the accuracy. It
+    is NaN if ``agreed`` is None.
     """
     if losses.agreed is None:
         return math.nan
@@ -72,14 +72,16 @@ def agreement(losses: ItemLosses) -> float:
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """Mean over all positions of their losses, each at most ``random_guess`` (nats); NaN if :func:`mean_loss` is.
+    """Return the mean loss over all positions, each capped at ``random_guess`` (nats); NaN if :func:`mean_loss` is NaN.
 
-    A loss of 40 or 500 is not "more forgotten" than a guess. A cap on the mean instead would let a few such positions
-    compensate for others that are still known.
+    A token with a loss of 40 or 500 is not "more forgotten" than a guess. If the mean were capped instead, a few such
+    positions would compensate for others that are still known.
     """
     if math.isnan(mean_loss(losses)):
         return math.nan
-    return min(mean_loss(losses._replace(totals=losses.capped)), random_guess)  # rounding may exceed the cap
+    return min(
+        mean_loss(losses._replace(totals=losses.capped)), random_guess
+    )  # with rounding errors, the mean may exceed the cap
 
 
 _loss = partial(Metric, unit="nats per {item}", high=None, loss=True, modalities=(LANGUAGE, VISION), cost=Cost.FORWARD)

@@ -1,8 +1,8 @@
-"""Membership inference: how well a model's confidence separates the texts it was trained on from others.
+"""Membership inference: how well a model's confidence separates the texts that it was trained on from other texts.
 
-Every score is higher for likelier members, unlike in the public implementations, which score by loss. ``log_probs[i]``
-holds the log-probability (nats) of each of the T_i >= 1 supervised tokens of text i. All functions return float64
-``(n,)`` and raise ValueError if shapes differ or a text has no tokens.
+A higher score means a likelier member. (The public implementations use the loss, for which lower means likelier.)
+``log_probs[i]`` holds the log-probabilities (nats) of the T_i >= 1 supervised tokens of text i. The score functions
+return float64 ``(n,)`` and raise ValueError if shapes differ or a text has no tokens.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ if TYPE_CHECKING:
 
     from trainables.scoring.model_scores import ModelScores
 
-MIN_K = 0.4  # the share of MUSE's PrivLeak and of OpenUnlearning
-SMALLEST_STD = 1e-3  # OpenUnlearning's floor (a variance of 1e-6), because a certain position would divide by zero
+MIN_K = 0.4  # the share that MUSE's PrivLeak and OpenUnlearning use
+SMALLEST_STD = 1e-3  # OpenUnlearning's lower bound (variance 1e-6); a position with p = 1 would divide by zero
 
 
 def loss_scores(log_probs: Sequence[ArrayLike]) -> Array:
-    """``mean_t log p_t``, minus the loss. Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)."""
+    """Return ``mean_t log p_t``, the negative loss. Yeom et al., Privacy Risk in ML, 2018 (arXiv:1709.01604)."""
     import numpy as np
 
     return np.array([row.mean() for row in rows(log_probs, "log-probabilities")])
 
 
 def zlib_scores(log_probs: Sequence[ArrayLike], texts: Sequence[str]) -> Array:
-    """``mean_t log p_t / bytes(zlib(text))``: repetitive texts are likely for anyone. Carlini et al., 2021.
+    """Return ``mean_t log p_t / bytes(zlib(text))``, because any model finds repetitive texts likely.
 
-    As in MUSE and OpenUnlearning, per token over compressed UTF-8 bytes at zlib's default level.
+    Carlini et al., 2021. As in MUSE and OpenUnlearning, the mean is per token, and the size is that of the UTF-8 bytes
+    compressed at zlib's default level.
     """
     import numpy as np
 
@@ -44,7 +45,7 @@ def zlib_scores(log_probs: Sequence[ArrayLike], texts: Sequence[str]) -> Array:
 
 
 def min_k_scores(log_probs: Sequence[ArrayLike], *, fraction: float = MIN_K) -> Array:
-    """Mean of the lowest ``max(1, int(fraction * T))`` values of ``log p_t``.
+    """Return the mean of the lowest ``max(1, int(fraction * T))`` values of ``log p_t``.
 
     Shi et al., Detecting Pretraining Data from Large Language Models, ICLR 2024 (arXiv:2310.16789).
     """
@@ -58,10 +59,10 @@ def min_k_plus_plus_scores(
     *,
     fraction: float = MIN_K,
 ) -> Array:
-    """Mean of the lowest ``max(1, int(fraction * T))`` values of ``(log p_t - mu_t) / sigma_t``.
+    """Return the mean of the lowest ``max(1, int(fraction * T))`` values of ``(log p_t - mu_t) / sigma_t``.
 
-    ``means[i][t]`` and ``stds[i][t]`` are mean and standard deviation of ``log p(v)`` at position t over words v drawn
-    from p itself: ``mu = sum_v p log p``, ``sigma^2 = sum_v p (log p)^2 - mu^2``; sigma is at least ``SMALLEST_STD``.
+    ``means[i][t]`` and ``stds[i][t]`` are the mean and standard deviation of ``log p(v)`` at position t for tokens v
+    drawn from p: ``mu = sum_v p log p``, ``sigma^2 = sum_v p (log p)^2 - mu^2``; sigma is at least ``SMALLEST_STD``.
     Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
     """
     import numpy as np
@@ -81,7 +82,7 @@ def min_k_plus_plus_scores(
 
 
 def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLike]) -> Array:
-    """``mean_t log p_t - mean_t log p_ref,t``: the model's knowledge beyond a reference model not trained on the texts.
+    """Return ``mean_t log p_t - mean_t log p_ref,t``, relative to a reference model that was not trained on the texts.
 
     The two models may split a text into different numbers of tokens. Carlini et al., 2021 (arXiv:2012.07805).
     """
@@ -91,9 +92,10 @@ def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLi
 
 
 def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
-    """``P(member > other) + P(member = other)/2`` over all pairs: 0.5 separates nothing, 1 reveals every member.
+    """Return the area under the ROC curve, ``P(member > other) + P(member = other)/2`` over all pairs.
 
-    The area under the ROC curve, from ranks. NaN if a score is NaN. Raises ValueError if a side is empty.
+    At 0.5 the scores separate nothing, at 1 they reveal every member. The result is NaN if a score is NaN. Raises
+    ValueError if a list is empty.
     """
     import numpy as np
 
@@ -111,7 +113,7 @@ def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
 
     if not 0.0 < fraction <= 1.0:
         raise ValueError(f"fraction must be in (0, 1], got {fraction}")
-    # NaN sorts last, so without this check a token that could not be scored would be ignored.
+    # NaN sorts last, so without this check a token with a NaN score would be ignored.
     return np.array(
         [np.nan if np.isnan(row).any() else np.sort(row)[: max(1, int(fraction * row.size))].mean() for row in values]
     )
@@ -120,7 +122,7 @@ def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
 def _attack(
     name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *more: Need
 ) -> Metric:
-    """Return the metric of one attack's AUC; ``per_text`` scores the texts of an evaluation set."""
+    """Return a metric, the AUC of one attack. ``per_text`` returns the scores of the texts of an evaluation set."""
     return Metric(
         name=name,
         label=f"membership inference by {label}",

@@ -1,8 +1,8 @@
-"""Memorisation of a text, from a model's greedy next-token predictions under teacher forcing.
+"""Memorisation of a text, measured from a model's most probable next tokens under teacher forcing.
 
-``predicted[i][j]`` is the argmax token after the prompt and the first j true tokens of item i; ``labels[i][j]`` is the
-true token. Both are token ids, T_i >= 1 of them. The caller decides whether the closing EOS counts (OpenUnlearning,
-arXiv:2506.12618, omits it).
+``predicted[i][j]`` is the most probable token after the prompt and the first j true tokens of item i. ``labels[i][j]``
+is the true token. Item i has T_i >= 1 token ids in both. The caller decides whether the final EOS counts
+(OpenUnlearning, arXiv:2506.12618, omits it).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """Share of tokens predicted right, ``mean_j 1[predicted_j = label_j]``, per item: float64 ``(n,)``.
+    """Return the share of correctly predicted tokens per item, ``mean_j 1[predicted_j = label_j]``: float64 ``(n,)``.
 
     Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770). Raises ValueError if the shapes
     differ or an item has no tokens.
@@ -33,11 +33,11 @@ def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLik
 
 
 def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """``1 - k/T`` with k the shortest prefix from which greedy decoding gives the rest, per item: float64 ``(n,)``.
+    """Return ``1 - k/T`` per item, float64 ``(n,)``: greedy decoding gives the rest from k tokens, but not from k - 1.
 
-    Teacher forcing suffices: greedy decoding from k tokens gives the rest exactly if all predictions from k on are
-    right. Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
-    OpenUnlearning's code stops at k = T-1, so an item whose last token is wrong scores 1/T there; here k = T and 0.
+    Teacher forcing is sufficient: greedy decoding from k tokens gives the rest if and only if all predictions from
+    position k are right. Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
+    If an item's last token is predicted wrong, k = T and the score is 0; OpenUnlearning's code stops at k = T-1: 1/T.
 
     Raises ValueError if the shapes differ or an item has no tokens.
     """

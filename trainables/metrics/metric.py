@@ -1,8 +1,8 @@
 """The record of a metric: its name, direction, needs, cost and computation.
 
-A module of this package with ``METRICS = (Metric(...),)`` adds its metrics. Columns, ``--metrics``, ``--objectives``,
-``list metrics`` and sweep.json derive from the record, so nothing else is edited. numpy is imported inside functions,
-because ``--help`` imports this module.
+A module in this package that defines ``METRICS = (Metric(...),)`` adds metrics. Table columns, ``--metrics``,
+``--objectives``, ``list metrics`` and sweep.json are derived from the records, so nothing else needs to be edited.
+numpy is imported inside functions, because ``--help`` imports this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LANGUAGE, VISION = "language", "vision"
 _KINDS = {LANGUAGE: "a language model", VISION: "images"}
-"""The modalities of metrics, and the models or data they apply to."""
+"""The modalities, each with a phrase for messages: the model or data that a metric of this modality needs."""
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
 MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
@@ -36,15 +36,14 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A requirement of a metric on the data or on a retain model; ``met`` takes (data, whether a retain model exists).
-    A requirement of a metric on the data or on a retain model; ``met`` takes (data, whether a retain model exists)."""
+    """Something that a metric needs. ``met(data, retain_model)`` returns whether the need is met."""
 
     words: str
     met: Callable[[Any, bool], bool]
 
 
 def has_choices(example: Example) -> bool:
-    """Return whether the example has a truth ratio."""
+    """Return whether the example has the answers that a truth ratio needs."""
     return bool(example.paraphrased_answer and example.perturbed_answers)
 
 
@@ -76,20 +75,20 @@ class Metric:
 
     Attributes:
         label: the name on an axis, without the unit.
-        unit: for a loss with the placeholder ``{item}``: token or image.
-        direction: max or min is better; None if an ``ideal`` value between the bounds is best. The distance from the
-            ideal is then a separate metric, ``NAME_distance``, which a search optimises.
-        low, high: the bounds; a ``high`` of None is the loss of a random guess, ``ln|V|``.
+        unit: the unit on an axis. In the unit of a loss, ``{item}`` is replaced by token or image.
+        direction: whether the maximum or the minimum is best; None if an ``ideal`` value between the bounds is best. In
+            that case a search optimises a separate metric, ``NAME_distance``, the distance from the ideal value.
+        low, high: the bounds; a ``high`` of None stands for the loss of a random guess, ``ln|V|``.
         of: the set that the metric describes.
-        primary: whether it belongs to the pair that is shown first, after the losses.
-        threshold: when forgetting or retaining counts as a success: ``below`` a value, or at least a ``share`` of the
-            target's value before unlearning.
-        fluency: whether it measures answers that repeat themselves; a sweep's answer depends on it (docs/choosing.md).
+        primary: whether the metric belongs to the pair that is shown first, after the losses.
+        threshold: the condition for successful forgetting or retaining: ``below`` a value, or at least a ``share`` of
+            the target's value before unlearning.
+        fluency: whether the metric measures repetition in answers, which affects the recommendation (docs/choosing.md).
         loss: whether it is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
-        sets: the names of its sets of metrics, besides ``all``.
+        sets: the names of the sets of metrics that contain it, besides ``all``.
         measure: computes it from the :class:`~trainables.scoring.model_scores.ModelScores` of a language model, or the
             :class:`~trainables.scoring.classification.ImageScores` of a classifier.
-        optimised_as: the metric that a search optimises instead, if any.
+        optimised_as: the metric that a search optimises instead of this one, if any.
     """
 
     name: str
@@ -119,30 +118,29 @@ class Metric:
 
     @property
     def better(self) -> str:
-        """``higher``, ``lower``, or the ideal value."""
+        """The better values, in words: ``higher``, ``lower``, or the ideal value."""
         if self.direction is None:
             return f"{self.ideal:g} is ideal"
         return {"max": "higher", "min": "lower"}[self.direction]
 
     @property
     def optimised(self) -> str:
-        """The name of the metric that a search optimises for this one."""
+        """The name of the metric that a search optimises if this metric is an objective."""
         return self.optimised_as or (self.name if self.ideal is None else f"{self.name}_distance")
 
     @property
     def kind(self) -> str:
-        """The models or data that it applies to; empty if it applies to all."""
+        """The models or data that the metric applies to, in words; empty if it applies to all."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
     def lacks(self, data: TaskData, *, retain_model: bool) -> str:
-        """Return what the metric needs but the data, or a missing retain model, cannot give; empty if nothing is
-        missing."""
+        """Return, in words, the requirements of the metric that are not met; empty if it can be measured."""
         if data.modality not in self.modalities:
             return self.kind
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
 
     def distance(self) -> Metric:
-        """Return the metric of the distance from the ideal, capped at the distance of the nearer bound."""
+        """Return the metric for the distance from the ideal value. Its upper bound is ``ideal - low``."""
         ideal = self.ideal
         assert ideal is not None
         return replace(
@@ -161,9 +159,9 @@ class Metric:
         )
 
     def bounds(self, random_guess: float) -> tuple[float, float]:
-        """Return the bounds; ``random_guess`` is the loss of a uniform guess."""
+        """Return the bounds ``(low, high)``; ``random_guess`` is the loss of a uniform guess."""
         return self.low, random_guess if self.high is None else self.high
 
     def axis(self, item: str) -> str:
-        """Return the label with its unit; ``item`` is what a loss is averaged over, token or image."""
+        """Return the axis label with the unit; ``item`` is ``token`` or ``image``, the items of a loss's mean."""
         return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

@@ -1,4 +1,4 @@
-"""Model utility: one number for a model's knowledge outside the forget set."""
+"""Model utility: a single number for what a model knows outside the forget set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Scores(NamedTuple):
-    """The three aggregates of one evaluation set, each in [0, 1] and better when higher."""
+    """The three scores of one evaluation set, each in [0, 1]; higher is better."""
 
     probability: float
     rouge_l_recall: float
@@ -23,9 +23,9 @@ class Scores(NamedTuple):
 
 
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
-    """Harmonic mean of the nine scores, in [0, 1]: 0 if a score is 0, NaN if a score is NaN.
+    """Return the harmonic mean of the nine scores, in [0, 1]: 0 if a score is 0, NaN if a score is NaN.
 
-    Raises ValueError for a negative score. Maini et al., TOFU (arXiv:2401.06121).
+    Raises ValueError if a score is negative. Maini et al., TOFU (arXiv:2401.06121).
     """
     nine = (*retain, *real_authors, *world_facts)
     if any(score < 0 for score in nine):
@@ -34,7 +34,7 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
         return math.nan
     if 0.0 in nine:
         return 0.0
-    # Dividing by the smallest keeps every reciprocal finite, even for a diverged model's 1e-310.
+    # The smallest score in the numerator keeps every quotient finite, even for a diverged model's score of 1e-310.
     smallest = min(nine)
     return smallest * len(nine) / math.fsum(smallest / score for score in nine)
 

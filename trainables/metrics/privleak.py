@@ -1,4 +1,4 @@
-"""PrivLeak: how visible membership in the forget set is, relative to a model trained without that set."""
+"""PrivLeak: how well membership in the forget set can be inferred, relative to a model trained without that set."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
-    """``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
+    """Return ``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
 
     Both arguments are :func:`~trainables.metrics.membership.membership_auc` of Min-K% scores, with the forget texts as
-    members and the holdout texts as others. 0 is ideal. Negative values are under-unlearning (the forget set is still
-    recognisably known, at worst -100); positive ones over-unlearning (it is recognisably unknown).
+    members and the holdout texts as others. 0 is ideal. A negative value means under-unlearning: the forget set is
+    recognisably known (at worst -100). A positive value means over-unlearning: it is recognisably unknown.
 
-    MUSE prints the formula with the AUC "of discriminating forget (members) and holdout", but then an untouched model
-    would be positive. Its code uses holdout as the members, which is ``1 - auc`` and gives the published signs, as does
-    OpenUnlearning. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
+    MUSE prints the formula with the AUC "of discriminating forget (members) and holdout", but with that AUC, a model
+    that did not unlearn would get a positive value. MUSE's and OpenUnlearning's code use the holdout texts as members.
+    This gives ``1 - auc`` and the published signs. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
 
-    NaN if an AUC is NaN. Raises ValueError for an AUC outside [0, 1], and if ``retrained_auc`` is 1, because the
-    formula divides by ``1 - retrained_auc``.
+    The result is NaN if an AUC is NaN. Raises ValueError if an AUC is outside [0, 1], or if ``retrained_auc`` is 1,
+    because the formula divides by ``1 - retrained_auc``.
     """
     for name, auc in (("unlearned_auc", unlearned_auc), ("retrained_auc", retrained_auc)):
         if auc < 0.0 or auc > 1.0:
@@ -39,7 +39,7 @@ def _measured(scores: ModelScores) -> float:
     assert scores.retain is not None
     retrained = scores.retain.min_k_auc
     assert retrained is not None
-    # Undefined if the retain model's AUC is 1.
+    # PrivLeak is undefined if the retain model's AUC is 1.
     return privleak(unlearned_auc=MIN_K_ATTACK.measure(scores), retrained_auc=retrained) if retrained < 1 else math.nan
 
 

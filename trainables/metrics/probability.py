@@ -1,4 +1,4 @@
-"""Probability of the right answer, length-normalised: ``exp(-loss)`` with the loss per token."""
+"""The length-normalised probability of the right answer: ``exp(-loss)``, with the loss per token."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def probability(losses: ArrayLike) -> Array:
-    """``exp(-loss)`` per item, float64 ``(n,)``; losses in nats per token (TOFU's retain and forget sets)."""
+    """Return ``exp(-loss)`` per item, float64 ``(n,)``; losses in nats per token. For TOFU's retain and forget sets."""
     import numpy as np
 
     return np.exp(-column(losses, "losses of the answers"))
 
 
 def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
-    """``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer among the wrong ones of the same item.
+    """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all its choices.
 
-    TOFU's real authors and world facts. ``losses`` ``(n,)`` and ``perturbed`` n rows of k_i losses, in nats per token.
-    Computed as ``1 / (1 + sum_k exp(loss - loss_k))``, which is defined even if every p underflows (a diverged model).
-    NaN if the losses of the right answer and of a wrong one are both infinite.
+    It is for TOFU's real authors and world facts. ``losses`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses,
+    in nats per token. The formula used, ``1 / (1 + sum_k exp(loss - loss_k))``, is defined even if every p underflows,
+    as for a diverged model. The result is NaN if the losses of the right answer and of a wrong one are both infinite.
 
     Raises ValueError if the shapes differ.
     """

@@ -1,4 +1,4 @@
-"""All metrics by name, collected from the modules of this package, and named sets of metrics."""
+"""The registry of all metrics, collected from the modules of this package, and the named sets of metrics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FIRST = (
     *("forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength"),
     *("exact_memorization", "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference", "privleak"),
 )
-# entries() also imports this module, which does not have METRICS yet.
+# entries() also imports this module, which does not define METRICS at that time.
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
-"""Every metric in the order of the tables: as listed above, then others by name, then distances from ideal values."""
+"""Every metric, in the order of the tables: those in ``_FIRST``, other metrics by name, distances from ideal values."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 """The metrics that are measured after every epoch."""
@@ -33,7 +33,7 @@ SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
     | {"all": tuple(metric.name for metric in _ENTRIES.values() if not metric.loss)}
 )
-"""Sets of metrics by name; metrics that the data cannot give are omitted."""
+"""The sets of metrics by name. If the data do not allow a metric of a set, it is not measured."""
 
 DEFAULT_SET = SETS["default"]
 
@@ -48,10 +48,10 @@ def unknown_names(names: Sequence[str]) -> list[str]:
 
 
 def needs_retain_model(names: Sequence[str]) -> bool:
-    """Return whether a metric compares with a model trained without the forget set."""
+    """Return whether any of the metrics needs a retain model, which is trained without the forget set."""
     return any(RETAIN_MODEL in METRICS[name].needs for name in names)
 
 
 def primary_metrics(modality: str) -> tuple[str, ...]:
-    """Return the metrics that are shown first, after the losses: one of the forget set and one of the retain set."""
+    """Return the two metrics that are shown first, after the losses: one for the forget set, one for the retain set."""
     return tuple(name for name, metric in METRICS.items() if metric.primary and modality in metric.modalities)

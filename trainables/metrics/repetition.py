@@ -1,13 +1,13 @@
 """Repetition in generated answers: the share of repeated 3-grams, and the longest loop.
 
-Both are computed from the texts of the answers alone. A text is split into units: lower-cased words and single
-punctuation marks, so that ``is.is.is`` has five units and ``!!!!`` has four. Limits:
+Both are computed only from the texts of the answers. A text is split into units: lower-cased words and single
+punctuation marks. So ``is.is.is`` has five units and ``!!!!`` has four. Limits:
 
-- An empty answer scores 0, the best value, so read the metrics together with verbmem and utility.
-- A loop inside one unspaced word (``lalalala``) is a single unit and is not seen.
-- In a script without spaces between words, a run of letters is a single unit, so most repetition is not seen.
+- An empty answer scores 0, the best value, so read these metrics together with verbmem and utility.
+- A loop within one word (``lalalala``) is a single unit and is not detected.
+- In a script without spaces between words, a run of letters is a single unit, so most repetition is not detected.
 - An ellipsis of three dots counts as a loop of three units.
-- Answers have a limited length; a loop that would begin beyond it is not seen.
+- Answers have a limited length. A loop that would begin after it is not detected.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 NGRAM = 3
 REPEATS = 3
-"""A phrase that follows itself at least so often in a row is a loop, counting its first occurrence."""
+"""A phrase that occurs at least this many times in a row is a loop."""
 _UNIT = re.compile(r"\w+|[^\w\s]")
 
 
 def units(text: str) -> list[str]:
-    """Return the words of a text, lower-cased, and its punctuation marks, each a unit of its own."""
+    """Return the units of a text in order: its lower-cased words and its single punctuation marks."""
     return _UNIT.findall(text.lower())
 
 
 def repetition(texts: Sequence[str]) -> Array:
-    """Share of repeated 3-grams per text, ``1 - |distinct 3-grams| / |3-grams|``: float64 ``(n,)`` in [0, 1).
+    """Return the share of repeated 3-grams per text, ``1 - |distinct 3-grams| / |3-grams|``: float64 ``(n,)``, [0, 1).
 
     A text with fewer than three units has no 3-gram and scores 0. This is seq-rep-n of Welleck et al., Neural Text
-    Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with two deviations: n is 3 (there 4), and the
-    3-grams consist of words and punctuation marks (there of the model's tokens), so that models with different
-    tokenizers can be compared.
+    Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with two deviations. First, n is 3 instead of
+    4. Second, the 3-grams consist of words and punctuation marks instead of the model's tokens, so that models with
+    different tokenizers can be compared.
     """
     import numpy as np
 
@@ -49,22 +49,22 @@ def repetition(texts: Sequence[str]) -> Array:
 
 
 def longest_loop(texts: Sequence[str]) -> Array:
-    """Length of the longest loop per text, as a share of the text's units: float64 ``(n,)`` in [0, 1].
+    """Return the length of the longest loop per text, as a share of the text's units: float64 ``(n,)`` in [0, 1].
 
-    A loop is a contiguous stretch of units that repeats one phrase of p >= 1 units back to back at least three times:
-    ``x_t = x_{t-p}`` throughout the stretch, which has at least 3p units and may end within the phrase. A text without
-    a loop scores 0.
+    A loop is a contiguous sequence of units in which a phrase of p >= 1 units occurs at least three times in a row:
+    ``x_t = x_{t-p}`` within the sequence, which has at least 3p units and may end within the phrase. A text without a
+    loop scores 0.
 
-    Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), likewise require three
-    repeats. They count the generations that repeat a phrase of at least two tokens at their end. Here a loop may lie
-    anywhere, its phrase may be a single unit, and the share of the text that it covers is measured.
+    Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), also require three
+    repeats. They count the generations that end in a repeated phrase of at least two tokens. Here a loop may be
+    anywhere, its phrase may be a single unit, and the result is the share of the text that the loop covers.
     """
     import numpy as np
 
     return np.array([_longest_loop_of(text) for text in texts], dtype=np.float64)
 
 
-@lru_cache(maxsize=1 << 14)  # the two metrics, the item log and most answers of the next model share their texts
+@lru_cache(maxsize=1 << 14)  # the metrics and the item log score the same texts, and many texts recur in the next model
 def _repetition_of(text: str) -> float:
     found = units(text)
     ngrams = [*zip(*(found[start:] for start in range(NGRAM)), strict=False)]
@@ -85,7 +85,7 @@ def _longest_loop_of(text: str) -> float:
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
-    """Return the two metrics of a set, on the answers that the metric called ``answers`` scores."""
+    """Return the two metrics of a set. They score the same generated answers as the metric named ``answers``."""
     common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
     return (
         common(

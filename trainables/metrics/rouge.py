@@ -1,4 +1,4 @@
-"""ROUGE-L recall: how much of the reference answer a generated answer repeats, in order."""
+"""ROUGE-L recall: the share of the reference answer's words that a generated answer contains in the same order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:
-    """``LCS(reference, prediction) / len(reference)`` in words, per item: float64 ``(n,)`` in [0, 1].
+    """Return ``LCS(reference, prediction) / len(reference)`` in words, per item: float64 ``(n,)`` in [0, 1].
 
-    Words are runs of ``a-z0-9`` after lower-casing, Porter-stemmed if longer than three letters; a reference without
-    words scores 0. This is TOFU's ROUGE. Papers that report F1 or do not stem get other values (Lin, ROUGE, 2004; the
-    ``rouge_score`` package).
+    Words are runs of ``a-z0-9`` after lower-casing. Words of more than three letters are Porter-stemmed. A reference
+    without words scores 0. This is TOFU's ROUGE, with the ``rouge_score`` package (Lin, ROUGE, 2004). Papers that
+    report F1 or do not stem have other values.
 
     Raises ValueError if the lengths differ.
     """
@@ -32,13 +32,13 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
 
 @lru_cache(maxsize=1 << 14)
 def _recall_of(reference: str, prediction: str) -> float:
-    # Cached, because most answers on the retain set do not change from one model to the next.
+    # Cached, because most answers on the retain set are the same for the next model.
     return float(_scorer().score(reference, prediction)["rougeL"].recall)
 
 
 @cache
 def _scorer() -> RougeScorer:
-    # The stemmer imports nltk, which takes seconds.
+    # Imported here, because the stemmer imports nltk, which takes seconds.
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(["rougeL"], use_stemmer=True)

@@ -1,7 +1,7 @@
-"""Truth ratio: the probability of wrong answers relative to a paraphrase of the right one.
+"""Truth ratio: the probability of wrong answers relative to the probability of a paraphrase of the right answer.
 
-Maini et al., TOFU, COLM 2024 (arXiv:2401.06121), as in the published ``aggregate_eval_stat.py``: the geometric mean
-over the wrong answers. (Older TOFU code averages their probabilities, which gives other values.)
+Maini et al., TOFU, COLM 2024 (arXiv:2401.06121). As in the published ``aggregate_eval_stat.py``, the wrong answers'
+probabilities are averaged geometrically. (Older TOFU code uses the arithmetic mean, which gives other values.)
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
-    """``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
+    """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
-    ``paraphrased`` ``(n,)`` and ``perturbed`` n rows of k_i losses, all in nats per token. NaN if losses of both kinds
-    are infinite. Raises ValueError if the shapes differ.
+    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses; all are in nats per token. The result is
+    NaN if losses of both kinds are infinite. Raises ValueError if the shapes differ.
     """
     import numpy as np
 
@@ -33,8 +33,8 @@ def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDA
 
 
 def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
-    """``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]: 0 if the model knows the answer, 1 if it does
-    not."""
+    """Return ``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]. The ratio is near 0 if the model knows
+    the answer, and near 1 if it does not."""
     import numpy as np
 
     with np.errstate(over="ignore"):  # a diverged model's ratio is inf, which the aggregates below handle
@@ -42,9 +42,9 @@ def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray
 
 
 def forget_truth_ratio(ratios: ArrayLike) -> float:
-    """``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if right and wrong answers are equally likely.
+    """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if right and wrong answers are equally likely.
 
-    Ratios of 0 and inf count 0, their limit. NaN if an item is NaN.
+    Ratios of 0 and inf count as 0, the limit. The result is NaN if an item is NaN.
     """
     import numpy as np
 
@@ -54,9 +54,9 @@ def forget_truth_ratio(ratios: ArrayLike) -> float:
 
 
 def retain_truth_ratio(ratios: ArrayLike) -> float:
-    """``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if only the right answer is likely.
+    """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if only the right answer is likely.
 
-    For every set except the forget set. A ratio of inf counts 0. NaN if an item is NaN.
+    It is for every set except the forget set. A ratio of inf counts as 0. The result is NaN if an item is NaN.
     """
     import numpy as np
 

@@ -1,1 +1,1 @@
-"""What a model scores: losses, metrics, and the per-item values behind them."""
+"""Evaluate a model: its losses, its metrics, and the per-item values from which they are computed."""

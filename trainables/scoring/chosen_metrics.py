@@ -1,4 +1,4 @@
-"""Choose the metrics to measure on a task: those requested by name, and those of sets that the data can give."""
+"""Choose the metrics to measure: those requested by name, and those of requested sets if the data allow them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from trainables.metrics.registry import METRICS, SETS
 
 
 class MetricError(DataError):
-    """The data cannot give a requested metric; the message is for the user."""
+    """A requested metric cannot be measured on the data; the message is for the user."""
 
 
 def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
-    """Return the metrics to measure on ``data`` in the order of the table, without the losses; the default set if no
-    names.
+    """Return the metrics to measure on ``data``, in table order, without the losses. No names mean the default set.
 
-    Sets of metrics omit what the data lack. ``retain_model``: whether a retain model exists or can be trained.
+    Metrics of a set that the data do not allow are omitted. ``retain_model`` is whether a retain model exists or can be
+    trained.
 
     Raises:
-        MetricError: the data cannot give metrics requested by name; the message lists all of them.
+        MetricError: the data do not allow a metric requested by name, or any metric of a requested set. The message
+            lists all such names.
     """
     missing = {
         name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))

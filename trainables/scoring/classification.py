@@ -1,4 +1,4 @@
-"""Evaluate an image classifier: losses after every epoch, accuracies at the end."""
+"""Evaluate an image classifier: its losses after every epoch, and its accuracies at the end."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class ImageScores:
-    """Per-image values of one model by evaluation set: forget, retain, test.
+    """The per-image values of one model, by evaluation set: forget, retain, test.
 
-    ``images`` has each image's loss (nats) and its most probable label, each ``(n,)``.
+    ``images`` has, for each set, the losses of its images (nats) and their most probable labels, each ``(n,)``.
     """
 
     def __init__(self, sets: Mapping[str, ImageSet], score: Callable[[ImageSet], Scored], known: Mapping[str, Scored]):
@@ -38,11 +38,11 @@ class ImageScores:
         self._sets = sets
 
     def accuracy(self, part: str) -> float:
-        """Return the share of images whose most probable label is the true one."""
+        """Return the share of images for which the most probable label is the true label."""
         return float((self.images[part][1].numpy() == self._sets[part].labels).mean())
 
     def items(self) -> ItemLog:
-        """Return loss, most probable label and true label of each scored image."""
+        """Return the loss, the most probable label and the true label of each image that was scored."""
         log: ItemLog = {}
         for part, (nll, guesses) in self.images.items():
             labels = self._sets[part].labels
@@ -54,7 +54,7 @@ class ImageScores:
 
 
 class ClassificationEvaluator:
-    """Scores classifiers on one unlearning task; ``random_guess`` is ``ln K``, the loss of a uniform guess."""
+    """Evaluates classifiers on one unlearning task. ``random_guess`` is ``ln K``, the loss of a uniform guess."""
 
     def __init__(
         self, data: ImageData, processor: ImageProcessor, *, classes: int, batch_size: int, device: torch.device | str
@@ -67,8 +67,7 @@ class ClassificationEvaluator:
         self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Return the mean cross-entropy on the forget set, with and without a cap per image, and on the retain sample.
-        Return the mean cross-entropy on the forget set, with and without a cap per image, and on the retain sample."""
+        """Return the mean cross-entropy on the forget set (with and without cap per image) and on the retain sample."""
         scores = self._scores(model, {})
         self._last = {part: scores.images[part] for part in ("forget", "retain")}
         forget, retain = (
@@ -86,17 +85,17 @@ class ClassificationEvaluator:
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """Return the metrics called ``names`` (all accuracies if empty), with the values of each image.
+        """Return the metrics with these ``names`` (all accuracies if empty), and the values of each image.
 
-        ``unchanged``: the model has not changed since the last call of :meth:`losses`, whose passes are reused. Raises
-        MetricError if a metric is not for images, or there are no held-out images.
+        If ``unchanged``, the model has not changed since the last call of :meth:`losses`, and its scores are reused.
+        Raises MetricError if a metric does not apply to images, or needs held-out images that the data do not have.
         """
         scores = self._scores(model, self._last if unchanged else {})
         metrics = values_of(chosen_metrics(names, self._data), scores)
         return Measured(metrics, scores.items(), 0.0)
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Not used, because no metric of images compares with a retain model."""
+        """Raise NotImplementedError: no metric of images needs a retain model."""
         raise NotImplementedError
 
     def _scores(self, model: PreTrainedModel, known: Mapping[str, Scored]) -> ImageScores:

@@ -1,7 +1,7 @@
-"""Read, check and aggregate published TOFU evaluation logs: per-item losses and texts of a model.
+"""Read, check and aggregate evaluation logs in TOFU's format, which hold a model's losses and texts per item.
 
-The format is that of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object of four parts, each
-with columns of per-item values keyed by item index. The aggregates are those of their ``aggregate_eval_stat.py``.
+It is the format of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object with four parts, each
+with columns of per-item values, keyed by item index. The aggregates are those of ``aggregate_eval_stat.py`` there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PARTS = {
     "forget": "eval_log_forget.json",
 }
 _LOSSES = ("avg_gt_loss", "avg_paraphrased_loss", "average_perturb_loss")
-_NAMED = 5  # items or keys that an error names; it counts the rest
+_NAMED = 5  # an error names this many items or keys and counts the rest
 
 
 class EvalLogError(ValueError):
@@ -42,10 +42,10 @@ class EvalLogError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class EvalPart:
-    """One evaluation set with n items in the order of their indices.
+    """One evaluation set with n items, in the order of their indices.
 
-    ``answer_loss`` and ``paraphrased_loss`` ``(n,)`` and the n rows of ``perturbed_loss`` are in nats per token.
-    ``rouge_l_recall`` ``(n,)`` is the logged value, or computed from the logged texts. ``answers`` are the n generated
+    The losses are in nats per token: ``answer_loss`` and ``paraphrased_loss`` are ``(n,)``, ``perturbed_loss`` has n
+    rows. ``rouge_l_recall`` ``(n,)`` is taken from the log or computed from its texts. ``answers`` are the n generated
     answers; None if the log has no texts.
     """
 
@@ -69,7 +69,7 @@ class EvalLog:
 
 
 class _Texts(NamedTuple):
-    """A question, the generated answer, and the reference answer of a log."""
+    """The texts of one item: the question, the generated answer, and the reference answer."""
 
     question: str
     generated: str
@@ -77,14 +77,14 @@ class _Texts(NamedTuple):
 
 
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
-    """Return the log at ``path`` with every value checked.
+    """Read the log at ``path`` and check every value.
 
-    A column may be an object keyed by item index, in any order, or a list; so may an item's perturbed losses, whose
-    number may differ between items. Other parts and columns are ignored.
+    A column may be a list, or an object keyed by item index in any order. An item's perturbed losses may have either
+    form, and their number may differ between items. Other parts and columns are ignored.
 
     Raises:
-        EvalLogError: the file is unreadable, parts or columns are missing, columns disagree about the items, or values
-            are not finite numbers or recalls. The message names the file and the place in it.
+        EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, or values are
+            not finite numbers or not recalls. The message names the file and the position in it.
     """
     path = Path(path)
     log = _parse(path)
@@ -101,13 +101,13 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     """Return the aggregates of a log as JSON values.
 
     ``retain``, ``real_authors``, ``world_facts`` and ``forget`` each hold ``probability``, ``rouge_l_recall`` and
-    ``truth_ratio``; ``model_utility`` is the harmonic mean of the first three's nine. Each set also holds
-    ``repetition`` and ``longest_loop`` of its generated answers; None if the log has no texts. ``forget_quality`` (a
-    p-value) and ``forget_quality_statistic`` compare the forget set with ``retain_log``, the log of a model trained
-    without it; None without such a log.
+    ``truth_ratio``, and ``repetition`` and ``longest_loop`` of the generated answers (None if the log has no texts).
+    ``model_utility`` is the harmonic mean of the nine scores of retain, real_authors and world_facts.
+    ``forget_quality`` (a p-value) and ``forget_quality_statistic`` compare the forget set's truth ratios with those in
+    ``retain_log``, the log of a model trained without the forget set; they are None without ``retain_log``.
 
     Raises:
-        EvalLogError: the two logs score different forget items, so a test would compare sets instead of models.
+        EvalLogError: the logs have different forget items, so a test would compare the items instead of the models.
     """
     outside = {
         "retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio),
@@ -227,7 +227,7 @@ def _number(where: str, value: object) -> float:
         raise EvalLogError(f"{where}: expected a number, got {_kind(value)}")
     try:
         number = float(value)
-    except OverflowError:  # JSON's integers have no bound
+    except OverflowError:  # integers in JSON can be arbitrarily large
         number = math.inf
     if not math.isfinite(number):
         raise EvalLogError(f"{where}: expected a finite number, got {number}")

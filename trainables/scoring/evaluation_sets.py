@@ -1,4 +1,4 @@
-"""The tokenised evaluation sets of a task: questions with answers, and answers to choose between."""
+"""The tokenised evaluation sets of a task: questions with answers, and the alternative answers of each question."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Parts: TypeAlias = Mapping[str, Sequence[Example]]
 
 
 class QuestionSet:
-    """The tokenised questions and answers of one evaluation set, or its texts in windows of ``max_length`` tokens."""
+    """A tokenised evaluation set: questions with answers, or plain texts in windows of ``max_length`` tokens."""
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
         self.sequences = scorer.encode(examples)
@@ -25,9 +25,9 @@ class QuestionSet:
 
 
 class ChoiceSet:
-    """The answers of each item, flattened: the paraphrased one, then the perturbed ones.
+    """All answers of all items in one list: for each item the paraphrased answer, then the perturbed answers.
 
-    ``sizes[i]`` is the number of answers of item i, ``items[i]`` its index in the evaluation set.
+    Item i has ``sizes[i]`` answers, and its index in the evaluation set is ``items[i]``.
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
@@ -43,13 +43,12 @@ class ChoiceSet:
 
 
 class EvaluationSets:
-    """The evaluation sets of one task by name, each tokenised once.
+    """The evaluation sets of one task by name. Each set is tokenised once.
 
-    ``forget`` judges forgetting, and ``trained`` is the forget set itself. ``retain`` is the sample of the retain set,
-    and ``retain_losses`` the part of it that every epoch's loss uses. These sets are tokenised in the constructor, so
-    that a prompt that is too long is reported at once; ``holdout`` and the data's further sets at their first use.
-    ``members`` are the forget set's texts for membership inference, if the forget set is running text without items of
-    its own (MUSE).
+    ``forget`` has the items on which forgetting is measured; ``trained`` is the forget set itself. ``retain`` is the
+    sample of the retain set; ``retain_losses`` is its part on which every epoch's loss is computed. The constructor
+    tokenises these four sets, so that a prompt that is too long is reported at once; other sets are tokenised at their
+    first use. ``members`` has the texts for membership inference if the forget set is running text (MUSE).
     """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
@@ -70,7 +69,7 @@ class EvaluationSets:
         )
 
     def has(self, part: str) -> bool:
-        """Return whether the data have items of this evaluation set."""
+        """Return whether the data have items for this evaluation set."""
         return bool(self._asked.get(part))
 
     def has_choices(self, part: str) -> bool:

@@ -1,4 +1,4 @@
-"""Evaluate a language model on fixed sets: losses after every epoch, expensive metrics at the end."""
+"""Evaluate a language model on fixed sets: its losses after every epoch, and expensive metrics at the end."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Scores models on one unlearning task; the sets are tokenised once, in the constructor.
+    """Evaluates language models on one unlearning task.
 
     ``random_guess`` is ``ln|V|``, the loss of a uniform guess and the cap of ``forget_loss_capped``. ``retain_loss_se``
-    is the standard error of the last retain loss (nats per token). ``retain_agreement`` is the share of the retain
-    sample's answers that the model would have generated itself.
+    is the standard error of the last retain loss (nats per token). ``retain_agreement`` is the mean share of a retain
+    answer that the model would generate before its first wrong token.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Evaluator:
         self.retain_loss_se = self.retain_agreement = math.nan
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Return the token-mean cross-entropy on the forget set, with and without a cap per token, and on the retain
-        sample."""
+        """Return the mean cross-entropy per token on the forget set (with and without a cap per token) and on the
+        retain sample."""
         scores = self.scores(model)
         self._last = {part: scores.answers[part] for part in ("trained", "retain_losses")}
         for name, same in (("forget", "trained"), ("retain", "retain_losses")):
@@ -70,10 +70,10 @@ class Evaluator:
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """Return the metrics called ``names`` (the default set if empty), with their items.
+        """Return the metrics with these ``names`` (the default set if empty), and the per-item values behind them.
 
-        ``unchanged``: the model has not changed since the last call of :meth:`losses`, whose passes are reused. Raises
-        MetricError if the data cannot give one of the metrics, or a retain model is missing.
+        If ``unchanged``, the model has not changed since the last call of :meth:`losses`, and its scores are reused.
+        Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
         """
         chosen = chosen_metrics(names, self._data, retain_model=retain is not None)
         scores = ModelScores(model, self._sets, self._scorer, retain=retain, known=self._last if unchanged else None)
@@ -81,16 +81,16 @@ class Evaluator:
         return Measured(metrics, item_log(scores), scores.generation_seconds)
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Return the mean ROUGE-L recall of greedy answers on the forget set, or of the continuations its data define.
+        """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts.
 
-        It measures whether the model has learned the forget set itself, whatever data judge the forgetting.
+        It shows whether the model has learned the forget set itself, even if forgetting is measured on other items.
         """
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values of ``model`` as the one trained without the forget set."""
+        """Return the values of the retain model ``model`` that metrics compare with."""
         return self.scores(model).reference(key=key, path=path, min_k=METRICS["mia_min_k"].measure)
 
     def scores(self, model: PreTrainedModel) -> ModelScores:
-        """Return the model's per-item values, computed at their first use."""
+        """Return the model's per-item values. Each value is computed when it is first used."""
         return ModelScores(model, self._sets, self._scorer)

@@ -1,8 +1,8 @@
-"""Write the per-item values behind a model's metrics to a file in the format of the TOFU authors' evaluation logs.
+"""Write the per-item values behind a model's metrics to a file, in the format of the TOFU authors' evaluation logs.
 
-``evaluate --eval-log`` reads it back (if it has all four sets) and gives the same metrics. Columns are keyed by item
-index; columns that no chosen metric needed are missing. Every generated text has its ROUGE-L recall, its share of
-repeated 3-grams and its longest loop.
+If the file has all four sets, ``evaluate --eval-log`` reads it and computes the same metrics. Columns are keyed by item
+index. A column is missing if no chosen metric needed it. Every generated text comes with its ROUGE-L recall, its share
+of repeated 3-grams and its longest loop.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from trainables.scoring.model_scores import ModelScores
 
 
 def item_log(scores: ModelScores) -> ItemLog:
-    """Return the values computed so far, by part of the log; ``membership`` has the scores of each attack.
+    """Return the values that were computed so far, by part of the log.
 
-    ``prompted`` has the answers to the data set's own prompts, by metric (MUSE, plain texts).
+    The part ``membership`` has the scores of each attack. The part ``prompted`` has, by metric, the answers to the data
+    set's own prompts (MUSE, plain texts).
     """
     log: ItemLog = {}
     for part, key in PARTS.items():
@@ -47,7 +48,7 @@ def item_log(scores: ModelScores) -> ItemLog:
 
 
 def write_item_log(path: Path, log: Mapping[str, object]) -> None:
-    """Write the log in one step; values that are not finite become null."""
+    """Write the log atomically. Values that are not finite become null."""
     write_json(path, log, indent=None)
 
 

@@ -1,4 +1,4 @@
-"""A dictionary that computes values at their first lookup."""
+"""A dictionary that computes a value when it is first looked up."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ V = TypeVar("V")
 
 
 class LazyDict(dict[str, V]):
-    """Values by name, computed by ``compute`` at their first lookup, except those in ``known``.
+    """A dictionary that starts with ``known`` and computes other values by ``compute`` when they are first looked up.
 
-    ``name in values`` and iteration cover only values that were looked up.
+    ``name in values`` and iteration only include values that are known or were looked up.
     """
 
     def __init__(self, compute: Callable[[str], V], known: Mapping[str, V] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The result of measuring a model: the losses, the metrics, and the per-item values behind them."""
+"""The result of an evaluation: metrics, and the per-item values from which they were computed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TypeAlias
 from trainables.metrics.registry import METRICS
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
-"""Per-item values by evaluation set and column, as plain JSON values; see :mod:`trainables.scoring.item_log`."""
+"""The per-item values by evaluation set and column, as JSON values; see :mod:`trainables.scoring.item_log`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The chosen metrics of a model, the per-item values behind them, and the seconds spent generating answers."""
+    """The chosen metrics of a model, the per-item values behind them, and the seconds that answer generation took."""
 
     metrics: Mapping[str, float]
     items: ItemLog
@@ -22,11 +22,11 @@ class Measured:
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return the columns of generated text only."""
+    """Return only the columns with generated text."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 
 
 def values_of(names: Iterable[str], scores: object) -> dict[str, float]:
-    """Return the metrics called ``names``, in that order, from the per-item values in ``scores``."""
+    """Compute the metrics ``names``, in this order, from the per-item values in ``scores``."""
     return {name: float(METRICS[name].measure(scores)) for name in names}

@@ -1,4 +1,4 @@
-"""Per-item values of one model on one task, each computed once, at its first use."""
+"""The per-item values of one model on one task. Each value is computed once, when it is first used."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The values of a model trained without the forget set that metrics need.
+    """The values of a retain model, which was trained without the forget set, that metrics compare with.
 
     Attributes:
-        key: content hash of that model and of the data it was scored on.
-        path: its folder.
-        log_truth_ratios: of the forget set's items; empty if the data have no choices.
+        key: content hash of the retain model and of the data it was scored on.
+        path: folder of the retain model.
+        log_truth_ratios: log truth ratios of the forget set's items; empty if the data have no alternative answers.
         forget_log_probs, holdout_log_probs: mean ``log p`` per item (nats per token); empty without a holdout set.
         min_k_auc: AUC of min-k% membership inference; None without a holdout set.
     """
@@ -44,42 +44,42 @@ class RetainValues:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ChoiceLosses:
-    """Summed NLL and tokens of n items with choices; row i has the paraphrased answer, then the perturbed ones."""
+    """Summed NLL and token count of each answer of n items: row i has the paraphrased, then the perturbed answers."""
 
     totals: tuple[Array, ...]
     counts: tuple[Array, ...]
 
     @property
     def paraphrased(self) -> Array:
-        """``(n,)``, nats per token."""
+        """The loss of each paraphrased answer: ``(n,)``, nats per token."""
         return np.array([total[0] / count[0] for total, count in zip(self.totals, self.counts, strict=True)])
 
     @property
     def perturbed(self) -> list[Array]:
-        """n rows, nats per token."""
+        """The losses of the perturbed answers of each item: n rows, nats per token."""
         return [total[1:] / count[1:] for total, count in zip(self.totals, self.counts, strict=True)]
 
     @property
     def truth_ratios(self) -> Array:
-        """``(n,)``; their logarithms do not overflow."""
+        """The truth ratio of each item: ``(n,)``. It can overflow; its logarithm cannot."""
         return truth_ratio(self.paraphrased, self.perturbed)
 
     @property
     def log_truth_ratios(self) -> Array:
-        """``(n,)``."""
+        """The logarithm of each item's truth ratio: ``(n,)``."""
         return log_truth_ratio(self.paraphrased, self.perturbed)
 
 
 class ModelScores:
-    """Per-item values of ``model`` by evaluation set. The model must not change during use.
+    """The per-item values of ``model``, by evaluation set. The model must not change while this object is used.
 
     Attributes:
-        answers: the losses of each answer; losses in ``known`` are not computed again.
-        choices: losses of paraphrased and perturbed answers.
-        generated: each greedy answer, at most as long as the longest reference, and its ROUGE-L recall ``(n,)``.
-        generated_from_prompts: the same for greedy continuations of the data set's own prompts, by metric.
+        answers: the losses of the answers; losses in ``known`` are not computed again.
+        choices: the losses of the paraphrased and perturbed answers.
+        generated: the greedy answers, at most as long as the longest reference, and their ROUGE-L recalls ``(n,)``.
+        generated_from_prompts: by metric, the greedy continuations of the data set's own prompts, and their recalls.
         tokens: the model's scores of each token of each answer.
-        attacks: by metric, a membership inference attack's scores of the forget set's and of the holdout set's texts.
+        attacks: by metric, the scores of a membership inference attack on the forget set and on the holdout set.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ModelScores:
         retain: RetainValues | None = None,
         known: Mapping[str, ItemLosses] | None = None,
     ) -> None:
-        # These closures do not reference ``self``: a cycle would keep the model in memory until it is collected.
+        # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
         generating = _Stopwatch()
         answers = LazyDict(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
 
@@ -124,17 +124,17 @@ class ModelScores:
 
     @property
     def generation_seconds(self) -> float:
-        """The time spent generating answers."""
+        """The seconds that answer generation took."""
         return self._generating.seconds
 
     def losses(self, part: str) -> Array:
-        """Return the loss of each answer, nats per token, ``(n,)``."""
+        """Return the loss of each answer: ``(n,)``, nats per token."""
         return self.answers[part].totals / self.answers[part].counts
 
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        If the data have their own prompts for the metric called ``prompts``: of each continuation of those.
+        If the data have their own prompts for the metric ``prompts``, the continuations of these prompts are scored.
         """
         return self._generated(part, prompts)[1]
 
@@ -143,19 +143,19 @@ class ModelScores:
         return self._generated(part, prompts)[0]
 
     def answer_texts(self, part: str) -> list[str]:
-        """Return each reference answer as decoded from its tokens."""
+        """Return the text of each reference answer, decoded from its tokens."""
         answers = [item.ids[item.prompt_length :] for item in self.sets.questions[part].sequences]
         return [text.strip() for text in self.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
-        """Return the scores of the forget set's and of the holdout set's texts under a membership inference attack."""
+        """Return a membership inference attack's scores of the forget set's texts and of the holdout set's texts."""
         if name not in self.attacks:
             inside, outside = (per_text(self, part) for part in self._sides())
             self.attacks[name] = (inside, outside)
         return self.attacks[name]
 
     def reference(self, *, key: str, path: str, min_k: Callable[[ModelScores], float]) -> RetainValues:
-        """Return these values as those of a retain model; ``min_k`` measures the AUC of min-k% membership inference."""
+        """Return the values of this model as a retain model's; ``min_k`` measures the AUC of the min-k% attack."""
         sets = self.sets
         ratios = tuple(self.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
         if not sets.has("holdout"):
@@ -167,7 +167,7 @@ class ModelScores:
         return self.generated_from_prompts[prompts] if prompts in self.sets.prompted else self.generated[part]
 
     def _sides(self) -> tuple[str, str]:
-        """Return the sets of membership inference: texts trained on, and others."""
+        """Return the two sets of membership inference: the texts that were trained on, and other texts."""
         return ("members" if self.sets.has("members") else "forget"), "holdout"
 
 

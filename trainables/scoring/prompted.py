@@ -1,8 +1,8 @@
-"""Metrics by generation from the data set's own prompts: greedy continuations compared with their references.
+"""Prompts that a data set defines for a metric. Their greedy continuations are compared with reference texts.
 
-MUSE (arXiv:2407.06460) gives passages to continue (verbmem) and questions after answered ones (knowmem). For a plain
-text, the prompt is its beginning. All are scored by ROUGE-L recall; MUSE's code reports F1 without stemming, so its
-values differ.
+MUSE (arXiv:2407.06460) has passages to continue (verbmem), and questions that follow answered questions (knowmem). For
+a plain text, the prompt is its beginning. All are scored by ROUGE-L recall. MUSE's code reports F1 without stemming, so
+its values differ.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PREFIX_TOKENS, CONTINUATION_TOKENS = 50, 128
-"""For a plain text: the tokens of its beginning in the prompt (at most half of it), and those to generate."""
+"""For a plain text: the number of tokens in the prompt (at most half of the text), and the number to generate."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptedSet:
-    """The prompts of one metric as token ids, their references as texts, and the strings that end continuations."""
+    """The prompts of one metric as token ids, the reference texts, and the strings that end each continuation."""
 
     prompts: tuple[tuple[int, ...], ...]
     references: tuple[str, ...]
@@ -31,9 +31,9 @@ class PromptedSet:
     stop: tuple[tuple[str, ...], ...]
 
     def answers(self, model: PreTrainedModel, scorer: TextScorer) -> list[str]:
-        """Return the greedy continuation of each prompt up to its first stop string.
+        """Return the greedy continuation of each prompt, up to its first stop string.
 
-        A prompt that would not fit the model's context together with its continuation loses its beginning.
+        If a prompt and its continuation do not fit into the model's context, the beginning of the prompt is cut off.
         """
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         room = max(1, context - self.max_new_tokens) if context is not None else None
@@ -43,10 +43,9 @@ class PromptedSet:
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
-    """Return the prompted sets of the metrics ``verbmem``, ``knowmem`` and ``utility``, if the data have prompts for
-    them.
+    """Return the prompted sets for ``verbmem``, ``knowmem`` and ``utility``, as far as the data have prompts for them.
 
-    For plain texts without prompts, ``verbmem`` and ``utility`` are continuations of forget_eval and of retain_eval.
+    For plain texts without prompts, ``verbmem`` continues texts of forget_eval, and ``utility`` texts of retain_eval.
     """
     sources = {"verbmem": "verbmem", "knowmem": "knowmem_forget", "utility": "knowmem_retain"}
     sets = {
@@ -61,7 +60,7 @@ def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> d
 
 
 def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) -> PromptedSet:
-    """Return the data's own prompts; references are cut after ``max_new_tokens`` tokens."""
+    """Return a prompted set with the data's own prompts. References are cut after ``max_new_tokens`` tokens."""
     prompts, references = [], []
     for item in items:
         prompts.append(_without_eos(tokenizer, tokenizer(item.prompt, add_special_tokens=True)["input_ids"]))
@@ -73,7 +72,7 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
-    """Return prompts of the first 50 tokens of each text (half of a short one), and the next 128 as references."""
+    """Return a prompted set: the first 50 tokens of each text (half of a short text), the next 128 as references."""
     prompts, references = [], []
     for example in texts:
         ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])
@@ -84,10 +83,10 @@ def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> 
 
 
 def until(text: str, stop: Sequence[str]) -> str:
-    """Return ``text`` before the first occurrence of any stop string."""
+    """Return the part of ``text`` before the first occurrence of any stop string."""
     return text[: min((place for item in stop if (place := text.find(item)) >= 0), default=len(text))]
 
 
 def _without_eos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[int, ...]:
-    """Remove a final EOS, which would tell the model that there is nothing to continue."""
+    """Remove a final EOS, because the model would treat the text after it as a new sequence."""
     return tuple(ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids)

@@ -1,4 +1,4 @@
-"""Score texts with a language model: tokenizer, template, maximal length, batch size and device together."""
+"""Score texts with a language model, with fixed tokenizer, template, maximum length, batch size and device."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _MIN_VERIFIED = 8
-"""Verify the rest of a draft only if at least this many of its tokens were right: otherwise generation is faster."""
+"""Verify the rest of a draft only if at least this many of its tokens were right; otherwise generation is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScorer:
-    """``template`` is the prompt template (template.py); sequences are cut after ``max_length`` tokens."""
+    """Encodes, scores and generates texts. ``template`` is the prompt template (template.py). Sequences are cut after
+    ``max_length`` tokens."""
 
     tokenizer: PreTrainedTokenizerBase
     max_length: int
@@ -33,11 +34,11 @@ class TextScorer:
     template: str = QUESTION_ANSWER
 
     def encode(self, examples: Sequence[Example]) -> tuple[Tokens, ...]:
-        """Return each question and answer as tokens, each plain text in windows."""
+        """Return the tokens of each question with its answer; a plain text gives one sequence per window."""
         return encode_examples(self.tokenizer, examples, max_length=self.max_length, template=self.template)
 
     def encode_answer(self, question: str, answer: str) -> Tokens:
-        """Return one question with one answer as tokens."""
+        """Return the tokens of a question with an answer."""
         return encode(self.tokenizer, question, answer, max_length=self.max_length, template=self.template)
 
     def prompt_of(self, question: str) -> str:
@@ -50,7 +51,7 @@ class TextScorer:
         return end_ids(self.tokenizer, self.template)
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        """Return token ids as texts, without special tokens."""
+        """Decode token ids to texts, without special tokens."""
         texts: list[str] = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
         return texts
 
@@ -75,11 +76,11 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy answer to each sequence's prompt.
 
-        The pass that computed ``losses`` has verified each answer up to the first token that the model would not
-        generate, so generation starts there (speculative decoding with the reference as the draft: Leviathan et al.,
-        ICML 2023, arXiv:2211.17192). If many tokens were verified, the answer is likely to continue like the reference
-        after that token, so the rest is verified in another pass. If two tokens are equally likely within float32
-        rounding, the result may differ from plain greedy decoding.
+        The forward pass that computed ``losses`` has verified each answer up to the first token that the model would
+        not generate, so generation starts there. This is speculative decoding with the reference answer as the draft
+        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the answer is likely to continue
+        like the reference after that token, so another pass verifies the rest. If two tokens are equally likely up to
+        float32 rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         ends = self.ends
@@ -109,7 +110,7 @@ class TextScorer:
         strip: bool = True,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
-        """Return the greedy continuation of each prompt; ``prefixes`` are the first tokens of each, if known."""
+        """Return the greedy continuation of each prompt. ``prefixes`` has its first tokens, if they are known."""
         longest = max(map(len, prompts), default=1) + max_new_tokens
         return generate_greedy(
             model,
