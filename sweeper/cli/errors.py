@@ -1,4 +1,4 @@
-"""Error messages on stderr and exit codes; no traceback for a user's mistake."""
+"""Print errors on stderr and set exit codes. A user's mistake prints no traceback."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ import click
 
 FAILED, INTERRUPTED = 1, 130
 NOBODY_READS = 141
-"""128 + SIGPIPE: the exit code that a shell reports for a tool whose reader, such as ``head``, has left."""
+"""128 + SIGPIPE: the exit code that a shell reports for a tool whose reader, for example ``head``, has exited."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def say(line: str) -> None:
-    """Print a line on stderr, if possible."""
+    """Print a line on stderr. Ignore errors."""
     with contextlib.suppress(OSError):
         click.echo(line, err=True)
 
 
 def exit_with(problems: Sequence[str], code: int) -> NoReturn:
-    """Print the problems, one a line, and exit."""
+    """Print each problem on a line, and exit with ``code``."""
     for problem in problems:
         say(f"error: {problem}")
     sys.exit(code)
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn errors of classes with an ``exit_code``, which a user can fix, into messages and exit codes."""
+    """Convert exceptions that have an ``exit_code`` (errors that a user can fix) to messages and exit codes."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             result = command(*args, **kwargs)
-            sys.stdout.flush()  # here a closed pipe is an exception; at exit it would be a message
+            sys.stdout.flush()  # a closed pipe raises here, and not at exit, where Python would print a message
             return result
         except KeyboardInterrupt:
             exit_with(["interrupted"], INTERRUPTED)
@@ -49,7 +49,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
                 sys.exit(NOBODY_READS)
             exit_with([f"{error.filename or 'the disk'}: {error.strerror or error}"], FAILED)
         except Exception as error:
-            if (code := getattr(error, "exit_code", None)) is None:  # a bug
+            if (code := getattr(error, "exit_code", None)) is None:  # a bug in this project
                 raise
             exit_with(getattr(error, "problems", [str(error)]), code)
 
@@ -58,7 +58,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def continues_with(command: str, note: str = "") -> Iterator[None]:
-    """If the work inside is interrupted, print the command that continues it, and exit."""
+    """If the block is interrupted, print the command that continues the work, and exit with 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -67,13 +67,13 @@ def continues_with(command: str, note: str = "") -> Iterator[None]:
 
 
 def _stdout_is_closed() -> bool:
-    """Return whether the reader of stdout has left. If so, redirect stdout to nowhere, so that the exit is quiet.
+    """Return whether the reader of stdout has exited. If so, redirect stdout to the null device for a quiet exit.
 
-    A broken socket raises the same error, and that one must be reported.
+    A broken socket raises the same exception as a closed pipe, but that error must be reported.
     """
     try:
         descriptor = sys.stdout.fileno()
-    except (AttributeError, OSError, ValueError):  # a program that calls the command has replaced stdout
+    except (AttributeError, OSError, ValueError):  # the calling program has replaced stdout
         return False
     pipe = select.poll()
     pipe.register(descriptor, 0)

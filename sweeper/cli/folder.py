@@ -1,4 +1,4 @@
-"""The commands on the folder of a sweep: ``status``, ``stop`` and ``config``."""
+"""The commands that work on the folder of a sweep: ``status``, ``stop`` and ``config``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHECK_SECONDS = 0.2
 @json_option("Print the status as JSON on stdout.")
 @plain_errors
 def status(folder: str, as_json: bool) -> None:
-    """Print the status of the sweep in FOLDER, while it runs or after it ended; only reads files."""
+    """Print the status of the sweep in FOLDER, while it runs or after it ended. No file is changed."""
     from sweeper.followers.status import format_status, read_status
 
     status = read_status(Path(folder))
@@ -39,8 +39,8 @@ def status(folder: str, as_json: bool) -> None:
 def stop(folder: str, trial: str | None, as_json: bool) -> None:
     """Stop one TRIAL of the running sweep in FOLDER after its current epoch, or the whole sweep as Ctrl-C does.
 
-    The command waits until that has happened; Ctrl-C ends the waiting, not the request. A stopped trial has status
-    'stopped' and the values of its last epoch; 'resume' continues a stopped sweep.
+    The command waits until the trial or the sweep has stopped; Ctrl-C ends the waiting but not the request. A stopped
+    trial has the status 'stopped' and the values of its last epoch; 'resume' continues a stopped sweep.
     """
     from sweeper.followers.stop_requests import Request, ask
 
@@ -59,7 +59,7 @@ def _running(out: Path, trial: str | None) -> Published:
     """Return the status file of the process that runs the sweep.
 
     Raises:
-        UsageError, Problems: the sweep or the trial does not run.
+        UsageError, Problems: the sweep or the trial is not running.
     """
     from search_spaces.durable import is_held
     from search_spaces.messages import did_you_mean, no_sweep
@@ -99,7 +99,7 @@ def _still_runs(out: Path, run: str) -> bool:
 
 
 def _end_of_trial(out: Path, run: str, trial: str) -> dict[str, Any] | None:
-    """Return how the trial ended; None if the process ended before it."""
+    """Wait for the trial to end and return its outcome, or None if the sweep's process ended first."""
     while True:
         is_running = _still_runs(out, run)
         if row := _row(out, trial):
@@ -133,10 +133,10 @@ def _words(out: Path, found: dict[str, Any]) -> str:
 @click.option("--out", type=click.Path(), help="Write to this new file instead of printing.")
 @plain_errors
 def config(folder: str, out: str | None) -> None:
-    """Print the file with which --config reproduces the sweep in FOLDER.
+    """Print a YAML file for --config that reproduces the sweep in FOLDER.
 
-    It has the options that were given, with absolute paths, the plug-ins as stored with the sweep, and what resume has
-    changed. Options that were not given have their defaults, so use the same version of this project.
+    It contains the given options with absolute paths, the stored plug-ins, and the changes made by resume. Options that
+    were not given use their defaults, so use the same version of this project.
     """
     if out is not None and Path(out).exists():
         refuse([f"--out {out}: this exists already; name a new file"])

@@ -1,4 +1,4 @@
-"""``list``: the methods, optimizers, models, datasets, metrics and templates that can be chosen."""
+"""``list``: print the available methods, optimizers, models, datasets, metrics and templates."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _templates() -> list[dict[str, object]]:
 
 
 def _yours(kind: str, name: str) -> str | None:
-    """Return the file or package of a plug-in's part."""
+    """Return the file or package of the plug-in that defines a part, or None for a part of this project."""
     from trainables.plugins import owner
 
     return plugin.place if (plugin := owner(kind, name)) is not None else None

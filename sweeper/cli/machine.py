@@ -1,4 +1,4 @@
-"""The commands about this machine: ``doctor``, ``cache`` and ``ui``."""
+"""The commands that concern this machine: ``doctor``, ``cache`` and ``ui``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 )
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
-    """Check versions, CPUs, GPUs, disk, cache, hub, and a cluster's nodes; exit with 1 if something is wrong."""
+    """Check versions, CPUs, GPUs, disk, cache, hub and cluster nodes. Exit with 1 if there is a problem."""
     from sweeper.checks.cluster_health import as_values, faults_of, in_words
     from trainables.storage import is_address, storage_problem
 
@@ -103,7 +103,7 @@ def _nodes(address: str, folders: Sequence[Path], storages: Sequence[str]) -> di
 
 
 def _version(package: str) -> str | None:
-    import importlib.metadata  # a third of the time of --help
+    import importlib.metadata  # not at the top, because it takes a third of the time of --help
 
     try:
         return importlib.metadata.version(package)
@@ -117,7 +117,7 @@ _TARGETS, _UNFINISHED = "targets", "unfinished"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model, or all small files of a kind: ``days`` since the last use, and the ``paths`` of its files."""
+    """A cached model, or all small files of one kind. ``days`` counts since the last use; ``paths`` are its files."""
 
     kind: str
     what: str
@@ -132,10 +132,10 @@ class Entry:
     json_option(),
 )
 def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> None:
-    """List the targets and scores that are cached between sweeps, with their size and age.
+    """List the cached targets and scores that sweeps share, with their sizes and ages.
 
-    Removed entries are rebuilt when a sweep needs them. The cache holds no sweep's own files, and no models or data of
-    the Hugging Face hub, which has a cache of its own ('hf cache').
+    Removed entries are rebuilt when a sweep needs them. The cache contains no files of a sweep's folder, and no models
+    or data of the Hugging Face hub, which has its own cache ('hf cache').
     """
     from search_spaces.durable import remove_whole
     from search_spaces.messages import size
@@ -161,7 +161,7 @@ def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> N
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
-    """Yield the entries of the cache; ``older_than`` keeps those unused for so many days and leftovers."""
+    """Yield the entries of the cache. With ``older_than``, yield those unused for that many days, and leftovers."""
     from search_spaces.durable import is_leftover
     from search_spaces.messages import counted
 
@@ -186,13 +186,13 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
 
 
 def _used(path: Path) -> float:
-    """Return the time of the last use: using a target touches its record."""
+    """Return the time of the last use. For a target it is the time of its record, which every use updates."""
     record = path / "target.json"
     return (record if record.is_file() else path).stat().st_mtime
 
 
 def _about(path: Path) -> str:
-    """Return ``tiny-phi on authors`` from the target's record."""
+    """Return the model and the data from a target's record, for example ``tiny-phi on authors``, or ""."""
     try:
         made_from = json.loads((path / "target.json").read_text(encoding="utf-8"))
         return f"{made_from['model']} on {made_from['data']}"
@@ -210,8 +210,8 @@ def _ago(days: float) -> str:
     return f"used {days * 24:.0f} h ago" if days * 24 >= 1 else "used within the hour"
 
 
-_PATIENCE = 10.0  # seconds for the server to end after SIGTERM
-_PAUSE = 0.3  # seconds between two checks whether the server answers
+_PATIENCE = 10.0  # seconds to wait for the server to end after SIGTERM
+_PAUSE = 0.3  # seconds between two checks whether the server responds
 
 
 @command(
@@ -219,10 +219,10 @@ _PAUSE = 0.3  # seconds between two checks whether the server answers
     click.option("--browser/--no-browser", default=True, help="Open the address in the desktop's browser, if any."),
 )
 def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
-    """Open the MLflow UI on http://127.0.0.1:PORT: sort trials by metric, download checkpoints; Ctrl-C stops it.
+    """Open the MLflow UI on http://127.0.0.1:PORT, to sort trials by metric and download checkpoints. Ctrl-C stops it.
 
-    When the UI answers, this prints the address that shows the sorted trials of the newest sweep; in a desktop session
-    it also opens the address in the browser (--no-browser only prints it).
+    When the UI responds, this prints the URL of the sorted trials of the newest sweep. In a desktop session the URL is
+    also opened in the browser, unless --no-browser is given.
     """
     from sweeper.settings.tracking_uri import missing_database, tracking_problem
 
@@ -230,7 +230,7 @@ def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
     uri, port = options["tracking_uri"], options["port"]
     uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
     refuse([*options.problems, *filter(None, [tracking_problem(uri) or missing_database(uri)])])
-    # One worker and no job execution: it answers in 6 s instead of 22 and takes a quarter of the memory.
+    # One worker and no job execution: the server responds in 6 s instead of 22 s and uses a quarter of the memory.
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]
     server = f"http://127.0.0.1:{port}"
@@ -238,7 +238,7 @@ def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
 
 
 def _print_view(server: str, browser: bool) -> None:
-    """When the server answers, print the address of the newest sweep's trials, and open it."""
+    """Wait until the server responds, print the URL of the newest sweep's trials, and open it in a browser."""
     import webbrowser
 
     from sweeper.followers.mlflow.view import answers, newest_view
@@ -261,18 +261,18 @@ def _print_view(server: str, browser: bool) -> None:
 
 
 def _is_desktop() -> bool:
-    """Return whether a browser would open in a window, not in this terminal."""
+    """Return whether a browser would open in a window rather than in this terminal."""
     has_one = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     return has_one and sys.stdout.isatty()
 
 
 def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run a server until it ends or a signal arrives, then end it and the processes it has started.
+    """Run a server until it ends or a signal arrives. Then stop it and all processes that it started.
 
-    ``beside`` runs in a daemon thread.
+    ``beside`` runs in a daemon thread meanwhile.
     """
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # The server's output goes to stderr, because stdout has the address.
+    # The server's output goes to stderr, because the URL is printed on stdout.
     server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)
     try:
         threading.Thread(target=beside, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The command line. At import time the command modules import only click and the options, so ``--help`` is fast."""
+"""The command line. Command modules import only click and the options at import time, so ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ui": ("ui --port 5001",),
     }
 )
-"""Examples for the end of each command's --help; the tests run each through the command's parser."""
+"""Examples shown at the end of each command's --help. The tests parse each example with the command's parser."""
 
 
 def _epilog(name: str) -> str | None:
-    """Return the examples that click prints below a command's options."""
+    """Return the examples that click prints below a command's options, or None."""
     lines = [f"  python -m sweeper {line}" for line in EXAMPLES.get(name, ())]
     return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *lines]) if lines else None
 

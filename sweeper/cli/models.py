@@ -1,4 +1,4 @@
-"""The commands on one model, without Ray: ``unlearn``, ``target`` and ``evaluate``."""
+"""The commands that work on one model, without Ray: ``unlearn``, ``target`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sweeper.settings.sources import Problem, Raw, command_line, refuse
 def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
     """Unlearn one model with one method and learning rate, and evaluate it.
 
-    With --out the same command continues a run that was interrupted or killed, from its last saved state.
+    With --out, repeating the command continues an interrupted or killed run from its last saved state.
     """
     from sweeper.checks.world import resolve_and_check
 
@@ -61,10 +61,10 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, 
 
 @command(TARGET, json_option("Print the target's folder and metrics as JSON on stdout."))
 def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
-    """Fine-tune the target, the model that trials start from, or find it in the cache; print its folder.
+    """Fine-tune the target (the model that trials start from) or find it in the cache, and print its folder.
 
-    With --retain-only this is the model that never saw the forget set, which forget quality and privleak compare with.
-    A killed training continues from its last saved state. The folder loads with transformers' from_pretrained.
+    With --retain-only, train the retain model instead, which never saw the forget set; forget quality and privleak
+    need it. Killed training continues from its last saved state. transformers' from_pretrained can load the folder.
     """
     from sweeper.checks.world import resolve_and_check
 
@@ -97,9 +97,9 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
-    For a log: model utility, forget quality (against the log of a retain model), and probability, ROUGE-L recall,
-    truth ratio and repetition per set. --model names the registered model whose prompt template the folder was trained
-    with.
+    For a log: model utility, forget quality (compared with the log of a retain model), and probability, ROUGE-L recall,
+    truth ratio and repetition for each set. --model names the registered model whose prompt template was used to train
+    the folder.
     """
     from sweeper.api import evaluated
 

@@ -1,4 +1,4 @@
-"""Commands whose options come from their descriptions in :mod:`sweeper.settings.fields`."""
+"""Define commands whose options are described in :mod:`sweeper.settings.fields`."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ MEASURE = click.option(
 
 
 def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
-    """Return ``--json``, as the parameter ``as_json``."""
+    """Return the option ``--json``, which sets the parameter ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a function a command with the options described for ``name``, and ``others``.
+    """Turn a function into a command with the options described for ``name`` and with ``others``.
 
-    The function is called with the values that were given, typed or in a ``--config`` file, with the problems of
-    reading them, and with the other options by name.
+    The function gets the values given on the command line or in a ``--config`` file, the problems found while reading
+    them, and the other options as keyword arguments.
     """
     fields = fields_of(name)
 
@@ -62,7 +62,7 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
 
 
 def given_values(name: str, config: str | None) -> tuple[Raw, list[Problem]]:
-    """Return what was typed and what the ``--config`` file says, and the problems with the file."""
+    """Return the values from the command line and the ``--config`` file, and the problems with the file."""
     context, typed = click.get_current_context(), {}
     for key, item in fields_of(name).items():
         if context.get_parameter_source(key) is not click.core.ParameterSource.DEFAULT:
@@ -73,7 +73,7 @@ def given_values(name: str, config: str | None) -> tuple[Raw, list[Problem]]:
 
 
 def _option(item: Field) -> Decorator:
-    """Return the click option for a field; its value stays a text, which :mod:`sweeper.settings.sources` reads."""
+    """Return the click option for a field. Its value stays text, which :mod:`sweeper.settings.sources` parses."""
     text = item.help
     if default := item.otherwise or _plain(item.default):
         text += f"  [default: {default}]"

@@ -1,4 +1,4 @@
-"""Run a sweep to its end and print how it ended."""
+"""Run a sweep to its end and print the outcome."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _ENDED_AS = {"stopped": "stopped early"}
 def run_to_the_end(
     out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None, retry_failed: bool = False
 ) -> None:
-    """Run the sweep in ``out`` and print how it ended; exit with 130 and the resume command if it was interrupted.
+    """Run the sweep in ``out`` and print its outcome. If interrupted, print the resume command and exit with 130.
 
-    ``change`` has settings to continue with; with ``retry_failed`` failed trials run again.
+    ``change`` maps names of settings to new values. If ``retry_failed`` is true, failed trials run again.
     """
     from sweeper.store.plugins import restore_plugins
 
-    for line in restore_plugins(out):  # before anything reads a registry
+    for line in restore_plugins(out):  # before any registry is read
         say(line)
 
     from sweeper.followers.console import own_console
@@ -61,7 +61,7 @@ def run_to_the_end(
             summary = run(out, console=own_console(), change={**extension, **tracking}, end_process=end_process)
         return summary
 
-    stdout = sys.stdout  # while Ray runs, its output is redirected
+    stdout = sys.stdout  # saved because stdout is redirected while Ray runs
 
     def end_process(conclusion: Callable[[], Summary]) -> None:
         code = FAILED
@@ -72,14 +72,14 @@ def run_to_the_end(
             say(f"error: {error}")
         finally:
             stdout.flush()
-            os._exit(code)  # any other exit would wait for Ray's lost head
+            os._exit(code)  # any other exit would wait for the lost head of Ray
 
     if code := _print_outcome(run_all, out, is_study=is_study, as_json=as_json):
         sys.exit(code)
 
 
 def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
-    """Wait for the result, print it, and return the exit code."""
+    """Get the result, print it, and return the exit code."""
     from analysis.report.study import study_content
     from sweeper.execution.shutdown import Interrupted
 
@@ -141,7 +141,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """Yield which model to take and its folder; if none is good, the closest one and how to improve."""
+    """Yield the recommended model and its folder, or if no model is good, the closest model and advice."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
         place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
@@ -151,9 +151,9 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 
 
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
-    """Judge finished studies together and write lr_study.json to ``target``, by default in the first folder.
+    """Evaluate finished studies together and write lr_study.json to ``target`` (default: in the first folder).
 
-    ``objectives`` replace those of the sweeps.
+    ``objectives`` replaces the objectives of the sweeps.
     """
     from analysis.report.study import write_study
     from analysis.study.lr_study import read_study
@@ -173,9 +173,9 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
 
 def _extension(out: Path) -> dict[str, Any]:
-    """Return the settings under which a study with ``--extend`` continues beyond its grid, and print the reason.
+    """Return the changed settings with which a study with ``--extend`` continues beyond its grid. Print the reason.
 
-    The result is empty if nothing is added.
+    The result is empty if no learning rates are added.
     """
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings
@@ -191,7 +191,7 @@ def _extension(out: Path) -> dict[str, Any]:
 
 
 def print_study(study: LrStudy) -> None:
-    """Print sensitivity and fronts as tables, and the verdicts."""
+    """Print the sensitivities and the fronts as tables, and the verdicts as text."""
     from rich.console import Console
 
     from analysis.report.render import note_text
@@ -204,7 +204,7 @@ def print_study(study: LrStudy) -> None:
         verdict_lines,
     )
 
-    # In a file or a pipe: no colour codes and no line breaks.
+    # In a file or a pipe, print no colour codes and wrap no lines.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print("\n".join([study_headline(study), *study_cautions(study)]), end="\n\n")
     for item in study.sensitivity:

@@ -1,4 +1,4 @@
-"""Serve a report on a page of this machine that reloads itself, and rebuild it as its tables change."""
+"""Serve a report as a local page that reloads itself, and rebuild the report when its tables change."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sweeper.store.folder import UsageError
 from sweeper.store.tables import TABLES
 
 CHECK_SECONDS = 1.0
-"""Seconds between two checks whether a table has changed."""
+"""Seconds between two checks for changed tables."""
 _SHARE = 0.1
-"""The largest share of the time that goes into making the page, because trials need the rest."""
+"""The maximum share of time spent on building the page, because trials need the rest."""
 _WATCHED = ("sweep.json", *TABLES)
 _LOCAL = ("127.0.0.1", "localhost")
 
 
 def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
-    """Return a value that changes when a table of one of the sources changes."""
+    """Return a value that changes whenever a table of one of the sources changes."""
     files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
     found: list[object] = []
     for path in files:
@@ -38,7 +38,7 @@ def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
 
 
 def live_page(page: str) -> str:
-    """Return the page with the script that reloads it, and a policy that allows this script and this server."""
+    """Return the page with the reload script, and with a content policy that allows this script and this server."""
     script = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"connect-src 'self'; script-src 'sha256-{digest}' "
@@ -50,9 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """Send the page, or the time it was made; nothing else in the folder is served."""
+        """Send the page, or the time at which it was written. No other file in the folder is served."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
-        if host not in _LOCAL:  # another site's name that resolves to this machine
+        if host not in _LOCAL:  # a foreign host name that resolves to this machine
             self.send_error(403)
         elif self.path in ("/", "/report.html"):
             self._send(live_page(self.page.read_text(encoding="utf-8")), "text/html")
@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the reader has left
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the browser has closed the connection
             self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(page: Path, *, port: int) -> Iterator[str]:
-    """Serve the page on the loopback address while the block runs; yield its address. Port 0 means any free port.
+    """Serve the page on the loopback address while the block runs. Yield its URL. Port 0 selects any free port.
 
     Raises:
         UsageError: the port is in use or not permitted.
@@ -102,7 +102,7 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
 def follow(
     sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
-    """Call ``make`` whenever a table has changed since ``made``; print errors, and try again at the next change."""
+    """Call ``make`` whenever a table has changed since ``made``. Print errors, and retry at the next change."""
     throttle = Throttle(share=_SHARE)
     while True:
         time.sleep(CHECK_SECONDS)

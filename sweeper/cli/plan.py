@@ -26,7 +26,7 @@ def print_plan_of_sweep(
     ended: int = 0,
     epochs_spent: float = 0.0,
 ) -> None:
-    """Print the plan for a sweep of which ``ended`` trials have ended and ``epochs_spent`` epochs were trained."""
+    """Print the plan for a sweep in which ``ended`` trials have ended and ``epochs_spent`` epochs were trained."""
     from sweeper.checks.plan import plan_of_sweep
     from sweeper.followers.console import own_console
 
@@ -41,7 +41,7 @@ def print_plan_of_sweep(
 
 
 def print_plan_of_run(spec: TrialSpec, out: Path | None, *, measure: bool, as_json: bool) -> None:
-    """Print the plan for one run."""
+    """Print the plan for one run (``unlearn``)."""
     from sweeper.checks.plan import plan_of_run
     from sweeper.followers.console import own_console
 
@@ -50,7 +50,7 @@ def print_plan_of_run(spec: TrialSpec, out: Path | None, *, measure: bool, as_js
 
 
 def _neighbours(out: Path) -> Sequence[Path]:
-    """Return the sweeps beside ``out`` and those in runs/, the newest first."""
+    """Return the sweeps in the parent folder of ``out`` and in runs/, newest first."""
     tables = [path for place in (out.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     return [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
 

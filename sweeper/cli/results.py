@@ -38,7 +38,7 @@ def report(
 
     A source is a sweep's folder, the folder of a single run, or a CSV with the columns method and the two objectives
     (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several sources
-    are one report, in --out. A run's folder alone gets the figures of the run. Other sweeps' folders are never changed.
+    give one report, in --out. For a single run's folder, only figures are drawn. Other sweeps' folders never change.
     """
     options = Options("report", raw)
     options.problems[:0] = problems
@@ -90,7 +90,7 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
 
 
 def _is_run(path: Path) -> bool:
-    """Return whether ``unlearn --out`` wrote the folder."""
+    """Return whether the folder was written by ``unlearn --out``."""
     return (path / "metrics.json").is_file() and not (path / "sweep.json").is_file()
 
 
@@ -133,7 +133,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
 
 
 def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
-    """Serve the report, rebuilt as its tables change, until a signal arrives."""
+    """Serve the report and rebuild it when its tables change, until a signal arrives."""
     from analysis.report.report import write_report
     from sweeper.cli.page_server import follow, serving, table_stamps
 
@@ -151,11 +151,11 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
 
 @command(PICK, click.argument("folder", type=click.Path()), json_option("Print the choice as JSON on stdout."))
 def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> None:
-    """Choose a checkpoint of the sweep in FOLDER, and say whether it is good.
+    """Choose a checkpoint of the sweep in FOLDER, and report whether it is good.
 
-    Candidates are the ends of finished trials and the other epochs on the frontier; a metric that was not measured
-    meets no limit. Without a rule the choice is the report's answer: among the models that meet the thresholds
-    (--constraint of the sweep, else the paper's) the one nearest to the ideal corner; if none does, the closest.
+    Candidates are the last epochs of finished trials and all epochs on the frontier. A metric that was not measured
+    satisfies no limit. Without a rule, the choice is the report's answer: the model nearest to the ideal corner among
+    those that satisfy the thresholds (--constraint of the sweep, else the paper's), or else the closest model.
 
     \b
     knee        the model nearest to the ideal corner of the frontier, objectives scaled to [0, 1]
@@ -168,7 +168,7 @@ def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> No
     """
     from sweeper.store.plugins import restore_plugins
 
-    restore_plugins(Path(folder))  # before anything reads a registry
+    restore_plugins(Path(folder))  # before any registry is read
 
     from sweeper.export.pick import choose
 

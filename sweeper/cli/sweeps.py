@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
-"""The options that ``lr-study --from`` reads, or refuses with a reason of its own."""
+"""The options that ``lr-study --from`` uses, or rejects with a specific message."""
 
 
 @command(PARETO, CONFIG, DRY_RUN, MEASURE, _JSON)
 def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
-    """Search the trade-off between forgetting and retaining for one or several methods; ends in a report.
+    """Search the trade-off between forgetting and retaining for one or more methods, and write a report.
 
-    Every trial unlearns one model with one method, c and learning rate. The folder OUT then holds trials.csv,
+    Every trial unlearns one model with one method, c and learning rate. At the end, the folder OUT contains trials.csv,
     pareto.json, pareto.png, report.html and the checkpoints.
     """
     _run_new(PARETO, raw, problems, dry_run=dry_run, measure=measure, as_json=as_json)
@@ -39,8 +39,8 @@ def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, a
 def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
     """Run all methods, learning rates and seeds, with and without AutoLR, and compare them.
 
-    OUT holds the files of a sweep, and lr_study.json: each method's spread over learning rates, the range of rates
-    within 5% of the best, and AutoLR against the best hand-tuned rate, seed by seed.
+    OUT contains the files of a sweep, and lr_study.json: each method's spread over learning rates, the range of rates
+    within 5% of the best, and a comparison of AutoLR with the best hand-tuned rate for each seed.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, measure=measure, as_json=as_json)
@@ -60,9 +60,9 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool,
 
 @command(RESUME, click.argument("folder", type=click.Path()), DRY_RUN, MEASURE, _JSON)
 def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, measure: bool, as_json: bool) -> None:
-    """Continue the sweep in FOLDER: finished trials are kept, running trials continue from their last saved state.
+    """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
 
-    FOLDER may be the address of a sweep in its storage, s3://BUCKET/PREFIX/NAME, whose tables are downloaded first.
+    FOLDER may be the address of a sweep in its storage, s3://BUCKET/PREFIX/NAME; its tables are then downloaded first.
     """
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import is_address
@@ -81,7 +81,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
     elif options["out"] is not None:
         options.add(f"--out {options['out']}: the sweep continues in {folder}; --out is for a sweep from its storage")
     out = Path(folder)
-    restore_plugins(out)  # its messages are printed by run_to_the_end
+    restore_plugins(out)  # run_to_the_end prints its messages
     if change:
         _check_change(options, out, change)
     refuse(options.problems)
@@ -101,7 +101,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
 
 
 def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
-    """Start a sweep and run it; if its trials cannot be placed at all, remove its folder again."""
+    """Start a sweep and run it. If its trials cannot be placed, delete its folder."""
     from sweeper.checks.world import resolve_and_check
 
     resolved = resolve_and_check(command, raw, problems)
@@ -117,14 +117,14 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
     out = output_folder(given, name=settings.name)
     begin(settings, out)
     try:
-        run_to_the_end(out, as_json=as_json, change={"tracking_uri": settings.tracking_uri})  # with its password
+        run_to_the_end(out, as_json=as_json, change={"tracking_uri": settings.tracking_uri})  # includes the password
     except PlacementError:
         discard(out)
         raise
 
 
 def _check_finished(options: Options, *, dry_run: bool) -> None:
-    """Note the options that finished studies cannot have."""
+    """Add a problem for each option that does not apply to finished studies (``--from``)."""
     if options["out"] is None and len(options["folders"]) > 1:
         options.add("--from with several folders needs --out FILE.json for the result")
     if (primary := options["primary"]) is not None:
@@ -149,7 +149,7 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
-    """Download the tables of the sweep at an address; return their folder, and the settings that differ here."""
+    """Download the tables of the sweep at a storage address. Return their folder, and the settings to change here."""
     from sweeper.checks.world import output_problems
     from sweeper.followers.syncer import fetch_sweep
     from sweeper.settings.tracking_uri import absolute_uri, sqlite_path
@@ -163,7 +163,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     folder = options["out"] or str(Path("runs") / storage.name)
     refuse(output_problems(folder))
     other = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
-    refuse([other] if other else [])  # before anything is in the folder
+    refuse([other] if other else [])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
         refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
     change: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
@@ -176,7 +176,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
 
 
 def _check_storage(out: Path, change: Mapping[str, Any]) -> None:
-    """Raise Problems if the storage of the sweep cannot be used now."""
+    """Raise Problems if the sweep's object storage cannot be used at present."""
     from sweeper.store.folder import read_settings
     from trainables.storage import is_address, storage_problem
 
@@ -197,7 +197,7 @@ def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bo
 
 
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
-    """Note why the sweep cannot continue with these settings."""
+    """Add the problems with continuing the sweep under these changed settings."""
     from sweeper.execution.placement import address_problem
     from sweeper.search.stopping import UntilError, parse_until
     from sweeper.settings.sweep_settings import LR_STUDY

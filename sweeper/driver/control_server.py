@@ -1,4 +1,4 @@
-"""Lets other processes see and stop a running sweep: writes status.json and takes stop requests, once a second."""
+"""Let other processes watch and stop a running sweep: write status.json and execute stop requests every second."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from sweeper.store.state import Phase, Trial
 from sweeper.store.version import PACKAGES
 
 LOOKS_EVERY = 1.0
-"""Seconds between two looks for requests."""
+"""Seconds between two checks for requests."""
 
 
 @dataclass(eq=False)
 class ControlServer:
-    """Writes status.json and takes requests in the folder ``out``, of a process that has ``sweep`` once it is open."""
+    """Writes status.json and executes requests in the folder ``out``. ``sweep`` is None until the sweep is open."""
 
     out: Path
     sweep: OpenSweep | None = None
@@ -40,33 +40,33 @@ class ControlServer:
     def __post_init__(self) -> None:
         run, now = uuid.uuid4().hex, time.time()
         self._written = Published(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), started_at=now)
-        take(self.out, run)  # requests to a previous process are void
+        take(self.out, run)  # delete the requests to a previous process
         self._write(replace(self._written, doing="target"), always=True)
 
     def follow(self, sweep: OpenSweep) -> None:
-        """Report on a sweep that is open now."""
+        """Start reporting on a sweep that has been opened."""
         self.sweep = sweep
         if self._warning is not None:
             sweep.followers.display.warn(self._warning[0])
 
     def warned(self, text: str) -> None:
-        """Show a log line that is a warning or worse."""
+        """Show a log message of level warning or higher."""
         self._warning = text, time.time()
         if self.sweep is not None:
             self.sweep.followers.display.warn(text)
 
     def look(self) -> None:
-        """Obey new requests and write what has changed."""
+        """Execute new requests, and write status.json if it has changed."""
         for request in take(self.out, self._written.run):
             if request.trial_id is None:
-                if not is_interrupted():  # a second signal would not wait for the trials' states
+                if not is_interrupted():  # a second signal would stop trials without saving their states
                     os.kill(os.getpid(), signal.SIGINT)
             elif self.sweep is not None:
                 self.sweep.controller.request_stop(request.trial_id)
         self._write(self._now())
 
     def close(self, error: BaseException | None) -> None:
-        """Write how the process ended."""
+        """Write the final state of the process: finished, interrupted or failed."""
         controller = self.sweep.controller if self.sweep is not None else None
         failed = controller is not None and controller.failure is not None
         state = FINISHED if error is None and not failed else INTERRUPTED
@@ -78,7 +78,7 @@ class ControlServer:
         self._write(replace(now, ended_because=end.because if end and error is None else ""), always=True)
 
     def closed_by(self, finalize: Callable[[], Summary]) -> Summary:
-        """Return what ``finalize`` returns, after :meth:`close`: the process ends without leaving its blocks."""
+        """Call ``finalize`` and :meth:`close`. Return the summary: the process exits without leaving its blocks."""
         try:
             summary = finalize()
         except BaseException as error:
@@ -126,7 +126,7 @@ def _running(trial: Trial) -> dict[str, Any]:
 
 
 class _WarningHandler(logging.Handler):
-    """Passes each warning of the project on, and prints it as if this handler did not exist."""
+    """Passes each warning of this project to ``warned``, and prints it as if this handler did not exist."""
 
     def __init__(self, warned: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -140,12 +140,12 @@ class _WarningHandler(logging.Handler):
 
 @contextlib.contextmanager
 def control_server(out: Path) -> Iterator[ControlServer]:
-    """Run the control server of the process that holds the sweep in ``out`` while the block runs."""
+    """Run the control server while the block runs. The calling process must hold the lock of the folder ``out``."""
     server, over = ControlServer(out), threading.Event()
 
     def watch() -> None:
         while not over.wait(LOOKS_EVERY):
-            with contextlib.suppress(Exception):  # an error here must not cost the sweep
+            with contextlib.suppress(Exception):  # an error here must not end the sweep
                 server.look()
 
     handler = _WarningHandler(server.warned)

@@ -1,4 +1,4 @@
-"""The end of a sweep: tables and report are written, MLflow gets the answer, and a summary is returned."""
+"""Finalize a sweep: write the tables and the report, send the answer to MLflow, and return a summary."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _KEPT = (
     *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
-"""The artifacts of the sweep's run in MLflow."""
+"""The files that are stored as artifacts of the sweep's run in MLflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How a sweep ended; its many fields are the keys of ``--json``.
+    """The outcome of a sweep. The fields are the keys of ``--json``.
 
-    ``asked`` is the number of trials asked for, ``trials`` of those that ended, ``status`` their number by status,
-    zeros included. ``run_again`` counts trials without a result, because the disk, the memory or a node failed.
-    ``reused`` counts trials copied from previous sweeps, ``repeated`` trials at a point that had run in this sweep.
-    ``front`` counts the members of the frontier, ``front_trials`` their trials, and ``unmeasured`` the members whose
-    metrics could not be measured. ``answer`` is the answer of the report, None without one. ``further`` has the options
-    with which ``resume`` continues.
+    ``asked`` is the number of requested trials, ``trials`` the number that ended, and ``status`` the number for each
+    status, including zeros. ``run_again`` counts the trials without a result because the disk, the memory or a node
+    failed. ``reused`` counts the trials copied from previous sweeps, ``repeated`` those whose parameters had already
+    run in this sweep. ``front`` counts the members of the frontier, ``front_trials`` their trials, and ``unmeasured``
+    the members whose metrics could not be measured. ``answer`` is the report's answer, or None if there is no report.
+    ``further`` has the options with which ``resume`` continues.
     """
 
     out: str
@@ -60,11 +60,11 @@ class Summary:
 
 
 def finalize(sweep: OpenSweep) -> Summary:
-    """Write the tables and the report, send both to MLflow, and return the summary. No worker may run.
+    """Write the tables and the report, send both to MLflow, and return the summary. No worker may be running.
 
     Raises:
-        SweepError: finished trials could not be written.
-        Interrupted: trials remain to be run.
+        SweepError: some results could not be written or transferred.
+        Interrupted: the sweep was interrupted, or trials remain to be run.
     """
     from analysis.report.report import write_report
 
@@ -152,7 +152,7 @@ def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], 
 
 
 def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return, by trial, the epochs on the frontier with their checkpoint folders."""
+    """Return the epochs on the frontier with their checkpoint folders, keyed by trial id."""
     found: dict[str, dict[str, str]] = {}
     for member in sorted(front, key=lambda member: member["step"] or 0):
         epochs = found.setdefault(member["trial_id"], {})
@@ -161,7 +161,7 @@ def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
 
 
 def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
-    """Return the recommended model, if the answer recommends one."""
+    """Return the recommended model, or None if the answer recommends no model."""
     if not answer or not answer["recommended"]:
         return None
     trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
@@ -177,7 +177,7 @@ def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> R
 
 
 def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return the tags of MLflow's parent run: the answer of the report."""
+    """Return the tags with the report's answer for MLflow's parent run."""
     if not answer:
         return {}
     note = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))

@@ -1,7 +1,7 @@
-"""The costly metrics of the epochs on the front, measured once the trials are over: for those that may be taken first.
+"""Measure the costly metrics of the frontier epochs nearest the ideal corner, after all trials have ended.
 
-A trial's last epoch has them from its own run. Of the others the losses are known, and the checkpoint is kept: it is
-loaded by a worker and scored. What was measured is in candidates.csv at once, and is never measured again.
+The last epoch of a trial was already measured by its own run. For other epochs only losses are known; a worker loads
+the kept checkpoint and scores it. Measured metrics are written to candidates.csv at once and never measured again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sweeper.execution.shutdown import is_interrupted
 from sweeper.store.events import Kind
 
 _WAIT = 0.5
-"""Seconds: so long a signal may go unnoticed."""
+"""Seconds between two checks for signals and results."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """An epoch on the front with its checkpoint, relative to the sweep's folder."""
+    """An epoch on the frontier without metrics, and its checkpoint (relative to the sweep's folder)."""
 
     trial_id: str
     step: int
@@ -31,7 +31,7 @@ class Unmeasured:
 
 
 def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
-    """Of the ``most`` epochs on the front nearest to the ideal corner, those without metrics; the nearest first."""
+    """Return the epochs without metrics among the ``most`` frontier epochs nearest the ideal corner, nearest first."""
     if not most or not (out / "candidates.csv").is_file():
         return []
     import numpy as np
@@ -55,10 +55,10 @@ def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
 
 
 def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
-    """Measure the epochs that :func:`unmeasured` returns, on the running Ray, as many at once as trials run.
+    """Measure the epochs that :func:`unmeasured` returns on the running Ray, as many at once as trials can run.
 
-    A checkpoint that cannot be scored is logged and left out; the next ``resume`` tries again. ``head_answers`` returns
-    when Ray's head answers: a task that is started without it hangs or ends this process.
+    If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` returns
+    when Ray's head responds; a task that is started while the head is lost would hang or end this process.
     """
     import ray
     from ray.exceptions import RayError

@@ -1,4 +1,4 @@
-"""Open a sweep: its event log, its study, and the followers of the log, new or as a previous driver left them."""
+"""Open a sweep: create its event log, study and followers, or restore them to where a previous driver stopped."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class Followers:
     shares: GpuShares | None
 
     def remove_leftovers(self) -> None:
-        """Delete what killed processes left. No worker may run."""
+        """Delete the leftovers of killed processes. No worker may be running."""
         self.checkpoints.reconcile()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSweep:
-    """A sweep that a driver holds: its settings, targets by seed, log, controller and followers.
+    """A sweep that this driver runs: its settings, targets by seed, event log, controller and followers.
 
-    ``states`` are the saved states from which unfinished trials continue.
+    ``states`` are the saved states from which unfinished trials continue, by trial id.
     """
 
     out: Path
@@ -76,7 +76,7 @@ class OpenSweep:
     console: Console
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle to nothing: Ray pickles the callbacks it is given, and only the driver uses them."""
+        """Pickle no state: Ray pickles its callbacks, but only the driver uses them."""
         return object, ()
 
     @property
@@ -86,26 +86,26 @@ class OpenSweep:
 
     @property
     def remaining_trials(self) -> int:
-        """How many trials have not ended."""
+        """The number of trials that have not ended."""
         return self.settings.trials - len(self.log.state.ended)
 
     @property
     def gpus_per_trial(self) -> float:
-        """The GPUs of one trial: the largest share that a trial was measured to need, if shares are measured."""
+        """The GPUs of one trial. If GPU shares are measured, this is the largest measured share."""
         shares = self.followers.shares
         return self.settings.resources.gpus if shares is None else shares.widest
 
     def max_concurrent(self, slots: int) -> int:
-        """Return how many trials run at once if ``slots`` fit now.
+        """Return the maximum number of concurrent trials if ``slots`` trials fit at present.
 
-        On a cluster, which may grow, this is the number that was asked for: Ray keeps one trial pending, and an
-        autoscaler reacts to it.
+        A cluster may grow, so there the requested maximum is returned even if it is larger than ``slots``: Ray then
+        keeps one trial pending, which makes an autoscaler add nodes.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
-        """Estimate the trials and the time that remain."""
+        """Estimate the remaining trials and time."""
         shares = self.followers.shares
         return remaining(
             self.log.state,
@@ -128,11 +128,11 @@ def open_sweep(
     console: Console,
     retry_failed: bool = False,
 ) -> OpenSweep:
-    """Open the sweep in ``out``. Trials that the infrastructure ended run again, with ``retry_failed`` all failed ones.
+    """Open the sweep in ``out``. Trials ended by the infrastructure run again; with ``retry_failed``, all failed.
 
     Raises:
         EventLogError: the event log is damaged.
-        UsageError: there is no event log, and the tables lack epochs.
+        UsageError: the folder has no event log, and history.csv lacks epochs.
     """
     target = next(iter(targets.values()))
     log = _open_log(out)
@@ -151,7 +151,7 @@ def open_sweep(
         log=log,
         study=study,
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
-        # The checkpoints of a trial of this sweep may still be on their way from object storage.
+        # In a sweep with object storage, checkpoints of its own trials may not have been downloaded yet.
         reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
         stopping=Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
         scheduler=open_scheduler(settings, target),
@@ -186,7 +186,7 @@ def open_sweep(
 
 
 def _open_log(out: Path) -> EventLog:
-    """Open the event log. The tables of a sweep without one become its first events."""
+    """Open the event log. If the sweep has only tables, create the log from them."""
     path = out / FILE
     if not path.exists() and (out / "trials.csv").is_file():
         check_history(out)
@@ -197,7 +197,7 @@ def _open_log(out: Path) -> EventLog:
 def _requeue(
     log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
 ) -> dict[str, SavedState]:
-    """Requeue the trials that have no result, each from its newest saved state. Return these states."""
+    """Requeue the trials without a result, each from its newest saved state. Return these states by trial id."""
     failed = [
         trial.id
         for trial in log.state.ended_trials
@@ -219,7 +219,7 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Replay the log to the followers that compute from it, then notify all followers of further events."""
+    """Replay the log to the followers whose state depends on it, then notify all followers of later events."""
     log, controller, followers = sweep.log, sweep.controller, sweep.followers
     archive = controller.study.archive
     log.replay(followers.tables, controller, followers.checkpoints)
@@ -235,12 +235,12 @@ def attach(sweep: OpenSweep) -> None:
     display.hypervolume = lambda: archive.trace[-1] if archive.trace else None
     display.remaining = sweep.estimate
     log.attach(display)
-    followers.checkpoints.reconcile()  # before the tables name the checkpoints that exist
+    followers.checkpoints.reconcile()  # first, because the tables name only checkpoints that exist
     log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
 
 
 def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
-    """Return the shares of GPUs, with the memory that this sweep and previous ones have measured."""
+    """Return the GPU shares, computed from the memory measured in this sweep and in previous sweeps."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
         shares.restore(ResultTables(Path(folder)).trials.read())
@@ -271,7 +271,7 @@ def _tracker(
 
 
 def _logged_data(settings: SweepSettings, targets: Mapping[int, Target]) -> dict[str, LoggedData]:
-    """Return the data sets that trials are trained on, by the seed of the data."""
+    """Return the data sets on which trials are trained, keyed by the data seed."""
     base = settings.base
     hub_id = DATASETS[base.dataset].hub_id
     source: dict[str, object]

@@ -1,8 +1,8 @@
-"""The bridge between Ray Tune and a sweep: Tune asks for trials and executes them; the sweep's event log records them.
+"""Connect Ray Tune with a sweep: Tune requests and executes trials; the sweep's event log records their results.
 
-A resumed sweep is a new Tune run over the trials that remain, so nothing depends on Tune's own snapshots. For each
-report Tune calls the stopper, the scheduler, the searcher and then the callbacks. So the stopper records the report,
-and the scheduler decides from a state that includes it.
+A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report
+Tune calls the stopper, the scheduler, the searcher and the callbacks, in this order. Therefore the stopper records
+the report, so that the scheduler decides from a state that includes it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _P = ParamSpec("_P")
 
 
 class TrialSearcher(Searcher):
-    """Hands Tune the sweep's next trial, and ends the Tune run when no trial remains.
+    """Gives Tune the sweep's next trial, and ends the Tune run when no trial remains.
 
-    With a ``scheduler`` under which trials pause, a new trial starts when the scheduler has room, and the run ends when
-    no trial runs.
+    If ``scheduler`` is given, trials can pause: a new trial starts only when the scheduler has room, and the run ends
+    only when no trial is running.
     """
 
     def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler | None) -> None:
@@ -43,7 +43,7 @@ class TrialSearcher(Searcher):
         self._scheduler = scheduler
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the config of the next :class:`UnlearningTrainable`; None if no trial can start now."""
+        """Return the config of the next trial for :class:`UnlearningTrainable`, or None if no trial can start now."""
         scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.followers.shares
         if (scheduler is not None and not scheduler.has_room()) or (shares is not None and not shares.has_room()):
             return None
@@ -66,23 +66,23 @@ class TrialSearcher(Searcher):
         return config | {"gpus": gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Nothing: the callback records the end together with its result."""
+        """Do nothing: the callback records the end of the trial together with its result."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the study is on disk."""
+        """Do nothing: the study is on disk."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing: a resumed sweep restores its study from disk."""
+        """Do nothing: a resumed sweep restores its study from disk."""
 
 
 class ReportRecorder(Stopper):
-    """Records each report, and stops a trial after this report if a user asked for it."""
+    """Records each report, and stops a trial after the report if a user asked to stop it."""
 
     def __init__(self, sweep: OpenSweep) -> None:
         self._log = sweep.log
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether this is the trial's last report. ``trial_id`` is Tune's; the sweep's id is in the config."""
+        """Return whether the trial stops now. ``trial_id`` is Tune's id; the sweep's id is in the config."""
         trial = self._log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
             return False
@@ -94,23 +94,23 @@ class ReportRecorder(Stopper):
         return trial.stop_requested
 
     def stop_all(self) -> bool:
-        """Return False: a whole sweep is stopped by a signal."""
+        """Return False, because a whole sweep is stopped by a signal."""
         return False
 
 
 class TrialRecorder(Callback):
-    """Records the starts and ends of trials. Errors are logged: Tune would end the sweep on an error in a callback."""
+    """Records the start and end of trials. Errors are logged, because Tune would end the sweep if a callback raised."""
 
     def __init__(self, sweep: OpenSweep, starvation: StarvationCheck) -> None:
         self._sweep = sweep
         self._starvation = starvation
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A worker starts or continues a trial."""
+        """Record that a worker starts or continues a trial."""
         _guarded(self._sweep.log.record, Kind.TRIAL_STARTED, trial.config["trial_id"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A run ended by itself, or the scheduler or a user stopped it."""
+        """Record the end of a trial that finished, or that the scheduler or a user stopped."""
         _guarded(_forget_statistics, trial)
         controller, trial_id = self._sweep.controller, trial.config["trial_id"]
         outcome = (trial.last_result or {}).get("outcome")
@@ -121,7 +121,7 @@ class TrialRecorder(Callback):
             _guarded(controller.end_trial, trial_id, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A worker died more often than Ray restarts it. What is known of it is kept in a file."""
+        """Record a trial whose worker died more often than Ray restarts it, and save Ray's error and logs to a file."""
         _guarded(_forget_statistics, trial)
         trial_id, text = trial.config["trial_id"], _last_failure(trial)
         error = one_line(text or WORKER_DIED)
@@ -130,7 +130,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Tune's loop went round once: retry what the disk refused, and redraw."""
+        """After each iteration of Tune's loop, end stopped trials, retry failed writes, and redraw the display."""
         _guarded(self._sweep.controller.stop_waiting, all_trials=False)
         _guarded(self._check_starvation)
         _guarded(self._sweep.log.flush)
@@ -148,7 +148,7 @@ def _guarded(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) 
 
 
 def _last_failure(trial: Any) -> str:
-    """Return what Ray wrote about the last failure. The file is in Tune's local folder until Tune uploads it."""
+    """Return Ray's error text for the last failure. The file is in Tune's local folder until Tune uploads it."""
     text = ""
     try:
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace")
@@ -158,7 +158,7 @@ def _last_failure(trial: Any) -> str:
 
 
 def _forget_statistics(trial: Any) -> None:
-    """Drop Tune's running means of all reported values: 100 kB for each ended trial that nothing reads."""
+    """Delete Tune's running means of all reported values, which are unused and take 100 kB per ended trial."""
     known = getattr(trial, "run_metadata", None)
     for name in ("metric_analysis", "metric_n_steps"):
         getattr(known, name, {}).clear()

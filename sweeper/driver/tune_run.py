@@ -1,4 +1,4 @@
-"""Run the trials that remain of a sweep on Ray Tune."""
+"""Run the remaining trials of a sweep on Ray Tune."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HeadWatch = AbstractContextManager[Callable[[], None]]
 
 
 def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials, then measure the epochs on the frontier."""
+    """Run the remaining trials, then measure the metrics of epochs on the frontier."""
     settings, controller = sweep.settings, sweep.controller
     folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
     slots = cluster.slots(sharing=settings.shared(*folders))
@@ -47,7 +47,7 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
     running = max(min(max_concurrent, remaining), remaining if pausing else 0)
     sweep.say(check_disk(disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running), sweep.out))
     tuner = _tuner(sweep, max_concurrent=max_concurrent, pausing=pausing)
-    for name in ("ray.tune", "ray.train"):  # the syncer reports a storage that does not answer, in one line
+    for name in ("ray.tune", "ray.train"):  # the syncer already reports a storage that does not respond
         logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_report()
     with watch_head(sweep, on_lost_head) as head_answers:
@@ -55,7 +55,7 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
             with phase("trials, from the first worker's start to the last trial's end"):
                 tuner.fit()
         except Exception:
-            if controller.failure is None:  # otherwise Tune failed on its own files, which the disk refused
+            if controller.failure is None:  # otherwise Tune failed because it could not write its own files
                 raise
         finally:
             detach_tune()
@@ -68,7 +68,7 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
 
 
 def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
-    """End the sweep and call ``on_lost_head`` if Ray's head is lost while the block runs."""
+    """If Ray's head is lost while the block runs, stop the sweep and call ``on_lost_head``."""
     settings = sweep.settings
 
     def lost(address: str) -> None:
@@ -80,9 +80,9 @@ def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
 
 
 def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
-    """Return the ``tune.Tuner`` of the remaining trials.
+    """Return the ``tune.Tuner`` for the remaining trials.
 
-    If trials pause, Tune's own limits would count paused trials, so the scheduler limits the running ones.
+    If trials can pause, the scheduler limits the running trials, because Tune's own limits would count paused trials.
     """
     from ray import tune
     from ray.tune import TuneConfig
@@ -97,7 +97,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
     scheduler = None
     if controller.scheduler is not None:
         scheduler = TuneScheduler(controller, max_concurrent=max_concurrent)
-    if pausing:  # otherwise Tune starts workers one after the other
+    if pausing:  # otherwise Tune would start workers one at a time
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)
     trainable = trainable_with(
         target=sweep.target,
@@ -124,7 +124,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
 
 
 def run_config(sweep: OpenSweep) -> Any:
-    """Return Tune's ``RunConfig``: where it saves states, and what it notifies."""
+    """Return Tune's ``RunConfig``: the location of saved states, the callbacks and the stopper."""
     from ray.tune import CheckpointConfig, FailureConfig, RunConfig
 
     from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder
@@ -138,14 +138,14 @@ def run_config(sweep: OpenSweep) -> Any:
         callbacks=[TrialRecorder(sweep, starvation)],
         stop=ReportRecorder(sweep),
         failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
-        # By default Tune also saves the whole state of every trial that has just ended.
+        # By default Tune also saves the whole state of every trial when it ends.
         checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_at_end=False),
         verbose=0,
     )
 
 
 def _resources(settings: SweepSettings) -> Any:
-    """Return the resources of a trial: the same for all, or the share of a GPU in the trial's config."""
+    """Return the resources of a trial: fixed, or if GPUs are shared, read from the trial's config."""
     from ray import tune
 
     cpus, gpus = settings.cpus_per_trial, settings.resources.gpus

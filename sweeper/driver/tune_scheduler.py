@@ -1,6 +1,6 @@
-"""A sweep's scheduler as Ray Tune's: asked after every epoch; a trial that must wait is paused with its state on disk.
+"""Make a sweep's scheduler available to Ray Tune, which calls it after every epoch and saves paused trials to disk.
 
-Tune keeps no state of it: a resumed sweep replays its event log to a new scheduler.
+Tune stores no state of this scheduler, because a resumed sweep replays its event log to a new scheduler.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANSWERS = {"continue": TrialScheduler.CONTINUE, "stop": TrialScheduler.STOP, "p
 
 
 class TuneScheduler(TrialScheduler):
-    """Drives the scheduler of a sweep's controller. At most ``max_concurrent`` trials run; paused ones do not count."""
+    """Wraps the controller's scheduler. At most ``max_concurrent`` trials run; paused trials do not count."""
 
     def __init__(self, controller: Controller, *, max_concurrent: int) -> None:
         super().__init__()
@@ -31,15 +31,15 @@ class TuneScheduler(TrialScheduler):
         self._promoted: Any = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Return True: the scheduler has its own objectives."""
+        """Return True, because the scheduler has its own objectives."""
         return True
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """Remember a new trial."""
+        """Register a new trial."""
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return what happens to the trial after an epoch. After an error in the scheduler the trial continues."""
+        """Return whether a trial continues, stops or pauses after an epoch. It continues if the scheduler fails."""
         try:
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
@@ -53,19 +53,19 @@ class TuneScheduler(TrialScheduler):
             return str(TrialScheduler.CONTINUE)
 
     def has_room(self) -> bool:
-        """Return whether a new trial may start: a worker is free, and no paused trial is promoted to it."""
+        """Return whether a new trial may start: a worker is free, and no paused trial is promoted instead."""
         self._promote()
         return self._promoted is None and self.running < self._max_concurrent
 
     @property
     def running(self) -> int:
-        """The number of trials that run or are about to."""
+        """The number of trials that are running or starting."""
         return sum(trial.status in ("RUNNING", "PENDING") for trial in self._trials.values())
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
-        """Return a paused trial that is promoted, otherwise the next new trial.
+        """Return a promoted paused trial if there is one, otherwise the next new trial, or None.
 
-        Paused trials end if a user stops them, or if nothing runs and no new trial will come.
+        Paused trials end if a user stops them, or if no trial is running and no new trial will come.
         """
         state = self._controller.log.state
         for trial_id, trial in self._paused().items():
@@ -84,7 +84,7 @@ class TuneScheduler(TrialScheduler):
         return None
 
     def _promote(self) -> None:
-        """Choose a paused trial to continue, if one may and a worker is free."""
+        """Choose a paused trial to continue, if a worker is free and the scheduler promotes one."""
         if self._promoted is not None or self.running >= self._max_concurrent or self._controller.is_over:
             return
         paused = self._paused()
@@ -95,20 +95,20 @@ class TuneScheduler(TrialScheduler):
         return {trial_id: trial for trial_id, trial in self._trials.items() if trial.status == "PAUSED"}
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
-        """Nothing: the trial's reports stay known."""
+        """Do nothing: the scheduler keeps the trial's reports."""
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> None:
-        """Nothing: every epoch was reported."""
+        """Do nothing: every epoch has already been reported."""
 
     def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
-        """Nothing: the trial's reports stay known."""
+        """Do nothing: the scheduler keeps the trial's reports."""
 
     def debug_string(self) -> str:
-        """Return a text for Tune's own output, which is off."""
+        """Return a text for Tune's own output, which is disabled."""
         return "multi-objective scheduler"
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the event log has every report."""
+        """Do nothing: the event log has every report."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing: a resumed sweep replays its event log."""
+        """Do nothing: a resumed sweep replays its event log."""

@@ -1,7 +1,7 @@
-"""Ray for one sweep: started or joined while other work continues, and shut down in the background.
+"""Start or join Ray for one sweep while other work continues, and shut it down in the background.
 
-The nodes of a running cluster get this project from the driver through Ray's runtime environment, so that workers run
-the driver's code. The packages that the project imports (torch, transformers, ...) must be installed on the nodes;
+The nodes of a running cluster get this project from the driver through Ray's runtime environment, so workers run the
+driver's code. The packages that the project imports (torch, transformers, ...) must be installed on the nodes;
 :func:`sweeper.execution.placement.require_shared` compares their versions before the first trial.
 """
 
@@ -37,13 +37,13 @@ RAY_ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
-    # The process survives the loss of Ray's head this long: enough for report and MLflow, see ray_health.py.
+    # How long this process survives the loss of Ray's head: enough for the report and MLflow, see ray_health.py.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # Prestarted workers never run trials: Ray starts other workers for actors.
     "RAY_prestart_worker_first_driver": "0",
-    # Under 'uv run' Ray would start each worker by another 'uv run', in a copy of the working folder without an
+    # Under 'uv run' Ray would start each worker with another 'uv run', in a copy of the working folder that has no
     # environment.
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     # A sweep does not resume from Tune's snapshots.
@@ -52,7 +52,7 @@ RAY_ENVIRONMENT = {
 }
 NOT_SHIPPED = ("__pycache__",)
 _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Ray's variable with the runtime environment of a submitted job, to which a driver may add but not change."""
+"""Ray's variable with the runtime environment of a submitted job. A driver can add to it but not change it."""
 _CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
 _IMPORTED_AT_START = ("ray.tune", "sweeper.driver.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
 _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
@@ -62,10 +62,10 @@ _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "m
 
 
 def prepare(address: str | None) -> None:
-    """Set the environment that Ray reads when it is imported. Call before importing Ray.
+    """Set the environment variables that Ray reads on import. Must be called before Ray is imported.
 
     Raises:
-        PlacementError: the cluster requires a token, and this process has none or a wrong one.
+        PlacementError: the cluster requires a token, and this process has no token or a wrong one.
     """
     _set_environment(address)
     if (
@@ -75,8 +75,8 @@ def prepare(address: str | None) -> None:
         or _accepts_connection(address)
     ):
         return
-    # Ray sends a token unasked only to clusters found by 'auto'. Sending one to a cluster that requires none costs the
-    # workers.
+    # By default Ray sends a token only to clusters found by 'auto'. If a token is sent to a cluster that requires none,
+    # its workers fail.
     if not _accepts_connection(address, RAY_AUTH_MODE="token"):
         raise PlacementError(
             f"the Ray cluster at {address} requires a token, and this machine has none or a wrong one: put the "
@@ -86,13 +86,13 @@ def prepare(address: str | None) -> None:
 
 
 def _set_environment(address: str | None) -> None:
-    # Keep Ray's ports on the loopback interface on a single machine, which is the default on Windows and macOS.
+    # Keep Ray's ports on the loopback interface on a single machine. This is the default on Windows and macOS.
     local = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
     os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | local).items() if key not in os.environ})
 
 
 def _accepts_connection(address: str, **environment: str) -> bool:
-    """Whether a cluster accepts a process with this environment. In a process of its own: Ray reads it only once."""
+    """Return whether a cluster accepts a process with this environment. Uses a new process: Ray reads it only once."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _CONNECT, address],
@@ -113,9 +113,9 @@ def project_folders() -> list[str]:
 
 
 def runtime_env(*, ship: bool, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return Ray's runtime environment for a cluster: variables, and the project if ``ship`` is True.
+    """Return Ray's runtime environment for a cluster: the variables, and the project if ``ship`` is true.
 
-    If a submitted job ships packages of its own, the project is not added to them.
+    If a submitted job ships its own packages, the project is not added.
     """
     submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
     environment: dict[str, Any] = {"env_vars": dict(variables)} if variables else {}
@@ -136,9 +136,9 @@ def ray_cluster(
     """Join the cluster at ``address``, or start Ray on this machine. Yield the number of trials that fit at once.
 
     Args:
-        resources: what one trial takes.
-        ship: whether the nodes of a cluster get this project from the driver.
-        python: the command that starts local workers, instead of this interpreter.
+        resources: the resources that one trial takes.
+        ship: whether the driver sends this project to the nodes of a cluster.
+        python: the command that starts local workers, instead of this Python interpreter.
 
     Raises:
         PlacementError: Ray cannot be started or joined, or no node can run a trial.
@@ -156,12 +156,12 @@ def ray_cluster(
     try:
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
-        except Exception as error:  # Ray raises no class of its own if its start takes too long
+        except Exception as error:  # Ray has no specific exception for a start that takes too long
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             if address is None:
                 raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
             raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
-        # Ray reports a dead worker on stdout, which is reserved for the command's result.
+        # Ray prints messages about dead workers to stdout, which is reserved for the command's result.
         with redirect_stdout(sys.stderr):
             yield slots([node for node in ray.nodes() if node["Alive"]], resources)
     finally:
@@ -169,7 +169,7 @@ def ray_cluster(
 
 
 class Cluster:
-    """The Ray cluster of a sweep, started on the first call to :meth:`slots`."""
+    """The Ray cluster of a sweep. It is started or joined by the first call to :meth:`slots`."""
 
     def __init__(self, settings: SweepSettings) -> None:
         self._settings = settings
@@ -178,9 +178,9 @@ class Cluster:
         self._leaving: threading.Thread | None = None
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        """Return how many trials fit at once, on nodes that all see the folders ``sharing``.
+        """Return the number of trials that fit at once. All nodes must see the folders in ``sharing``.
 
-        While Ray starts, signals wait: a start broken off half-way leaves processes behind, or crashes.
+        Signals are deferred while Ray starts, because an interrupted start leaves processes behind or crashes.
 
         Raises:
             PlacementError: the cluster cannot be reached, or cannot run the trials.
@@ -201,8 +201,8 @@ class Cluster:
     def _python(self) -> str | None:
         """Return the command that starts local workers from a fork server, or None for a plain Python.
 
-        With GPUs workers are not forked: a process that has initialised CUDA cannot be, and some package may
-        initialise it on import.
+        Workers with GPUs are not forked: a process that has initialised CUDA cannot be forked, and some package may
+        initialise CUDA on import.
         """
         settings = self._settings
         if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
@@ -210,9 +210,9 @@ class Cluster:
         return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
 
     def leave(self) -> None:
-        """Shut Ray down in the background."""
+        """Start shutting Ray down in the background."""
         if self._leaving is None and self._slots is not None:
-            # Tune leaves Ray references in cycles; Ray crashes if they are collected while it shuts down.
+            # Tune leaves Ray references in cycles. Ray crashes if they are garbage-collected while it shuts down.
             gc.freeze()
             self._leaving = threading.Thread(target=self._leave)
             self._leaving.start()
@@ -222,7 +222,7 @@ class Cluster:
             self._stack.close()
 
     def close(self) -> None:
-        """Shut Ray down, and wait until it is."""
+        """Shut Ray down, and wait until the shutdown is complete."""
         if self._leaving is not None:
             self._leaving.join()
             gc.unfreeze()
@@ -231,8 +231,8 @@ class Cluster:
 
 @contextmanager
 def _without_rays_sigterm_handler() -> Iterator[None]:
-    """Keep the current SIGTERM handler while Ray starts: Ray's own ends the process silently."""
-    import ray  # the whole package: another thread imports it at the same time
+    """Keep the current SIGTERM handler while Ray starts, because Ray's handler ends the process silently."""
+    import ray  # the whole package, because another thread imports it at the same time
 
     utils = ray._private.utils
     original = utils.set_sigterm_handler
@@ -248,10 +248,10 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 
 @contextmanager
 def import_in_parallel() -> Iterator[None]:
-    """Import what the sweep needs next while the block runs, and finish the imports before it ends.
+    """Import the modules that the sweep needs next in a thread while the block runs, and finish before it ends.
 
-    Two threads that import the same packages later could find one half imported. Garbage collection is off meanwhile
-    because it takes a fifth of the import time.
+    If the imports went on after the block, two threads could import the same package, and one could see it half
+    imported. Garbage collection is disabled meanwhile, because it would take a fifth of the import time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -267,7 +267,7 @@ def import_in_parallel() -> Iterator[None]:
 
 
 def import_for_report() -> None:
-    """Import the report's packages in the background, while trials run."""
+    """Import the packages for the report in the background while trials run."""
     _import_in_thread(_IMPORTED_FOR_REPORT)
 
 

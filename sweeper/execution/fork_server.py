@@ -1,12 +1,12 @@
-"""Fork workers from a process that has already imported torch and transformers, instead of starting a new Python each.
+"""Fork workers from a process that has already imported torch and transformers, instead of starting a new Python.
 
-Measured by benchmarks/start_time.py for a sweep of two trials on a two-core machine: 8.0 s from the command to the
-first step, against 11.3 s without (``SWEEPER_FORK_WORKERS=0``), and 12.4 s against 15.4 s in all.
+Measured by benchmarks/start_time.py for a sweep of two trials on a two-core machine: the first step started 8.0 s after
+the command with the fork server and 11.3 s without (``SWEEPER_FORK_WORKERS=0``); the sweep took 12.4 s and 15.4 s.
 
-The file has both sides. :func:`fork_server` starts the server, which runs :func:`serve`. Ray starts this file as a
-script in place of Python for each worker: the launcher, :func:`launch`. The launcher sends the command line to the
-server and exits when the fork does. If the server does not answer, the launcher becomes a plain Python. Every worker
-waits for its launcher, so the modules at the top of this file are few.
+This file contains both sides. :func:`fork_server` starts the server, which runs :func:`serve`. For each worker, Ray
+starts this file as a script instead of Python: the launcher, :func:`launch`. The launcher sends its command line to
+the server and exits when the fork exits. If the server does not respond, the launcher becomes a plain Python. Every
+worker waits for its launcher, so this file imports few modules at the top.
 """
 
 from __future__ import annotations
@@ -30,31 +30,32 @@ _IMPORTED = (
     *("torch", "torch._dynamo", "transformers.modeling_utils", "transformers.models.auto"),
     "rouge_score.rouge_scorer",
 )
-"""Slow imports. Not Ray, which reads its environment on import, and no module of this project, which loads plug-ins."""
+"""Slow imports. Ray is not included, because it reads its environment on import. Neither is this project, because it
+loads plug-ins on import."""
 VARIABLE = "SWEEPER_FORK_WORKERS"
-"""Environment variable; if it is 0, every worker is a new Python."""
+"""The environment variable that disables the fork server: if it is 0, every worker is a new Python."""
 _TIMEOUT = 20.0
-"""Seconds that a launcher waits for the server; Ray waits 60 s for a worker."""
+"""Seconds that a launcher waits for the server. Ray waits 60 s for a worker."""
 
 
 def is_possible() -> bool:
-    """Whether workers can be forked on this system, and the user has not switched it off."""
+    """Return whether workers can be forked on this system, and the user has not disabled it."""
     return sys.platform == "linux" and os.environ.get(VARIABLE) != "0"
 
 
 @contextlib.contextmanager
 def fork_server(*, threads: int, module: str = __name__) -> Iterator[str]:
-    """Run the server while the block runs. Yield the launcher's command line, Ray's ``py_executable``.
+    """Run the server while the block runs. Yield the launcher's command line, for Ray's ``py_executable``.
 
     Args:
-        threads: OpenMP's number of threads in a worker, read once on import; Ray sets the same number.
-        module: the module whose ``serve`` runs.
+        threads: the number of OpenMP threads in a worker, read once on import. Ray sets the same number.
+        module: the module whose ``serve`` is run.
     """
     import shlex
     import subprocess
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # accessible to this user only
+    with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # only this user can access it
         place = str(Path(folder) / "workers")
         with subprocess.Popen(
             [sys.executable, "-c", f"from {module} import serve; serve({place!r})"],
@@ -73,21 +74,21 @@ def fork_server(*, threads: int, module: str = __name__) -> Iterator[str]:
 
 
 def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
-    """Listen at ``place`` until standard input closes, which happens when the driver exits.
+    """Serve requests at ``place`` until standard input closes, which happens when the driver exits.
 
-    In a fork, return after the requested command has run.
+    In a forked process, return after the requested command has run.
     """
     import select
     import shutil
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as in Ray's own processes: Ctrl-C is for the driver
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # like Ray's processes: Ctrl-C is for the driver
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)
         listener.listen(128)
         added = _import(imported)
-        if "ray" in sys.modules:  # cannot be forked into workers; without a server each worker is a new Python
+        if "ray" in sys.modules:  # Ray must not be imported before a fork; without a server each worker is a new Python
             return
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are not waited for
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the server does not wait for its forks
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             connection, _ = listener.accept()
             if os.fork() == 0:
@@ -95,27 +96,27 @@ def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
                 _run_request(connection, added)
                 return
             connection.close()
-    shutil.rmtree(Path(place).parent, ignore_errors=True)  # a killed driver has not removed it
+    shutil.rmtree(Path(place).parent, ignore_errors=True)  # needed if the driver was killed
 
 
 def _import(names: Sequence[str]) -> dict[str, str]:
-    """Import the modules that are installed. Return the environment variables that this has changed."""
+    """Import those modules that are installed. Return the environment variables that the imports changed."""
     import importlib
 
     before = dict(os.environ)
     gc.disable()  # garbage collection would take a fifth of the time
     for name in names:
-        with contextlib.suppress(ImportError):  # a worker that needs the module will report it
+        with contextlib.suppress(ImportError):  # a worker that needs the module reports the error
             importlib.import_module(name)
-    gc.freeze()  # otherwise a collection in a fork copies the shared pages
+    gc.freeze()  # otherwise a garbage collection in a fork would copy the shared pages
     gc.enable()
     return {name: value for name, value in os.environ.items() if before.get(name) != value}
 
 
 def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
-    """Run the requested command in this fork, in the state of a new Python.
+    """Run the requested command in this fork, with the state that a new Python would have.
 
-    ``added`` are the variables that the imports set, which a new Python would set as well.
+    ``added`` are the environment variables set by the imports, which a new Python would also set.
     """
     import runpy
 
@@ -141,9 +142,9 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
     if not sys.flags.safe_path:
         sys.path[0] = str(Path(command[0]).parent)
     if numpy := sys.modules.get("numpy"):
-        numpy.random.seed()  # NumPy seeds itself on import; Python's own generator is reseeded by fork
+        numpy.random.seed()  # NumPy seeds itself only on import; Python reseeds its own generator after a fork
     connection.settimeout(None)
-    connection.sendall(b"+")  # the launcher waits from here on; the connection closes with this process
+    connection.sendall(b"+")  # the launcher now waits until the connection closes, when this process exits
     runpy.run_path(command[0], run_name="__main__")
 
 
@@ -151,7 +152,7 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
 
 
 def launch(place: str, command: list[str]) -> None:
-    """Run ``command``, a script and its arguments, in a fork of the server at ``place``, or in this process."""
+    """Run ``command`` (script and arguments) in a fork of the server at ``place``, or here if no server responds."""
     connection = socket.socket(socket.AF_UNIX)
     if not _is_forked(connection, place, command):
         os.execv(sys.executable, [sys.executable, *command])
@@ -160,7 +161,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Whether the command runs in a fork now; if not, the server will not run it later either."""
+    """Return whether the command runs in a fork. If False, the server will not run the command later either."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)
@@ -169,14 +170,14 @@ def _is_forked(connection: socket.socket, place: str, command: list[str]) -> boo
         try:
             return bool(connection.recv(1))
         except TimeoutError:
-            connection.shutdown(socket.SHUT_RD)  # a fork that confirms later fails; it may have confirmed just now
+            connection.shutdown(socket.SHUT_RD)  # a fork that confirms later fails; one may have confirmed just now
             return bool(connection.recv(1))
     except OSError:
         return False
 
 
 def _request(command: list[str]) -> dict[str, Any]:
-    """Return the command with the state of this process that a fork takes over. Ray sets priorities and groups."""
+    """Return the command and the state of this process (such as priorities set by Ray) that a fork must adopt."""
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return {
         "command": command,

@@ -1,4 +1,4 @@
-"""``--gpus-per-trial auto``: how many trials share a GPU, from the memory that the first trial of each class used."""
+"""``--gpus-per-trial auto``: choose how many trials share a GPU from the memory of the first trial of each class."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 MARGIN = 0.15
-"""Added to a trial's peak, because other batches of the class are longer and an allocator's blocks leave gaps."""
+"""The margin added to a trial's peak, because other batches may be longer and allocated blocks leave gaps."""
 CONTEXT_GB = 0.6
-"""Memory of a process beside the allocator's, for CUDA's context and kernels: an allowance."""
+"""An allowance for the memory of a process outside the allocator, for CUDA's context and kernels."""
 MOST = 16
-"""Maximum number of trials on a GPU."""
+"""The maximum number of trials on one GPU."""
 
 MemoryClass = tuple[object, ...]
 _FIELDS = (
@@ -30,24 +30,24 @@ _FIELDS = (
 
 
 def memory_class(spec: TrialSpec) -> MemoryClass:
-    """Return what decides a trial's memory. Trials of the same class use about the same amount.
+    """Return the values that determine a trial's memory. Trials of the same class use about the same amount.
 
-    Of the method, that is how many gradients a step keeps, and what it needs of the frozen target.
+    For the method, these are the number of gradients that a step keeps, and the outputs of the frozen target it needs.
     """
     method = spec.parsed_method
     return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
 
 
 def part(trials: int) -> float:
-    """Return the share of each of ``trials`` trials on a GPU, in Ray's ten thousandths: 6 times 0.1667 exceeds 1."""
+    """Return a trial's share if ``trials`` share a GPU, rounded down to Ray's unit of 1/10000 (6 * 0.1667 > 1)."""
     return math.floor(10_000 / trials) / 10_000
 
 
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
-    """Return the share of a GPU of ``gpu_gb`` for trials with a peak of ``peak_gb``: 1, or :func:`part` of a number.
+    """Return the share of a GPU with ``gpu_gb`` for trials with a peak of ``peak_gb``: 1, or a value of :func:`part`.
 
-    A trial needs its peak with :data:`MARGIN`, plus :data:`CONTEXT_GB`, and more than ``more_than_gb``, with which a
-    trial ran out of memory. If a GPU has less, the trial gets a whole one.
+    A trial needs its peak with :data:`MARGIN`, plus :data:`CONTEXT_GB`, and more than ``more_than_gb``, the amount with
+    which a trial ran out of memory. If no share of a GPU suffices, the trial gets a whole GPU.
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MOST, 1, -1):
@@ -58,18 +58,18 @@ def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
 
 
 def format_share(gpus: float) -> str:
-    """Return ``1/6 of a GPU`` or ``a whole GPU``."""
+    """Return a text such as ``1/6 of a GPU`` or ``a whole GPU``."""
     return "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
 
 
 def _count(gpus: float) -> int:
-    """Return how many trials with this share fit on a GPU."""
+    """Return the number of trials with this share that fit on a GPU."""
     return int(1.0 / gpus + 1e-9)
 
 
 @dataclass
 class _Measured:
-    """Measurements of a class: highest peak, largest share that was too small, whether a trial has completed."""
+    """Measurements of a class: highest peak, largest memory that was too small, and whether a trial has completed."""
 
     peak_gb: float = 0.0
     more_than_gb: float = 0.0
@@ -80,12 +80,12 @@ class _Measured:
 
 @dataclass(kw_only=True)
 class GpuShares(Follower):
-    """The share of each running trial, and whether another trial fits.
+    """The GPU share of each running trial, and whether another trial fits.
 
     Attributes:
-        gpus: number of GPUs of the cluster.
-        gpu_gb: memory of the smallest GPU, in 1e9 bytes; None until a node or a trial reports it.
-        most: maximum number of concurrent trials.
+        gpus: the number of GPUs of the cluster.
+        gpu_gb: the memory of the smallest GPU, in units of 1e9 bytes; None until a node or a trial reports it.
+        most: the maximum number of concurrent trials.
         say: called with a line for the user when a class has been measured.
     """
 
@@ -111,35 +111,35 @@ class GpuShares(Follower):
                 self.ended(event.trial_id, spec_of_row(row), row)
 
     def flush(self, state: SweepState) -> None:
-        """Do nothing: shares are in memory."""
+        """Do nothing: shares are kept in memory only."""
 
     def restore(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Read the peaks in rows of trials.csv, of this sweep or of previous ones."""
+        """Learn from the peaks in rows of trials.csv, from this sweep or previous ones."""
         for row in rows:
             if math.isfinite(number(row.get("peak_gpu_gb"))):
                 try:
                     spec = spec_of_row(row)
                     self._learn(memory_class(spec), row, f"{row.get('trial_id')} ({spec.method})")
                 except (KeyError, TypeError, ValueError):
-                    continue  # of a plug-in that is not loaded, or of another version
+                    continue  # the row needs a plug-in that is not loaded, or is from another version
 
     def begin(self) -> None:
-        """Print the share of each class that is known already."""
+        """Print the share of each class that is already known."""
         for kind in self._classes:
             self._print(kind)
 
     def share_of(self, spec: TrialSpec) -> float:
-        """Return the share of the next trial with this specification."""
+        """Return the GPU share of the next trial with this spec."""
         return self._share(self._classes.get(memory_class(spec)))
 
     @property
     def widest(self) -> float:
-        """The largest share of a measured class; a whole GPU if no class has been measured."""
+        """The largest share of a measured class, or a whole GPU if no class has been measured."""
         return max((self._share(known) for known in self._classes.values() if known.is_complete), default=1.0)
 
     @property
     def at_once(self) -> int:
-        """Number of concurrent trials with the largest share."""
+        """The number of concurrent trials if all have the largest share."""
         return max(1, min(self.most, int(self.gpus) * _count(self.widest)))
 
     def _share(self, known: _Measured | None) -> float:
@@ -148,7 +148,7 @@ class GpuShares(Follower):
         return share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
 
     def has_room(self, gpus: float = part(MOST)) -> bool:
-        """Whether another trial with this share fits. The first trial always does, otherwise none would ever run."""
+        """Return whether another trial with this share fits. The first always fits, so that at least one runs."""
         return not self._running or (
             len(self._running) < self.most and sum(self._running.values()) + gpus <= self.gpus * (1.0 + 1e-9)
         )
@@ -168,7 +168,7 @@ class GpuShares(Follower):
             self._running[trial_id] = gpus
 
     def ended(self, trial_id: str, spec: TrialSpec, row: Mapping[str, object]) -> None:
-        """Release the trial's share, and learn from the peak in its row."""
+        """Release the trial's share, and learn from the memory peak in its row."""
         self._running.pop(trial_id, None)
         self._paused.pop(trial_id, None)
         memory = number(row.get("gpu_gb"))
@@ -186,10 +186,10 @@ class GpuShares(Follower):
         known.peak_gb, known.example = max(known.peak_gb, peak), example
         ran_out = bool(row.get("retried_with")) or "out of memory" in str(row.get("error") or "")
         if ran_out and not math.isfinite(available):
-            return  # a row of an earlier version, which does not say how much was too little
+            return  # a row of an earlier version, which does not record the available memory
         if ran_out:
             known.more_than_gb = max(known.more_than_gb, available)
-        # A trial that ended at its first step was not evaluated and did not see its longest batch.
+        # A trial that ended at its first step was not evaluated and may not have had its longest batch.
         known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
     def _print(self, kind: MemoryClass) -> None:

@@ -10,33 +10,33 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 TIMEOUT = 30.0
-"""Seconds within which a node must answer."""
+"""The maximum seconds to wait for a node's answer."""
 
 PROJECT = "unlearning-sweeper"
 PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
-"""Packages that driver and nodes need in the same version, because weights, states and code travel between them.
+"""Packages whose versions must be equal on driver and nodes, because they exchange weights, states and code.
 
-The project itself only if a sweep does not ship it, see :func:`sweeper.execution.cluster.runtime_env`.
+The project is compared only if a sweep does not ship it, see :func:`sweeper.execution.cluster.runtime_env`.
 """
 
 T = TypeVar("T")
 Node = Mapping[str, Any]
 """An entry of ``ray.nodes()``."""
 Versions = Mapping[str, str | None]
-"""Versions by package; None if it is not installed."""
+"""Versions keyed by package; None if a package is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a process sees of its machine.
+    """The facts that a process reports about its machine.
 
     Attributes:
-        versions: of Python and of :data:`PACKAGES`.
-        cpus, gpus: number of processors, and names of the GPUs that torch sees.
-        memory_gb: free memory, 1e9 bytes; None if the system does not report it.
-        unseen: requested folders that do not exist.
-        refused: folders and storages that are not writable or lack the driver's file, each with the reason.
-        free_gb: free disk space of each existing folder, 1e9 bytes.
+        versions: the versions of Python and of :data:`PACKAGES`.
+        cpus, gpus: the number of processors, and the names of the GPUs that torch finds.
+        memory_gb: free memory in units of 1e9 bytes, or None if the system does not report it.
+        unseen: the requested folders that do not exist.
+        refused: folders and storages that are not writable or lack the driver's file, mapped to the reasons.
+        free_gb: free disk space of each existing folder, in units of 1e9 bytes.
     """
 
     versions: Versions
@@ -48,7 +48,7 @@ class Facts:
     free_gb: Mapping[str, float]
 
 
-# Run on a node: these functions import nothing of this project -------------------------------------------------------
+# Functions that run on a node: they must not import this project ----------------------------------------------------
 
 
 def versions() -> dict[str, str | None]:
@@ -66,12 +66,12 @@ def versions() -> dict[str, str | None]:
 
 
 def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields of :class:`Facts`.
+    """Return the fields of :class:`Facts` for this machine.
 
     Args:
-        paths: folders to look for.
-        mark: name of a file that the driver has put into each folder and storage; it is read, and another is written.
-        storages: addresses in pyarrow's format.
+        paths: the folders to check.
+        mark: the name of a file that the driver wrote to each folder. The node reads it and writes a second file.
+        storages: the storage addresses to check, in pyarrow's format.
     """
     import platform
     import shutil
@@ -130,7 +130,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
 
 
 def gpu_memory() -> list[float]:
-    """Return the memory of each GPU in GB (1e9 bytes), as its driver reports it; [] without a driver."""
+    """Return the memory of each GPU in GB (1e9 bytes), as reported by the driver, or [] if there is no driver."""
     import subprocess
 
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
@@ -142,17 +142,17 @@ def gpu_memory() -> list[float]:
 
 
 def unseen(paths: Sequence[str]) -> list[str]:
-    """Return the folders that do not exist."""
+    """Return those of the folders that do not exist."""
     return [path for path in paths if not os.path.isdir(path)]
 
 
-# Run on the driver ---------------------------------------------------------------------------------------------------
+# Functions that run on the driver -------------------------------------------------------------------------------------
 
 
 def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
-    """Return each node's result by its name; None if it does not answer within :data:`TIMEOUT` seconds.
+    """Return each node's result, keyed by node name; None if a node does not answer within :data:`TIMEOUT` seconds.
 
-    ``question`` is a function of this module. It is pickled by value, so that a node needs no version of the project.
+    ``question`` is a function of this module. It is pickled by value, so nodes do not need this version of the project.
     """
     import ray
     from ray import cloudpickle
@@ -173,7 +173,7 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
     for name, task in tasks.items():
         try:
             answers[name] = ray.get(task, timeout=TIMEOUT)
-        except ray.exceptions.RayError:  # including a timeout
+        except ray.exceptions.RayError:  # including timeouts
             answers[name] = None
     return answers
 
@@ -181,13 +181,13 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
 def facts_of_nodes(
     nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None, storages: Sequence[str] = ()
 ) -> dict[str, Facts | None]:
-    """Return :class:`Facts` of each node by its name; None if it does not answer."""
+    """Return the :class:`Facts` of each node, keyed by node name; None if a node does not answer."""
     answers = ask_nodes(facts, [str(path) for path in paths], mark, list(storages), nodes=nodes)
     return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
 
 
 def differences(here: Versions, there: Versions) -> list[str]:
-    """Return how another machine's versions differ: ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
+    """Return how another machine's versions differ, for example ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
     return [
         f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
         for package, version in here.items()

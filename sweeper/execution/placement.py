@@ -1,4 +1,4 @@
-"""Whether a cluster can run a sweep's trials, and how many at once: address, resources, shared folders, versions."""
+"""Check whether a cluster can run a sweep's trials, and how many at once: address, resources, folders, versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweeper.settings.resources import Resources, gpus_here
 
 _UNLIMITED = 1 << 20
 _DEAD_NODE_SECONDS = 60.0
-"""Ray lists a dead node as alive for up to this long."""
+"""Seconds for which Ray may still list a dead node as alive."""
 
 
 class PlacementError(RuntimeError):
@@ -24,7 +24,7 @@ class PlacementError(RuntimeError):
 
 
 def address_problem(address: str | None) -> str | None:
-    """Return why no cluster can be joined at an address, within seconds: Ray retries a closed port for minutes."""
+    """Return why no cluster can be joined at an address, or None. Takes seconds; Ray would retry for minutes."""
     if address is None or address == "auto":
         return None
     if "://" in address:
@@ -44,19 +44,19 @@ def address_problem(address: str | None) -> str | None:
 
 
 def slots_here(resources: Resources) -> int:
-    """Return how many trials fit on this machine at once, without starting Ray.
+    """Return the number of trials that fit on this machine at the same time, without starting Ray.
 
     Raises:
-        PlacementError: not even one trial fits.
+        PlacementError: no trial fits.
     """
     return slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus_here()}}], resources)
 
 
 def slots(nodes: Sequence[Node], resources: Resources) -> int:
-    """Return how many trials fit on the nodes at once. A fraction of a GPU never spans two GPUs.
+    """Return the number of trials that fit on the nodes at the same time. A trial's share of a GPU is on one GPU.
 
     Raises:
-        PlacementError: not even one trial fits.
+        PlacementError: no trial fits.
     """
     total = 0
     for node in nodes:
@@ -80,13 +80,13 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
 
 
 def _times(part: float, whole: float) -> int:
-    """Return how often ``part`` fits into ``whole``: 2 // 0.1 is 19 in floating point."""
+    """Return how often ``part`` fits into ``whole``, with a tolerance: 2 // 0.1 is 19 in floating point."""
     return int(whole / part + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """GPUs of the nodes: slots for the smallest share, number of GPUs, GB of memory of the smallest one."""
+    """The GPUs of all nodes: slots for the smallest share, number of GPUs, and memory of the smallest GPU in GB."""
 
     slots: int
     count: float
@@ -94,7 +94,7 @@ class Gpus:
 
 
 def gpus_to_share(smallest: Resources) -> Gpus:
-    """Return the GPUs of the running Ray, for trials that take at least the share ``smallest``."""
+    """Return the GPUs of the running Ray cluster, for trials that take at least the share ``smallest``."""
     import ray
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
@@ -104,10 +104,10 @@ def gpus_to_share(smallest: Resources) -> Gpus:
 
 
 def require_shared(folders: Sequence[Path]) -> None:
-    """Require that every node sees the folders (the target, the output folder) and has the driver's versions.
+    """Check that every node sees the folders (target, output folder) and has the package versions of the driver.
 
     Raises:
-        PlacementError: a node does not answer, does not see a folder, or has another version of a package.
+        PlacementError: a node does not respond, does not see a folder, or has another version of a package.
     """
     import ray
 
@@ -143,7 +143,7 @@ def require_shared(folders: Sequence[Path]) -> None:
 
 
 def is_shipped() -> bool:
-    """Whether workers get this project from a driver: from this one, or from the submitted job it runs in."""
+    """Return whether workers get this project from this driver or from the submitted job in which it runs."""
     import ray
 
     return bool(ray.is_initialized() and "py_modules" in (ray.get_runtime_context().runtime_env or {}))

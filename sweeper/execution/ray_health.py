@@ -1,7 +1,7 @@
-"""Watch Ray while a sweep runs: whether its head answers, whether any trial has a worker, where its logs are.
+"""Watch Ray while a sweep runs: check whether its head responds and whether any trial has a worker, and find its logs.
 
-If its head is lost, Ray reports nothing for a minute or more and may then end the whole process. Meanwhile it holds the
-main thread in calls that cannot be interrupted. So the watching thread finishes the sweep.
+If its head is lost, Ray reports nothing for a minute or more and may then end the whole process. Meanwhile the main
+thread is blocked in Ray calls that cannot be interrupted. Therefore the watching thread finishes the sweep.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sweeper.settings.resources import Resources
 _INTERVAL = 1.0
 """Seconds between two checks of the head."""
 _LOST_AFTER = 4.0
-"""Seconds without an answer after which the head counts as lost: a busy machine may miss one check."""
+"""Seconds without a response after which the head is considered lost. A busy machine may miss one check."""
 _LOST_AFTER_ON_CLUSTER = 120.0
-"""The same for a cluster, which may restart its head."""
+"""The same for a cluster, which may restart its head node."""
 _MAIN_THREAD_GRACE = 5.0
-"""Seconds for the main thread to leave its current call."""
+"""Seconds to wait for the main thread to leave its current call."""
 _STARVED_AFTER = 60.0
-"""Seconds without a running trial: importing torch from a slow disk takes less."""
+"""Seconds without a running trial before a message is shown. Importing torch from a slow disk takes less."""
 _STARVATION_INTERVAL = 10.0
 
 
@@ -38,13 +38,12 @@ def head_watched(
     """Watch Ray's head while the block runs.
 
     If the head is lost, ``on_loss`` is called with its address and should end the block. Then ``end_process`` is called
-    whether the block has ended or not, because Ray cannot even be shut down without its head. The head of a cluster
-    gets time to restart, unless the sweep is interrupted. On a single machine two processes count as the head: the GCS
-    and the raylet.
+    even if the block has ended, because Ray cannot be shut down without its head. The head of a cluster gets time to
+    restart, unless the sweep is interrupted. On a single machine the head consists of two processes: GCS and raylet.
 
-    Yields a function that returns when the head answers; call it before a Ray call that needs the head. An exception of
-    the block is raised when the head answers or is known to be lost: Ray's calls may fail first, with an error that
-    does not name the cause.
+    Yields a function that returns when the head responds. Call it before a Ray call that needs the head. If the block
+    raises an exception, it is re-raised only after the head has responded or is known to be lost, because Ray's calls
+    may fail before the loss is detected, with an error that does not name the cause.
     """
     import ray
 
@@ -95,7 +94,7 @@ def _answers(address: str) -> bool:
 
 
 class StarvationCheck:
-    """Report that no trial has had a worker for a while. On a cluster, others may use the resources."""
+    """Detects that no trial has had a worker for a while. On a cluster, other users may use the resources."""
 
     def __init__(self, resources: Resources, *, is_cluster: bool) -> None:
         self._resources = resources
@@ -104,7 +103,7 @@ class StarvationCheck:
         self._message = ""
 
     def message(self, *, is_running: bool) -> str:
-        """Return how long no trial has run and the possible reason, or "" if a trial has run recently."""
+        """Return how long no trial has run and the possible reason, or "" if a trial ran recently."""
         now = time.monotonic()
         if is_running:
             self._last_running, self._message = now, ""
@@ -128,7 +127,7 @@ class StarvationCheck:
 
 
 def ray_logs() -> Path | None:
-    """Return the folder of Ray's logs on this machine, or None if Ray does not run."""
+    """Return the folder of Ray's logs on this machine, or None if Ray is not running."""
     import ray
 
     node = ray._private.worker._global_node if ray.is_initialized() else None
@@ -136,7 +135,7 @@ def ray_logs() -> Path | None:
 
 
 def worker_logs(text: str) -> list[Path]:
-    """Return the log files of a dead worker of this machine; ``text`` is Ray's error, which has its process id."""
+    """Return the log files of a dead worker on this machine. ``text`` is Ray's error, which contains its process id."""
     process = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
     logs = ray_logs()
     return sorted(logs.glob(f"worker-*-{process[1]}.*")) if process is not None and logs is not None else []

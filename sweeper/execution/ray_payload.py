@@ -1,8 +1,8 @@
-"""Send the settings that all workers share together with the class or the function that uses them.
+"""Send settings that all workers share, together with the class or function that uses them.
 
-``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If the node of that store is
-lost, Ray ends the driver that owns an object in it, with exit code 1 and no message. So only settings too large for a
-class, such as the pixels of CIFAR, go through the store, where workers also share them.
+``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If the node with an object is
+lost, Ray ends the driver that owns the object, with exit code 1 and without a message. Therefore only settings that
+are too large for a class, such as the pixels of CIFAR, use the object store, where workers also share them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ray import cloudpickle, tune
 from trainables.ray_trainable import UnlearningTrainable
 
 LARGEST_CLASS = 8_000_000
-"""Bytes: Ray warns of classes above 10 MB and refuses those above 95 MB."""
+"""Maximum size in bytes. Ray warns about classes above 10 MB and rejects classes above 95 MB."""
 
 
 def trainable_with(**settings: Any) -> type[tune.Trainable]:
-    """Return the class whose workers get ``settings`` in :meth:`~UnlearningTrainable.setup`."""
+    """Return a trainable class whose workers get ``settings`` in :meth:`~UnlearningTrainable.setup`."""
     if _is_large(settings):
         stored: type[tune.Trainable] = tune.with_parameters(UnlearningTrainable, **settings)
         return stored
@@ -33,7 +33,7 @@ def trainable_with(**settings: Any) -> type[tune.Trainable]:
 def task_with(
     function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
 ) -> Callable[..., ray.ObjectRef[Any]]:
-    """Return what submits ``function`` with ``settings`` to Ray; ``options`` are those of ``ray.remote``."""
+    """Return a function that submits ``function`` with ``settings`` to Ray. ``ray.remote`` gets ``options``."""
     if _is_large(settings):
         return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
 

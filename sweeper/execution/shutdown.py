@@ -1,12 +1,12 @@
-"""Stop a sweep on Ctrl-C, SIGTERM and SIGHUP: finished results stay, and Ray is never left half started.
+"""Stop a sweep on Ctrl-C, SIGTERM and SIGHUP. Finished results are kept, and Ray is never left partly started.
 
-One handler serves all three signals, while :func:`interruptible` runs. It prints at once what happens next, and then
+One handler serves all three signals while :func:`interruptible` runs. It prints at once what happens next, and then:
 
-- while Ray starts (:func:`defer_signals`), waits until Ray has started; a second signal stops at once;
-- while trials run, asks Tune's loop to end through SIGUSR1; a second signal stops at once;
-- at any other time raises KeyboardInterrupt.
+- while Ray starts (:func:`defer_signals`), it waits until Ray has started; a second signal stops at once;
+- while trials run, it asks Tune's loop to end through SIGUSR1; a second signal stops at once;
+- at any other time, it raises KeyboardInterrupt.
 
-If a call into Ray keeps the main thread from running the handler, a watching thread ends the process.
+If the handler cannot run because a call into Ray blocks the main thread, a watching thread ends the process.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Interrupted(Exception):
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TIME_LIMIT = 20.0
-"""Seconds until the process ends if the main thread does not handle a signal, or defers it."""
+"""Seconds until the process ends if the main thread does not handle a signal, or has deferred it."""
 _REPORT_AFTER = 0.5
 """Seconds after which an unhandled signal is reported."""
 _LAST_LINES = 2.0
-"""Seconds to wait at the end for lines that are not printed yet, in case nobody reads stderr."""
+"""The maximum seconds to wait at the end for unprinted lines, in case stderr is not being read."""
 
 _STOPPING_TRIALS = (
     "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
@@ -46,7 +46,7 @@ _UNHANDLED = f"waiting for a call that cannot be interrupted; the process ends i
 
 @dataclass
 class _State:
-    """State of the handler. ``lines`` is a queue because putting into it is safe anywhere in the main thread."""
+    """The state of the handler. ``lines`` is a SimpleQueue, because a signal handler can safely put into it."""
 
     farewell: str = "error: interrupted\n"
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -60,7 +60,7 @@ _state = _State()
 
 
 def is_interrupted() -> bool:
-    """Whether a user has stopped the sweep."""
+    """Return whether a user has stopped the sweep."""
     return _state.interrupted.is_set()
 
 
@@ -70,11 +70,11 @@ def _print(line: str) -> None:
 
 @contextmanager
 def interruptible(farewell: str = _State.farewell, *, say: Callable[[str], object] = _print) -> Iterator[None]:
-    """Handle the signals while the block runs. A stop raises :class:`Interrupted`.
+    """Handle the signals while the block runs. If the user stops the sweep, raise :class:`Interrupted`.
 
     Args:
-        farewell: printed if the process must end because the main thread does not handle a signal.
-        say: called in another thread with each line, so that it appears above a live display.
+        farewell: the text printed if the process must end because the main thread does not handle a signal.
+        say: called in another thread with each line to print, so that the line appears above a live display.
     """
     global _state
     _state = _State(farewell)
@@ -117,7 +117,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Let a first signal take effect after the block, or end the process if the block takes too long."""
+    """Delay the effect of a first signal until the block ends. If the block takes too long, end the process."""
     deferral = _state.deferral = threading.Timer(_TIME_LIMIT, _end_process)
     deferral.daemon = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -126,19 +126,19 @@ def defer_signals() -> Iterator[None]:
     finally:
         _state.deferral = None
         deferral.cancel()
-        for number, handler in before.items():  # Ray installs its own for SIGTERM
+        for number, handler in before.items():  # restore the handlers, because Ray installs one for SIGTERM
             signal.signal(number, handler)
     if is_interrupted():
         raise KeyboardInterrupt
 
 
 def detach_tune() -> None:
-    """Stop passing signals to Tune's loop, which has ended."""
+    """Stop passing signals to Tune's loop after it has ended."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
 def abort_main_thread() -> None:
-    """Raise KeyboardInterrupt in the main thread, from another thread. This does not count as an interruption."""
+    """Raise KeyboardInterrupt in the main thread, from another thread. The sweep does not count as interrupted."""
     _state.aborted.set()
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -163,10 +163,10 @@ def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
 
 @contextmanager
 def _unhandled_signals_watched() -> Iterator[None]:
-    """Report a signal whose handler has not run soon, and end the process if it still has not run much later.
+    """Report a signal whose handler has not run after a short time, and end the process if it has not run much later.
 
-    Python runs handlers between two instructions of the main thread, so not while a call into Ray waits for a head that
-    does not answer.
+    Python runs signal handlers between two instructions of the main thread. So it runs none while a call into Ray
+    waits for a head that does not respond.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -179,7 +179,7 @@ def _unhandled_signals_watched() -> Iterator[None]:
         with open(reader, "rb", buffering=0) as signals:
             while number := signals.read(1):
                 arrived, is_reported = time.monotonic(), False
-                # One second of tolerance, because the handler may have run before this thread.
+                # Allow one second, because the handler may have run before this thread reads the signal.
                 while number[0] in _SIGNALS and _state.handled_at < arrived - 1.0:
                     if over.wait(0.1):
                         return
@@ -209,7 +209,7 @@ def _end_process() -> None:
 
 
 def _detach_from_terminal() -> None:
-    """Redirect standard streams of a closed terminal to the null device, because writing to them would fail."""
+    """Redirect standard streams to a closed terminal to the null device, because writing to them would fail."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         try:
@@ -224,12 +224,12 @@ def _detach_from_terminal() -> None:
 
 @contextmanager
 def preserve_sigterm_handler() -> Iterator[None]:
-    """Keep SIGTERM's handler while the block, in any thread, shuts Ray down.
+    """Keep SIGTERM's handler while the block shuts Ray down, in any thread.
 
-    Ray's C++ code resets it to the default, which ends the process, at some time in the first 0.3 s of a shutdown that
-    takes more than one second (measured with Ray 2.60). It provides no way to prevent this, and a mask would have to
-    cover the threads of all libraries. So the handler is written again every 10 ms, by sigaction, because Python
-    changes handlers only in the main thread.
+    Ray's C++ code resets the handler to the default, which ends the process. It does so within the first 0.3 s of a
+    shutdown that takes more than one second (measured with Ray 2.60), and offers no way to prevent it. Blocking the
+    signal would have to include the threads of all libraries. So this sets the handler again every 10 ms. It uses
+    sigaction because Python can change handlers only in the main thread.
     """
     libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
     libc.sigaction(int(signal.SIGTERM), None, handler)

@@ -1,7 +1,7 @@
-"""Prepare the target and show the progress: on this machine, or as a task on a node with a GPU.
+"""Prepare the target and show the progress, on this machine or as a task on a node with a GPU.
 
-A driver without a GPU reads the data; the task does the rest in the cache that all nodes share. If the sweep has an
-object storage instead of a shared cache, the task uses its own cache and the target travels through the storage.
+A driver without a GPU only reads the data; the task does the rest, using the cache that all nodes share. If the sweep
+uses object storage instead of a shared cache, the task uses its node's cache and sends the target through the storage.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 Show = Callable[[Progress], None]
 _ATTEMPTS = 3
-"""Attempts if the worker or its node dies; each continues from the last saved state of the fine-tuning."""
+"""The number of attempts if the worker or its node dies. Each continues from the last saved fine-tuning state."""
 _POLL_SECONDS = 1.0
 
-plugins.active()  # loads the plug-ins of a worker before it unpickles a target spec that uses their parts
+plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
 
 
 # On this machine -----------------------------------------------------------------------------------------------------
@@ -53,9 +53,9 @@ plugins.active()  # loads the plug-ins of a worker before it unpickles a target 
 def prepare_with_progress(
     spec: TrialSpec, *, console: Console, prepare_remotely: Callable[[TrialSpec, Show], None] | None = None
 ) -> Target:
-    """Return :func:`prepare_target`'s target, with its training and that of the retain model shown on ``console``.
+    """Return the target from :func:`prepare_target`. Show the training of target and retain model on ``console``.
 
-    ``prepare_remotely`` is called first and may fill the cache.
+    If ``prepare_remotely`` is given, it is called first and may fill the cache.
     """
     with phase("target: check, train, score"), progress_shown(spec, console) as (show, seen):
         if prepare_remotely is not None:
@@ -70,13 +70,13 @@ def prepare_with_progress(
 
 
 def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
-    """Return :func:`make_retain_model`'s folder, with the training shown on ``console``."""
+    """Return the folder from :func:`make_retain_model`. Show the training on ``console``."""
     with progress_shown(spec, console) as (show, _):
         return make_retain_model(spec, on_progress=show)
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
-    """Print which metrics of the requested sets are left out because they need a retain model."""
+    """Print the metrics of the requested sets that are omitted because they need a retain model."""
     if names:
         console.print(
             f"left out because there is no retain model: {', '.join(names)}; pass one with --retain-model DIR "
@@ -91,9 +91,9 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
 def progress_shown(
     spec: TrialSpec, console: Console, *, first: str = "loading the target"
 ) -> Iterator[tuple[Show, dict[str, Progress]]]:
-    """Yield a function that shows progress, and the last progress of each model in training.
+    """Yield a function that shows progress, and a mapping with the last progress of each model that was trained.
 
-    ``first`` is shown until the first progress.
+    ``first`` is the text shown until progress is reported.
     """
     seen: dict[str, Progress] = {}
     line = first
@@ -127,7 +127,7 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The target's key, and the notes on it and on its retain model in the cache of the node."""
+    """The key of the prepared target, and the notes about it and its retain model from the cache of the node."""
 
     key: str
     notes: Mapping[str, dict[str, Any]]
@@ -135,14 +135,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The reason for which the target could not be prepared."""
+    """The reason why the target could not be prepared."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A folder that the target spec names and the node does not see."""
+    """A folder that the target spec names but that does not exist on the node."""
 
     node: str
     folder: Path
@@ -152,17 +152,17 @@ News = Progress | Prepared | Failed | Unseen
 
 
 def is_prepared_remotely(settings: SweepSettings) -> bool:
-    """Whether the trials have GPUs and this machine has none."""
+    """Return whether the target is prepared on a node: trials use GPUs, and this machine has none."""
     return settings.address is not None and settings.resources.gpus > 0 and not gpus_here()
 
 
 def prepare_for_sweep(
     spec: TrialSpec, *, settings: SweepSettings, cluster: Cluster, out: Path, console: Console
 ) -> Target:
-    """Return the target of a sweep's trials, from the cache or prepared now: on a node if only nodes have GPUs.
+    """Return the target of a sweep's trials from the cache, or prepare it: on a node if only nodes have GPUs.
 
     Raises:
-        DataError, TargetError, LoadError, PlacementError, StorageError: with a sentence for the user.
+        DataError, TargetError, LoadError, PlacementError, StorageError: the message is a sentence for the user.
     """
     if not is_prepared_remotely(settings):
         return prepare_with_progress(spec, console=console)
@@ -206,7 +206,7 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
 
 
 def _task_news(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None) -> Iterator[News]:
-    """Start the worker and yield its news. The worker ends, and releases its GPU, when the iterator is closed."""
+    """Start a worker and yield its news. When the iterator is closed, the worker ends and releases its GPU."""
     import ray
 
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
@@ -219,14 +219,14 @@ def _task_news(target_spec: TargetSpec, settings: SweepSettings, cache: Path | N
 
 
 class TargetTask:
-    """Ray actor that prepares the target in a thread and answers :meth:`news` meanwhile."""
+    """A Ray actor that prepares the target in a thread and meanwhile answers calls to :meth:`news`."""
 
     def __init__(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> None:
         self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         threading.Thread(target=self._prepare, args=(target_spec, cache, storage), daemon=True).start()
 
     def news(self) -> list[News]:
-        """Return the news since the last call; wait for some for at most a second."""
+        """Return the news since the last call. If there is none, wait for at most one second."""
         found = []
         with contextlib.suppress(queue.Empty):
             found.append(self._news.get(timeout=_POLL_SECONDS))

@@ -1,4 +1,4 @@
-"""The facts of a model card; card.md.j2 words them. Hugging Face reads the card's front matter."""
+"""The facts of a model card, and its text from the template card.md.j2. Hugging Face reads the front matter."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from trainables.template import CHAT
 from trainables.templates import TEMPLATES
 
 WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
-"""What a folder contains."""
+"""The possible contents of an exported folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The facts of a model card; its many fields are the variables of the template.
+    """The facts of a model card. The fields are the variables of the template.
 
     Attributes:
         row: the model's row of trials.csv or candidates.csv.
         judged: sentences that compare the model with the thresholds.
         picked: the command that chose the model.
-        kind: what the folder contains.
-        base: path or hub id of an adapter's base model; "" for a whole model.
-        licence: of the base model.
+        kind: the content of the folder (whole model, adapter or merged model).
+        base: the path or hub id of an adapter's base model; "" for a whole model.
+        licence: the licence of the base model.
     """
 
     name: str
@@ -49,12 +49,12 @@ class Card:
 
     @property
     def spec(self) -> TrialSpec:
-        """The trial's specification."""
+        """The spec of the model's trial."""
         return spec_of_row({str(name): value for name, value in self.row.items()})
 
 
 def card_text(card: Card) -> str:
-    """Return README.md of the folder."""
+    """Return the text of README.md in the exported folder."""
     import yaml
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -103,7 +103,7 @@ def _template(spec: TrialSpec) -> str:
 
 
 def _scores(card: Card) -> list[tuple[str, str, str, str]]:
-    """Return axis, metric, value of the target, and value of the model, for each measured metric."""
+    """Return a tuple (axis label, metric, target's value, model's value) for each measured metric."""
     before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
     return [
         (columns.axis(name), name, number(before.get(name)), number(finite_cell(card.row, name)))
@@ -113,7 +113,7 @@ def _scores(card: Card) -> list[tuple[str, str, str, str]]:
 
 
 def _settings(card: Card) -> dict[str, object]:
-    """Return the settings that have an effect, and the steps and epochs of the model."""
+    """Return the settings that have an effect, and the numbers of steps and epochs of the model."""
     spec, row = card.spec, card.row
     values = spec.values()
     settings = {

@@ -1,4 +1,4 @@
-"""Export a checkpoint to a folder: as it is, or as an adapter merged into its base, with a model card."""
+"""Export a checkpoint with a model card to a folder, either unchanged or with its adapter merged into its base."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ExportError(Exception):
 
 
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
-    """Write ``folder`` as a whole or not at all, and yield messages. The function completes the card's facts.
+    """Write ``folder`` atomically, and yield messages. The kind, base and licence are added to ``card``.
 
     Raises:
-        ExportError: the adapter's base does not exist.
+        ExportError: the adapter's base model does not exist.
         LoadError: the adapter or its base cannot be loaded.
     """
     config = checkpoint / ADAPTER_CONFIG

@@ -1,4 +1,4 @@
-"""The licence of a base model, as its folder states it."""
+"""Find the licence of a base model in its folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILES = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*")
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """The licence's name on the hub (None if unknown), the file that names it, and the files with its text."""
+    """The licence's name on the hub (None if unknown), the file that contains the name, and the licence files."""
 
     name: str | None = None
     source: str = ""
@@ -20,7 +20,7 @@ class Licence:
 
 
 def licence_of(folder: Path | None) -> Licence:
-    """Return the licence in the front matter of a model folder's README.md, or in its config.json."""
+    """Return the licence named in the front matter of a model folder's README.md, or else in its config.json."""
     if folder is None:
         return Licence()
     files = tuple(path for pattern in _FILES for path in sorted(folder.glob(pattern)) if path.is_file())

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A choice that was asked for; ``rule`` is None for the report's answer, ``name`` its name in a word or two."""
+    """A requested choice. ``rule`` is None for the report's answer; ``limits`` and ``best`` come from the options."""
 
     rule: str | None
     limits: tuple[Constraint, ...]
@@ -40,16 +40,16 @@ class Request:
 
     @property
     def name(self) -> str:
-        """``answer``, ``knee``, ``maximize utility``."""
+        """The name of the choice, for example ``answer``, ``knee`` or ``maximize utility``."""
         return self.best.words if self.best is not None else self.rule or "answer"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The chosen model: its ``name``, its ``checkpoint`` (None if none was saved), and what judges it.
+    """The chosen model: its ``name``, its ``checkpoint`` (None if none was saved), and its judgement.
 
-    Its many fields are what an export, a copy and a registration need of it. ``content`` is the JSON of ``pick
-    --json``, ``notes`` has messages of the export.
+    The fields are everything that an export, a copy and a registration need. ``content`` is the output of ``pick
+    --json``, and ``notes`` has the messages of the export.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Choice:
 
     @property
     def missing(self) -> str:
-        """The message for a checkpoint that does not exist."""
+        """The error message for a checkpoint that does not exist."""
         return f"the checkpoint of {self.name} does not exist: {self.checkpoint or 'none was saved'}"
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The measured values of the model and its cost, without times."""
+        """The measured metrics of the model and its costs, without times."""
         row: pd.Series = self.found.row
         return {
             column: float(row[column])
@@ -89,11 +89,11 @@ class Choice:
 
 
 def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
-    """Choose a model of the sweep in ``out`` as the options of ``pick`` say, and hand its checkpoint over.
+    """Choose a model of the sweep in ``out`` by the options of ``pick``, and copy, export or register its checkpoint.
 
     Raises:
-        Problems: everything that is wrong with the options.
-        AnalysisError, LoadError, RegistryError: with a plain sentence.
+        Problems: all problems with the options.
+        AnalysisError, LoadError, RegistryError: the message is a plain sentence.
     """
     options = Options(PICK, raw)
     options.problems[:0] = problems
@@ -136,7 +136,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
 
 
 def _hand_over(chosen: Choice, options: Options, *, command: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Copy, export and register the checkpoint; return what ``--json`` adds for it, and the export's messages."""
+    """Copy, export and register the checkpoint. Return additional entries for ``--json``, and the export's messages."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ def _tracking_uri(options: Options, out: Path) -> str:
 
 
 def _hand_over_problems(options: Options, out: Path) -> Iterator[str]:
-    """Yield the problems with copying, exporting and registering, before anything is done."""
+    """Yield the problems with copying, exporting and registering, before any of these is started."""
     from sweeper.followers.mlflow.registry import registry_problems
 
     for name in ("copy_to", "export"):
@@ -194,7 +194,7 @@ def _hand_over_problems(options: Options, out: Path) -> Iterator[str]:
 
 
 def _request(options: Options, out: Path) -> Request:
-    """Return what the options ask for; what is wrong with them becomes a problem."""
+    """Return the choice that the options request. Add a problem for each invalid option."""
     limits = [
         Constraint(name, ">=" if side == "min" else "<=", options[f"{side}_{name}"])
         for name in LIMITED
@@ -231,7 +231,7 @@ def _request(options: Options, out: Path) -> Request:
 
 
 def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best]) -> Iterator[str]:
-    """Yield the problems with the named columns; if a column is unknown, the last line lists the known ones."""
+    """Yield the problems with the named columns. If a column is unknown, the last line lists the known columns."""
     sweep = SweepFile.read(out)
     models = TrialTable.read(out, sweep=sweep.name).models.trials
     if models.empty:

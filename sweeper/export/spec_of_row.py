@@ -1,4 +1,4 @@
-"""The specification of a trial, from its row of trials.csv, and the command that runs only this trial."""
+"""Reconstruct the spec of a trial from its row of trials.csv, and the command that runs only this trial."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ALWAYS = (
     *("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank"),
     "auto_lr_probe_batches",
 )
-"""Fields whose defaults depend on other fields."""
+"""Fields whose defaults depend on other fields, so the command always includes them."""
 
 
 def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
-    """Return the specification in a row. A field without a column has its default in all trials of the table."""
+    """Return the spec in a row. A field without a column has its default value in all trials of the table."""
     values: dict[str, Any] = {}
     for name, item in FIELDS.items():
         cell = known(row.get(name))
@@ -41,7 +41,7 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
-    """Return the command that runs the trial alone, with the active plug-ins; bit-identical on one CPU."""
+    """Return the command that runs only this trial, with the active plug-ins. Bit-identical on one CPU."""
     files = [word for plugin in plugins.active() if not plugin.installed for word in ("--plugin", plugin.place)]
     return shlex.join(["python", "-m", "sweeper", "unlearn", *files, *_flags(spec), "--out", out])
 

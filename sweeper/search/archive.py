@@ -1,4 +1,4 @@
-"""The Pareto archive of a sweep: the front of all epochs so far, and the epoch of each trial that the sampler gets."""
+"""The Pareto archive of a sweep: the front of all epochs so far, and the epoch that represents each trial."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Values of the objectives after an epoch, and the violation of each constraint: at most 0 if it is met."""
+    """The values of the objectives after an epoch, and the violation of each constraint (at most 0 if satisfied)."""
 
     values: tuple[float, ...]
     violations: tuple[float, ...] = ()
 
     @property
     def acceptable(self) -> bool:
-        """Whether every constraint is met."""
+        """Whether every constraint is satisfied."""
         return all(violation <= 0.0 for violation in self.violations)
 
     @property
     def missed(self) -> float:
-        """The sum of the violations of the constraints that are not met."""
+        """The sum of the violations of all constraints that are not satisfied."""
         return sum(max(violation, 0.0) for violation in self.violations)
 
 
 class ParetoArchive:
-    """The front of all acceptable epochs. ``trace`` has its hypervolume after each trial, in [0, 1].
+    """The front of all acceptable epochs. ``trace`` is its hypervolume after each trial, in [0, 1].
 
     Args:
-        objectives: with their bounds.
-        constraints: a result that violates one is not acceptable.
-        baseline: the target's metrics before unlearning, which relative constraints refer to.
-        every_epoch: whether every epoch of a trial is a candidate, and not only the last epoch of a finished trial.
+        objectives: the objectives with their bounds.
+        constraints: the constraints; a result that violates one is not acceptable.
+        baseline: the target's metrics before unlearning, to which relative constraints refer.
+        every_epoch: whether every epoch of a trial is a candidate, or only the last epoch of a finished trial.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class ParetoArchive:
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
         """Add an ended trial, and return the result of the epoch that represents it.
 
-        That is the epoch that adds most hypervolume to the front of the previous trials (the last one of a tie), or, if
-        no epoch is acceptable, the epoch that misses the constraints least. Return None if no epoch has a finite value
-        of every objective and constraint.
+        This is the epoch that adds most hypervolume to the front of the previous trials (the last epoch in a tie). If
+        no epoch is acceptable, it is the epoch with the smallest violation of the constraints. Return None if no epoch
+        has finite values of all objectives and constraints.
 
         Args:
             row: the trial's row of trials.csv.
-            candidates: the rows of its evaluated epochs.
+            candidates: the rows of the trial's evaluated epochs.
         """
         rows = list(candidates) if self._every_epoch else []
         if row.get("status") == Status.FINISHED:
@@ -105,13 +105,13 @@ class ParetoArchive:
 
 
 def costs_of(objectives: Sequence[Objective], results: Sequence[Result]) -> Floats:
-    """Return the costs of results, shape (results, objectives): 0 at an objective's best bound, 1 at its worst."""
+    """Return the costs, shape (results, objectives): 0 at the best bound of an objective, 1 at the worst bound."""
     values = np.asarray([item.values for item in results]).T
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values, strict=True)])
 
 
 def number(value: object) -> float:
-    """Return a cell as a number, or NaN if it is not one."""
+    """Return a table cell as a number, or NaN if it is not a number."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,12 +1,13 @@
-"""Multi-objective asynchronous successive halving: which trials continue at which rung. It does not depend on Ray.
+"""Multi-objective asynchronous successive halving, which decides at rungs which trials continue. Independent of Ray.
 
 MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639): rungs are at ``grace * reduction**k`` epochs. A trial that reaches a
-rung is compared at once with the trials that reached it before. The trial continues unless more than ``1/reduction`` of
-them, itself included, are better. This is one trial more than in the paper, so that a single good predecessor stops
-nobody. In the mode ``pause``, a trial that does not continue waits at the rung until later arrivals are worse.
+rung is compared at once with the trials that reached it before. The trial continues if at most ``1/reduction`` of the
+trials at the rung, itself included, are better. This is one trial more than in the paper, so that a single good
+predecessor stops no trial. In the mode ``pause``, a trial that does not continue waits at the rung until enough later
+trials are worse.
 
 Trials are ranked by non-dominated layers, with ties broken by hypervolume. A trial's rank depends on all its epochs up
-to the rung, each a point of costs: 0 at an objective's best bound, 1 at its worst.
+to the rung. Each epoch is a point of costs: 0 at an objective's best bound, 1 at its worst.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _LINEAR_BELOW = 1 / 400
 
 
 class Axis(NamedTuple):
-    """An objective's best and worst value; the best may be the larger one. ``log``: compare logarithms."""
+    """The best and the worst value of an objective (the best may be larger). If ``log``, logarithms are compared."""
 
     best: float
     worst: float
     log: bool = False
 
     def cost(self, value: float | None) -> float:
-        """Return 0 at the best value, 1 at the worst, more beyond it; NaN for None."""
+        """Return the cost: 0 at the best value, 1 at the worst, more than 1 beyond the worst, and NaN for None."""
         if value is None:
             return math.nan
         share = (value - self.best) / (self.worst - self.best)
@@ -51,7 +52,7 @@ class Axis(NamedTuple):
 
 
 def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
-    """Return the epochs at which trials of ``epochs`` epochs are compared: ``grace * reduction**k < epochs``."""
+    """Return the epochs ``grace * reduction**k < epochs``, at which trials of ``epochs`` epochs are compared."""
     found = []
     while grace < epochs:
         found.append(grace)
@@ -60,12 +61,12 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 
 
 class SuccessiveHalving:
-    """Receive every epoch of every trial and decide at the rungs which trials continue.
+    """Receives every epoch of every trial and decides at the rungs which trials continue.
 
     Args:
         axes: the objectives, in the order of the values, as :class:`Axis` or as pairs (best, worst).
         epochs, grace, reduction: define the rungs, see :func:`rungs`.
-        mode: whether a trial that does not continue stops or waits.
+        mode: whether a trial that does not continue stops or pauses.
     """
 
     def __init__(
@@ -86,16 +87,16 @@ class SuccessiveHalving:
         self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
     def judge(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Record a trial's objectives after an epoch, and decide whether it continues.
+        """Record a trial's objectives after an epoch, and decide whether the trial continues.
 
-        An epoch that a restarted worker reports again changes nothing and gets the same decision.
+        If a restarted worker reports an epoch again, the decision is the same and nothing changes.
         """
         curve = self._curves.setdefault(trial_id, {})
         if epoch not in curve:
             curve[float(epoch)] = tuple(axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
         for rung in self.rungs:
             if rung < epoch and trial_id in self._arrived[rung]:
-                self._passed[rung].add(trial_id)  # it waited there before the sweep was resumed, and has continued
+                self._passed[rung].add(trial_id)  # it paused there before a resume, and has continued since
         if epoch not in self._arrived:
             return "continue"
         rung = int(epoch)
@@ -106,16 +107,16 @@ class SuccessiveHalving:
         return "continue" if trial_id in self._passed[rung] else self._mode
 
     def ended_at(self, trial_id: str) -> int | None:
-        """Return the rung at which the trial stopped or waits, or None if it continues."""
+        """Return the rung at which the trial stopped or paused, or None if it continues."""
         for rung in reversed(self.rungs):
             if trial_id in self._arrived[rung]:
                 return None if trial_id in self._passed[rung] else rung
         return None
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Promote and return a waiting trial that ranks high enough by now, from the highest rung down.
+        """Promote and return a paused trial that now ranks high enough, or return None. Higher rungs are tried first.
 
-        ``among``: only these trials can be promoted.
+        If ``among`` is given, only these trials can be promoted.
         """
         if self._mode == "stop":
             return None
@@ -127,7 +128,7 @@ class SuccessiveHalving:
         return None
 
     def _best(self, rung: int) -> list[str]:
-        """Return the trials that pass the rung, best first: at most ``1/reduction`` of its trials are better."""
+        """Return the trials that pass the rung, best first: at most ``1/reduction`` of the rung's trials are better."""
         arrived = self._arrived[rung]
         limit = len(arrived) // self._reduction
         ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))
@@ -135,9 +136,9 @@ class SuccessiveHalving:
 
 
 def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points:
-    """Return the distinct finite points up to the rung, or no point if the one at the rung is not finite.
+    """Return the distinct finite points up to the rung, or () if the point at the rung is not finite.
 
-    All points count, not only the last: the loss on the retain set often rises for some epochs and then recovers.
+    All points are used, not only the last, because the retain loss often rises for some epochs and then recovers.
     """
     if not all(map(math.isfinite, curve[rung])):
         return ()
@@ -145,11 +146,11 @@ def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points
 
 
 def ranks(sets: Sequence[Points]) -> list[int]:
-    """Return how many of the ``sets`` are better than each. Equal sets share a rank, whatever their order.
+    """Return for each set the number of better ``sets``. Equal sets get the same rank, independent of their order.
 
-    A set is in the layer of its best point in the non-dominated sorting of all points, so a set with a point that
-    dominates all others is first. Within a layer, the next set is the one that adds most hypervolume to the sets of the
-    layer ranked before it. An empty set (a trial without a finite value) is last.
+    All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set with a point
+    that dominates all others is first. Within a layer, the next set is the one that adds most hypervolume to the sets
+    already ranked in this layer. An empty set (a trial without finite values) is last.
     """
     import moocore
     import numpy as np
@@ -180,7 +181,7 @@ def ranks(sets: Sequence[Points]) -> list[int]:
 
 
 def _hypervolume(costs: Floats) -> float:
-    """Return the hypervolume that ``costs``, shape (n, m), dominate below (1, ..., 1)."""
+    """Return the hypervolume dominated by ``costs``, shape (n, m), with the reference point (1, ..., 1)."""
     import moocore
     import numpy as np
 

@@ -1,6 +1,6 @@
-"""``lr-study --extend``: if the best fixed rate is at the edge of the grid, add the rates beyond it.
+"""``lr-study --extend``: if the best fixed learning rate is at the edge of the grid, add rates beyond the edge.
 
-The added rates follow from the tables and sweep.json alone, so a study that was killed anywhere can continue.
+The added rates depend only on the tables and sweep.json, so a study that is killed at any time can continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Rates to add to a method's grid, which may be none, because ``baseline`` is best at the edge of ``tried``."""
+    """The rates to add to a method's grid (possibly none), because ``baseline`` is best at the edge of ``tried``."""
 
     method: str
     rates: tuple[float, ...]
@@ -32,7 +32,7 @@ class Extension:
 
 
 def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]:
-    """Return an extension for each method whose best rate is at the edge."""
+    """Return an extension for each method whose best rate is at the edge of its grid."""
     beyond: dict[str, dict[float, str]] = {}
     for verdict in study.verdicts:
         for baseline in verdict.baselines:
@@ -49,7 +49,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return the settings, by name, with which the study continues."""
+    """Return the changed settings, by name, with which the study continues."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)
@@ -60,7 +60,7 @@ def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, A
 
 
 def format_extensions(found: Sequence[Extension]) -> list[str]:
-    """Return a line per method: the added rates, or why none is added."""
+    """Return one line per method, with the added rates or the reason why none are added."""
     lines = []
     for item in found:
         added = f"adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"
@@ -73,7 +73,7 @@ def format_extensions(found: Sequence[Extension]) -> list[str]:
 
 
 def fixed_points(settings: SweepSettings, method: str) -> list[Point]:
-    """Return the grid's points of a method at fixed rates."""
+    """Return the grid points of a method that have a fixed learning rate (no AutoLR)."""
     return [
         point for point in settings.space.grid() if point["method"] == method and point.get("auto_lr", "off") == "off"
     ]

@@ -1,4 +1,4 @@
-"""Trials that have run before, in this sweep or a previous one, and are copied instead of run again."""
+"""Find trials that already ran in this sweep or in a previous one, and copy them instead of running them again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import Status
 
 RAN_TO_ITS_END = (Status.FINISHED, Status.DIVERGED)
-"""A failed or stopped trial does not show what it would have become, so it runs again."""
+"""The statuses of reusable trials. A failed or stopped trial runs again, because its final result is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,18 @@ class CachedTrial:
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the reports of the trial, as a worker sends them. Its models are not in this sweep's object storage."""
+        """Yield the trial's reports as a worker sends them. Its models are not in this sweep's object storage."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
-        """Return the outcome for the new trial ``trial_id``."""
+        """Return the outcome of this trial, adapted to the new trial id ``trial_id``."""
         outcome = {**self.trial.outcome, "reused_from": self.origin}
         if checkpoint := outcome.get("checkpoint"):
             outcome["checkpoint"] = renamed(str(checkpoint), self.trial.id, trial_id)
         return outcome
 
     def copy_files(self, out: Path, trial_id: str) -> None:
-        """Copy the trial's checkpoints and items into another sweep under a new id, as hard links if possible."""
+        """Copy the trial's checkpoints and items to another sweep under a new id, as hard links if possible."""
         old = self.trial.id
         found = [*(self.out / "checkpoints").glob(f"{old}*"), self.out / "items" / f"{old}.json"]
         for path in found:
@@ -57,10 +57,10 @@ class CachedTrial:
 
 
 class ReusableTrials:
-    """The trials that can be reused, by content hash.
+    """The trials that can be reused, keyed by content hash.
 
-    If several previous sweeps have an equal trial, the last folder's is used. With ``own`` a point that the sampler
-    proposes twice is reused from the sweep itself.
+    If several previous sweeps have an equal trial, the trial in the last folder is used. If ``own`` is true, a point
+    that the sampler proposes twice is reused from this sweep.
     """
 
     def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:
@@ -71,14 +71,14 @@ class ReusableTrials:
             self._previous |= _by_hash(folder, read_state(folder))
 
     def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        """Return a trial with this content hash that ran to its end."""
+        """Return a trial with this content hash that ran to its end, or None."""
         if (found := self._previous.get(spec_hash)) is not None or not self._own:
             return found
         return _by_hash(self._out, state).get(spec_hash)
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
-    """Return the trials that ran to their end by content hash; of equal ones the one that was trained."""
+    """Return the trials that ran to their end, keyed by content hash. Trained trials replace equal reused trials."""
     found: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])
@@ -88,6 +88,6 @@ def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
 
 
 def renamed(path: str, old: str, new: str) -> str:
-    """Return ``checkpoints/00007-epoch-3`` of trial 00007 as the path for trial ``new``."""
+    """Return a path such as ``checkpoints/00007-epoch-3`` with the trial id ``old`` replaced by ``new``."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/{new}{name.removeprefix(old)}"

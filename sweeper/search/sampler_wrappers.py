@@ -1,6 +1,6 @@
 """Samplers that propose every parameter of a space, for algorithms that do not support conditional parameters.
 
-Optuna asks such a sampler only for the parameters that apply to a trial; the others are discarded.
+Optuna uses only the proposed parameters that apply to the trial and discards the others.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Propose = Callable[[Study, FrozenTrial], dict[str, Any]]
 
 
 class WholeSpaceSampler(BaseSampler):
-    """Give a trial the values that ``propose`` returns."""
+    """Gives each trial the values that ``propose`` returns."""
 
     def __init__(self, distributions: Distributions, propose: Propose) -> None:
         self._distributions = distributions
         self._propose = propose
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
-        """Return every parameter of the space."""
+        """Return the distributions of all parameters of the space."""
         return self._distributions
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        """Return a value of every parameter."""
+        """Return a value for every parameter."""
         return self._propose(study, trial)
 
     def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
@@ -42,10 +42,10 @@ class WholeSpaceSampler(BaseSampler):
 
 
 class ImputingSampler:
-    """Ask a sampler for a proposal from a copy of the study in which every trial has every parameter.
+    """Asks a sampler for a proposal, based on a copy of the study in which every trial has every parameter.
 
-    A parameter that does not apply to a trial is set to the middle of its range, as sequential model-based optimisation
-    does with conditions (Hutter et al. 2011 impute a default), so that the model sees no effect of it.
+    A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of it.
+    Sequential model-based optimisation does the same (Hutter et al. 2011 impute a default).
     """
 
     def __init__(self, sampler: BaseSampler, distributions: Distributions) -> None:
@@ -54,7 +54,7 @@ class ImputingSampler:
         self._center = center_of(distributions)
 
     def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the sampler's proposal, given the finished and the running trials."""
+        """Return the sampler's proposal, based on the finished and the running trials."""
         copy = optuna.create_study(directions=study.directions, sampler=self._sampler)
         for other in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.RUNNING)):
             if other.number != trial.number:
@@ -72,9 +72,9 @@ class ImputingSampler:
 
 
 class Sobol:
-    """Scrambled Sobol' points over the unit cube (Owen 1998): the n-th point for the n-th trial that a sampler gets.
+    """Scrambled Sobol' points in the unit cube (Owen 1998). The n-th trial proposed by a sampler gets the n-th point.
 
-    Optuna's QMCSampler draws categorical parameters at random and skips conditional parameters.
+    Used because Optuna's QMCSampler draws categorical parameters at random and skips conditional parameters.
     """
 
     def __init__(self, distributions: Distributions, *, seed: int) -> None:
@@ -82,7 +82,7 @@ class Sobol:
         self._seed = seed
 
     def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the next point."""
+        """Return the next point, as parameter values."""
         from scipy.stats import qmc
 
         index = _sampled_before(study, trial)
@@ -95,9 +95,9 @@ class Sobol:
 
 
 class CenterFirst:
-    """Propose the center of the space to the first trial, and ``then``'s proposals to the others.
+    """Proposes the center of the space for the first trial, and the proposals of ``then`` for all other trials.
 
-    A user who states a range expects good values inside it, so its middle is the best guess before the first result.
+    A user who specifies a range expects good values inside it, so before the first result its middle is the best guess.
     """
 
     def __init__(self, distributions: Distributions, then: Propose) -> None:
@@ -105,12 +105,12 @@ class CenterFirst:
         self._then = then
 
     def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the center, or the next proposal."""
+        """Return the center for the first trial, otherwise the proposal of ``then``."""
         return self._then(study, trial) if _sampled_before(study, trial) else self._center
 
 
 class StartupSampler(BaseSampler):
-    """Use ``first`` for the first ``trials`` trials, including those of previous sweeps, and then ``then``."""
+    """Uses ``first`` for the first ``trials`` trials, including those of previous sweeps, and ``then`` afterwards."""
 
     def __init__(self, first: BaseSampler, then: BaseSampler, *, trials: int) -> None:
         self._first, self._then, self._trials = first, then, trials
@@ -129,23 +129,23 @@ class StartupSampler(BaseSampler):
         return proposed
 
     def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
-        """Return a value of a parameter that is not in the proposal."""
+        """Return a value for a parameter that the proposal does not contain."""
         return self._current(study, trial).sample_independent(study, trial, name, distribution)
 
 
 def _sampled_before(study: Study, trial: FrozenTrial) -> int:
-    """Return how many previous trials were proposed by a sampler, not enqueued."""
+    """Return the number of previous trials that were proposed by a sampler rather than enqueued."""
     previous = study.get_trials(deepcopy=False)[: trial.number]
     return sum("fixed_params" not in other.system_attrs for other in previous)
 
 
 def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
-    """Return the middle of every range."""
+    """Return the middle of the range of each parameter."""
     return {name: value_at(item, 0.5) for name, item in distributions.items()}
 
 
 def value_at(distribution: Any, share: float) -> Any:
-    """Return the value at ``share`` in [0, 1) of a range, of its logarithm if it is logarithmic, or of the choices."""
+    """Return the value at the position ``share`` in [0, 1) of a (possibly logarithmic) range or a list of choices."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
     low, high = distribution.low, distribution.high

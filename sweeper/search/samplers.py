@@ -1,15 +1,15 @@
-"""The samplers by name: what proposes the next configuration.
+"""The samplers by name. A sampler proposes the next configuration.
 
 Behaviour of Optuna 5.0 on spaces with conditions (``c`` for gdiff only): TPE models each group of parameters that occur
 together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw the others at random. Optuna's
 GPSampler and QMCSampler would do the same, so here both propose every parameter of the space, and parameters that do
 not apply are set to the middle of their range (:mod:`sweeper.search.sampler_wrappers`, imported only with Optuna).
 
-TPE and the Gaussian process start with the middle of the space and then quasi-random points. Optuna would start with
-random points; the first few may all be hopeless, which harms a short sweep most (docs/search.md).
+TPE and the Gaussian process start with the middle of the space and then with quasi-random points. Optuna would start
+with random points; if the first few are all bad, a short sweep suffers most (docs/search.md).
 
-Running trials: TPE assumes the worst for them (constant liar), the Gaussian process integrates over its predictions
-(qLogEHVI), and the other samplers ignore them.
+While trials are running, TPE assumes the worst result for them (constant liar), the Gaussian process integrates over
+its predictions (qLogEHVI), and the other samplers ignore them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What a sampler is built for: the space, the number of trials, and the number ``asked`` before a resume."""
+    """The inputs of a sampler: the space, the total number of trials, and the number ``asked`` before a resume."""
 
     space: Space
     trials: int
@@ -40,12 +40,12 @@ class Search:
 
     @property
     def startup(self) -> int:
-        """Number of trials to which a model is first fitted."""
+        """The number of trials before a model is fitted for the first time."""
         return max(4, min(10, self.trials // 3))
 
     @property
     def population(self) -> int:
-        """Population size; Optuna's 50 would turn a shorter sweep into random search."""
+        """The population size. With Optuna's default of 50, a short sweep would be a random search."""
         return max(4, min(50, self.trials // 4))
 
 
@@ -67,7 +67,7 @@ def _tpe(search: Search) -> optuna.samplers.BaseSampler:
 
 
 def _genetic(name: str) -> Callable[[Search], optuna.samplers.BaseSampler]:
-    """SBX, because Optuna's uniform crossover over two or three parameters would mostly repeat the parents."""
+    """Return a genetic sampler with SBX crossover: with few parameters, uniform crossover mostly copies parents."""
 
     def build(search: Search) -> optuna.samplers.BaseSampler:
         import optuna
@@ -111,7 +111,7 @@ SAMPLERS: Mapping[str, Callable[[Search], optuna.samplers.BaseSampler]] = {
     "gp": _gp,
     "qmc": _qmc,
     "random": _random,
-    "grid": _random,  # never asked: all points of a grid are enqueued
+    "grid": _random,  # never used to propose, because all points of a grid are enqueued
 }
 LEARNING = ("tpe", "nsga2", "nsga3", "gp")
 """Samplers that learn from the trials' results and constraints."""

@@ -1,4 +1,4 @@
-"""The schedulers by name, and the scheduler of a sweep with the objectives by which it compares trials."""
+"""The registry of schedulers, and the scheduler of a sweep with the objectives by which it compares trials."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from trainables.target.target import Target
 
 NONE = "none"
-"""Name of the scheduler under which every trial runs all its epochs."""
+"""The name of the scheduler that lets every trial run all its epochs."""
 
 
 class Scheduler(Protocol):
-    """Decide after every epoch which trials continue. The sweep and benchmarks/replay use the same schedulers."""
+    """Decides after every epoch whether a trial continues. Sweeps and benchmarks/replay use the same schedulers."""
 
     def judge(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Return the decision after an epoch; a repeated epoch gets the same decision and changes nothing."""
+        """Return the decision after an epoch. A repeated epoch gets the same decision and has no effect."""
 
     def ended_at(self, trial_id: str) -> int | None:
-        """Return the epoch at which the trial stopped or waits, or None if it continues."""
+        """Return the epoch at which the trial stopped or paused, or None if it continues."""
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Return a waiting trial, one of ``among``, that continues now."""
+        """Return a paused trial (from ``among`` if given) that may continue now, or None."""
 
 
 class MakeScheduler(Protocol):
@@ -41,7 +41,7 @@ class MakeScheduler(Protocol):
 SCHEDULERS: Mapping[str, MakeScheduler] = {
     "moasha": SuccessiveHalving,
 }
-"""Schedulers by name. ``epochs`` are those of a complete trial; the other arguments are settings of the sweep."""
+"""Schedulers by name. ``epochs`` is the length of a complete trial; the other arguments are settings of the sweep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ReportScheduler:
     columns: tuple[str, ...]
 
     def judge(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the decision after an epoch; a repeated epoch gets the same decision and changes nothing."""
+        """Return the decision after an epoch. A repeated epoch gets the same decision and has no effect."""
         return self.scheduler.judge(trial_id, float(report["epoch"]), [report.get(name) for name in self.columns])
 
 
@@ -76,7 +76,7 @@ def open_scheduler(settings: SweepSettings, target: Target) -> ReportScheduler |
 
 
 def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:
-    """Return the objectives if all of them are measured after every epoch, otherwise the two default losses."""
+    """Return the objectives if all are measured after every epoch, otherwise the two default losses."""
     from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives
     from trainables.metrics.registry import METRICS
 
@@ -85,10 +85,10 @@ def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int |
 
 
 def comparison_axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
-    """Return the axes by which trials are compared: logarithmic for a loss that should stay low.
+    """Return the axes by which trials are compared. A loss to be minimized gets a logarithmic axis.
 
-    A retain loss of 0.03 beats 0.3 by as much as 0.3 beats 3, although the first two are nearly equal as shares of the
-    range up to a random guess.
+    On this axis a retain loss of 0.03 beats 0.3 by as much as 0.3 beats 3. On a linear axis from 0 to the loss of a
+    random guess, the first two values would be nearly equal.
     """
     from trainables.metrics.registry import METRICS
 

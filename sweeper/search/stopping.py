@@ -1,4 +1,4 @@
-"""When a sweep ends before all its trials have run: the front has stopped growing, or the epoch budget is spent."""
+"""When a sweep ends before all its trials have run: the frontier stopped growing, or the epoch budget is used up."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class UntilError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """The hypervolume, a share of the objectives' box, has grown by at most ``growth`` in ``trials`` trials."""
+    """A limit: in ``trials`` trials the hypervolume (a share of the objectives' box) grew by at most ``growth``."""
 
     trials: int = 10
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """``trace`` has the hypervolume after each ended trial; an empty front is not a plateau."""
+        """Return whether the hypervolumes after each trial (``trace``) reach a plateau; an empty front never does."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth
@@ -31,17 +31,17 @@ class Plateau:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Why a sweep ended before all its trials had run, and the option of ``resume`` with which it continues."""
+    """The reason why a sweep ended before all its trials had run, and the option with which ``resume`` continues it."""
 
     because: str
     further: str = ""
 
 
 def parse_until(text: str | None) -> Plateau | None:
-    """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``; None for ``none`` and no text.
+    """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``. Return None for ``none`` or an empty text.
 
     Raises:
-        UntilError: the text is anything else.
+        UntilError: the text has another format.
     """
     if text in (None, "", NEVER):
         return None
@@ -60,10 +60,10 @@ def parse_until(text: str | None) -> Plateau | None:
 
 @dataclass(kw_only=True)
 class Stopping:
-    """The limits after which no new trial starts. ``deadline`` is in seconds of the monotonic clock.
+    """The limits after which no new trial starts. ``deadline`` is a time of the monotonic clock, in seconds.
 
-    ``reached`` is the limit that ended this run of the sweep. Trials that still run may leave the plateau again, but
-    Tune has ended its search by then.
+    ``reached`` is the limit that ended this run of the sweep. It stays set even if trials that still run increase the
+    hypervolume again, because Tune has ended its search by then.
     """
 
     plateau: Plateau | None = None
@@ -81,7 +81,7 @@ class Stopping:
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - trained)
 
     def end(self, *, trained: float, trace: Sequence[float]) -> End | None:
-        """Return why no new trial starts after ``trained`` epochs and the hypervolumes in ``trace``, or None."""
+        """Return the limit reached after ``trained`` epochs and with the hypervolumes in ``trace``, or None."""
         if self.epoch_budget is not None and trained >= self.epoch_budget:
             return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):

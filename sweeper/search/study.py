@@ -2,13 +2,13 @@
 
 The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
 or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is COMPLETE. If
-every epoch is a candidate, the trial's values are those of the epoch that adds most hypervolume to the front
-(:class:`sweeper.search.archive.ParetoArchive`). A trial stopped by a scheduler is PRUNED in that case, too: its epochs
-are candidates, but comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED
-trials behind all COMPLETE ones; the other samplers ignore them.
+every epoch is a candidate, the values of a trial are those of the epoch that adds most hypervolume to the front
+(:class:`sweeper.search.archive.ParetoArchive`). Even then, a trial stopped by a scheduler is PRUNED: its epochs are
+candidates, but comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED
+trials behind all COMPLETE trials; the other samplers ignore PRUNED trials.
 
-Each trial of the sweep is one Optuna trial. Its id is the Optuna number minus the number of priors, the trials of
-previous sweeps, which precede it.
+Each trial of the sweep is one Optuna trial. Trials of previous sweeps (priors) come first in the Optuna study, so the
+id of a trial is its Optuna number minus the number of priors.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
 _POINT = "point"
-"""User attribute of a trial whose configuration is not in the space."""
+"""The user attribute that stores a configuration outside the space."""
 _POINTS, _PRIOR = "points", "prior"
-"""User attributes: the points to try first (of the study), the origin of a previous sweep's trial."""
+"""User attributes: the points to try first (of the study), and the origin of a previous sweep's trial (of a trial)."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
-"""System attributes by which Optuna's genetic samplers recognise a possible parent."""
+"""The system attributes by which Optuna's genetic samplers recognise possible parents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Proposal:
 
 
 class SweepStudy:
-    """Ask and tell for all trials of a search, across interruptions. ``archive`` has the results so far.
+    """Proposes and records all trials of a search, across interruptions. ``archive`` has the results so far.
 
     Args:
-        seeds: every configuration runs once with each seed, as one Optuna trial each.
-        extension: further points of a grid, which need not be in the space.
+        seeds: every configuration runs once for each seed, as a separate Optuna trial.
+        extension: additional points of a grid, which may be outside the space.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class SweepStudy:
         return _POINTS in self._study.user_attrs or self.asked > 0
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Add the trials of previous sweeps, and the Optuna parameters to try first, before the first trial.
+        """Add the trials of previous sweeps and the points to try first (as Optuna parameters), before the first trial.
 
-        After a kill the call can be repeated with the same arguments.
+        If the process is killed meanwhile, the call can be repeated with the same arguments.
         """
         from optuna.trial import create_trial
 
@@ -126,20 +126,20 @@ class SweepStudy:
 
     @property
     def asked(self) -> int:
-        """Number of trials proposed so far, whatever their state."""
+        """The number of trials proposed so far, in any state."""
         return len(self._asked_trials())
 
     @property
     def unfinished(self) -> int:
-        """Number of trials from before a resume that are still to be proposed again."""
+        """The number of trials from before a resume that have not been proposed again yet."""
         return len(self._unfinished)
 
     def restore(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
         """Make the study agree with the event log, which is authoritative after a crash.
 
         ``rows`` has the rows of ended trials in the order in which they ended, ``candidates`` the rows of their epochs.
-        These trials are reported; those that a lost or damaged optuna.log does not have are added. All other trials are
-        proposed again, with their id and configuration. Return those.
+        Ended trials are reported to the study; those missing from a lost or damaged optuna.log are added first. Return
+        all other trials, which are proposed again with their old ids and configurations.
         """
         import optuna
 
@@ -153,7 +153,7 @@ class SweepStudy:
                 continue
             if "config" in trial.user_attrs:
                 self._unfinished.append(Proposal(trial_id, dict(trial.user_attrs["config"])))
-            else:  # killed between Optuna's ask and the record of the configuration, so nothing has run
+            else:  # the process was killed before the configuration was recorded, so the trial has not run
                 self._unfinished.append(self._propose(optuna.trial.Trial(self._study, trial._trial_id)))
         return list(self._unfinished)
 
@@ -162,7 +162,7 @@ class SweepStudy:
         self._unfinished.appendleft(proposal)
 
     def ask(self) -> Proposal | None:
-        """Return the next trial to run, or None if all have been proposed."""
+        """Return the next trial to run, or None if all trials have been proposed."""
         if self._unfinished:
             return self._unfinished.popleft()
         if self.asked >= self._trials:
@@ -171,7 +171,7 @@ class SweepStudy:
         return self._propose(self._study.ask())
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
-        """Record a trial's outcome; repeating it changes nothing. For the rows see :meth:`ParetoArchive.add`."""
+        """Record a trial's outcome. A repeated call has no effect. :meth:`ParetoArchive.add` describes the rows."""
         import optuna
         from optuna.trial import TrialState
 
@@ -181,7 +181,7 @@ class SweepStudy:
         result = self.archive.add(row, candidates)
         trials = self._own_trials()
         if int(trial_id) >= len(trials) or (trial := trials[int(trial_id)]).state.is_finished():
-            return  # a trial that optuna.log has lost runs again before it is reported
+            return  # optuna.log has lost the trial, which runs again before it is reported
         if row.get("status") == Status.FINISHED and result is not None:
             for constraint, violation in zip(self.archive.constraints, result.violations, strict=True):
                 optuna.trial.Trial(self._study, trial._trial_id).set_constraint(str(constraint), violation)
@@ -191,16 +191,16 @@ class SweepStudy:
             self._study.tell(trial.number, state=state)
 
     def forget(self, trial_id: str) -> None:
-        """Forget a trial's outcome, because the trial runs again."""
+        """Remove a trial's outcome, because the trial runs again."""
         if self._outcomes.pop(trial_id, None) is not None:
             self.archive.clear()
             for row, candidates in self._outcomes.values():
                 self.archive.add(row, candidates)
 
     def _add_missing(self, rows: Mapping[str, Row]) -> None:
-        """Add the trials with a row that the study does not have, under their numbers; enqueue the gaps between them.
+        """Add the trials with rows that the study lacks, under their numbers. Enqueue trials for missing numbers.
 
-        A row has the trial's configuration, but not a sampler's notes.
+        A row contains the configuration of the trial, but not the attributes that a sampler stores.
         """
         from optuna.trial import TrialState, create_trial
 
@@ -241,7 +241,7 @@ class SweepStudy:
             logger.warning("%d trials of the event log were not in optuna.log; they were added to it", added)
 
     def _config_in(self, rows: Mapping[str, Row], index: int) -> dict[str, Value] | None:
-        """Return the configuration in the trial's row, or in the row of a trial that repeats it with another seed."""
+        """Return the configuration from the trial's row, or from the row of its repetition with another seed."""
         first = index - index % len(self._seeds)
         for other in (index, *range(first, first + len(self._seeds))):
             if (row := rows.get(format_id(other))) is not None:
@@ -258,11 +258,11 @@ class SweepStudy:
         return Proposal(self._id(trial.number), config)
 
     def _enqueue_next(self) -> None:
-        """Enqueue the next trial unless the sampler proposes it.
+        """Enqueue the next trial, unless the sampler proposes it.
 
-        With k seeds, trials form groups of k. The first of a group gets the next point to try first, or the sampler's
-        proposal; the others repeat its configuration. This follows from the trials' numbers alone, so a kill between
-        two writes leaves nothing to repair.
+        With k seeds, trials form groups of k. The first trial of a group gets the next point to try first or the
+        sampler's proposal; the others repeat its configuration. The groups depend only on the trials' numbers, so a
+        kill between two writes leaves nothing to repair.
         """
         trials, asked = self._own_trials(), self.asked
         if len(trials) > asked:
@@ -275,7 +275,7 @@ class SweepStudy:
             self._study.enqueue_trial(points[group])
 
     def _enqueue_grid(self, extension: Sequence[Mapping[str, Any]]) -> None:
-        """Enqueue all points; one that is not in the space is kept in a user attribute."""
+        """Enqueue all points of the grid. A point that is outside the space is stored in a user attribute."""
         points: list[tuple[dict[str, Any], dict[str, Any]]]
         points = [(dict(self._space.params_of(point)), {}) for point in self._space.grid()]
         points += [({}, {_POINT: dict(point)}) for point in extension]
@@ -297,12 +297,12 @@ class SweepStudy:
 
 
 def format_id(index: int) -> str:
-    """Return a trial's id, with leading zeros so that ids sort."""
+    """Return a trial's id, with leading zeros so that ids sort in numerical order."""
     return f"{index:05d}"
 
 
 def open_study(out: Path, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
-    """Open the study of the sweep in ``out``. Start a new one with the enqueued points and the previous sweeps."""
+    """Open the study of the sweep in ``out``. A new study starts with the enqueued points and the previous sweeps."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = axes(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
     archive = ParetoArchive(
@@ -323,7 +323,7 @@ def open_study(out: Path, settings: SweepSettings, target: Target, *, console: C
         return study
     points: list[Mapping[str, Value]] = [params_of_point(settings.space, point) for point in settings.enqueue]
     priors: list[Prior] = []
-    most = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the other half is the sampler's
+    most = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
     for folder in map(Path, settings.warm_start):
         found = warm_start(
             PreviousSweep.read(folder), settings, objectives, target_key=target.key, baseline=target.baseline, most=most

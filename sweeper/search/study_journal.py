@@ -1,4 +1,4 @@
-"""Open the study's file, OUT/optuna.log, and repair it if it is damaged. optuna-dashboard opens it, too."""
+"""Open OUT/optuna.log, the file of the study, and repair it if it is damaged. optuna-dashboard can also open it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ logger = logging.getLogger(__name__)
 
 
 def open_journal(out: Path) -> optuna.storages.BaseStorage:
-    """Return the storage in ``OUT/optuna.log``, with the lines before the first damaged one.
+    """Return an Optuna storage for ``OUT/optuna.log``, built from the lines that precede the first damaged line.
 
-    Later lines depend on the damaged one. The lost trials are restored from trials.csv
+    Later lines depend on the damaged line. The lost trials are restored from the event log
     (:meth:`sweeper.search.study.SweepStudy.restore`), and the damaged file is kept as ``optuna.log.damaged``.
     """
     log = out / "optuna.log"
     cut_torn_line(log)
-    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # of a killed driver: the caller holds the folder's lock
+    log.with_name(f"{log.name}.lock").unlink(missing_ok=True)  # left by a killed driver; the caller locks the folder
     if log.is_file():
         lines = log.read_bytes().splitlines(keepends=True)
         intact = next((index for index, line in enumerate(lines) if not _is_operation(line)), len(lines))

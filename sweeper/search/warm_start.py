@@ -1,4 +1,4 @@
-"""Results and configurations of a previous sweep with which a new search starts."""
+"""Start a new search from the results and configurations of a previous sweep."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PreviousSweep:
 
     @classmethod
     def read(cls, out: Path) -> PreviousSweep:
-        """Read a folder. Raises SweepError if it does not contain a sweep."""
+        """Read a sweep's folder. Raise SweepError if it contains no sweep."""
         return cls(out, read_settings(out), read_state(out))
 
 
@@ -49,13 +49,13 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """What a new sweep takes from a previous one.
+    """The trials and points that a new sweep takes from a previous sweep.
 
     Attributes:
-        priors: trials of the same problem, which the sampler learns from.
-        points: Optuna parameters of another problem's front, which are tried first.
-        finished: number of finished trials of the previous sweep.
-        outside: how many of them are outside the new search space.
+        priors: trials of the same problem, from which the sampler learns.
+        points: configurations on the front of a different problem, as Optuna parameters, to try first.
+        finished: the number of finished trials of the previous sweep.
+        outside: the number of finished trials outside the new search space.
         differences: fixed settings that differ, as ``name old there, new here``.
     """
 
@@ -75,11 +75,11 @@ def warm_start(
     baseline: Mapping[str, float],
     most: int,
 ) -> WarmStart:
-    """Return what the search learns from a previous sweep.
+    """Return the priors and points from a previous sweep.
 
-    A trial with the content hash of a trial of this sweep (the same model, data, target and training) becomes a prior.
-    Results of other trials are not comparable, so only their configurations are used: of their front, at most ``most``,
-    ordered by their contribution to its hypervolume.
+    A previous trial becomes a prior if its content hash equals that of a trial of this sweep (same model, data, target
+    and training). Results of other trials are not comparable, so only their configurations are used: at most ``most``
+    configurations from their front, ordered by their contribution to its hypervolume.
     """
     archive = ParetoArchive(
         objectives,
@@ -120,7 +120,7 @@ def warm_start(
 
 
 def format_warm_start(found: WarmStart, folder: Path) -> str:
-    """Return the sentence that the console shows."""
+    """Return a sentence about the warm start, for the console."""
     parts = [f"{counted(len(found.priors), 'trial')} with their values"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"
@@ -134,7 +134,7 @@ def format_warm_start(found: WarmStart, folder: Path) -> str:
 def _front(
     found: Sequence[tuple[Mapping[str, Value], Result]], objectives: Sequence[Objective]
 ) -> list[Mapping[str, Value]]:
-    """Return the distinct non-dominated configurations, the largest contribution to the hypervolume first."""
+    """Return the distinct non-dominated configurations, ordered by decreasing contribution to the hypervolume."""
     found = [item for item in found if item[1].acceptable]
     if not found:
         return []
