@@ -89,7 +89,7 @@ def format_policy(variant: str, rate: object) -> str:
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """Return the AutoLR variant, such as ``clip/fresh`` (``clip/freshx4`` for four batches), and ``further`` columns."""
+    """Return AutoLR's variant, such as ``clip/fresh`` (``clip/freshx4`` for four batches), plus ``further`` columns."""
     values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
     batches = known(row.get(PROBE_BATCHES))
     # The number of batches matters: a rule with four batches differs from the same rule with one.

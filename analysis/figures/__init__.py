@@ -1,1 +1,1 @@
-"""Figures: each a pure ``*_data`` and a thin renderer."""
+"""Figures. Each has a pure function ``*_data`` that computes its content, and a thin renderer."""

@@ -1,4 +1,4 @@
-"""With AutoLR against without it, method by method."""
+"""The figure that compares each method with and without AutoLR."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A metric of one method at a fixed rate (``without``) and under AutoLR (``with_auto``), and over how many pairs.
+    """A metric of one method at a fixed rate (``without``) and with AutoLR (``with_auto``), averaged over ``pairs``.
 
-    ``pairs`` 0: no two trials differ in the rate's policy alone, and the best trial of each arm stands for it.
+    ``pairs`` is 0 if no two trials differ only in AutoLR. Then the values are those of the best trial of each arm.
     """
 
     method: str
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AblationPanel:
-    """One metric over methods; ``better`` is ``lower`` or ``higher``."""
+    """One metric for all methods; ``better`` is the better direction, ``lower`` or ``higher``."""
 
     label: str
     better: str
@@ -46,10 +46,10 @@ class AblationPanel:
 
 
 def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
-    """Per method and metric, without and with AutoLR; None where no method has finished trials of both kinds.
+    """Return each metric of each method without and with AutoLR; None if no method has finished trials of both kinds.
 
-    Trials that agree in every setting but AutoLR's own are pairs, and a method's values are means over its pairs.
-    A method without pairs is shown by the trial of each arm nearest to the ideal corner.
+    Trials whose settings are equal except for AutoLR form pairs, and a method's values are means over its pairs. A
+    method without pairs is represented by the trial of each arm that is nearest to the ideal corner.
     """
     table = sources.table
     finished, columns = table.own.finished, table.columns
@@ -80,7 +80,7 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
 
 
 def draw_ablation(data: PanelFigure[AblationPanel]) -> Figure:
-    """One panel per metric, a line from the value without to the value with AutoLR per method."""
+    """Draw a panel for each metric, with a line for each method from its value without AutoLR to that with AutoLR."""
     with house_style():
         columns = min(2, len(data.panels))
         height = max(1.9, 0.9 + 0.34 * max(len(panel.changes) for panel in data.panels))
@@ -107,10 +107,10 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """The values of trials that agree in every setting but AutoLR's, a column for each arm (False, True).
+    """Return a row for each pair of arms whose settings are equal except for AutoLR, with the columns False and True.
 
-    Several trials of one arm are aggregated by ``how``; a row has both arms. Settings are compared as text, and a
-    missing one is a setting, too: two trials without a c agree in it.
+    If an arm has several trials, ``how`` aggregates them. Settings are compared as text. A missing setting counts as a
+    value: two trials without ``c`` have the same ``c``.
     """
     rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
@@ -126,5 +126,5 @@ def _best(sources: Sources, metric: str, method: str) -> Change | None:
     values = numbers(best, metric).to_numpy()
     if len(values) < 2 or not np.isfinite(values).all():
         return None
-    # In the order of the arms: without, with.
+    # The rows are sorted by arm: without AutoLR, with AutoLR.
     return Change(method, float(values[0]), float(values[1]), 0)

@@ -1,4 +1,4 @@
-"""Empirical attainment of two arms: what they attain in how many of their runs."""
+"""The figure of empirical attainment: which objective values two arms attain, and in how many of their runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentData:
-    """Empirical attainment of two arms over runs, as costs in [0, 1], smaller better; ``axes`` name the two costs."""
+    """The empirical attainment of two arms, as costs in [0, 1] (smaller is better); ``axes`` names the two costs."""
 
     title: str
     axes: tuple[str, str]
@@ -32,7 +32,7 @@ class AttainmentData:
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[AttainmentData]:
-    """Attainment of AutoLR and of the best single rate, for verdicts on two fresh seeds or more."""
+    """Yield the attainment of AutoLR and of the best single rate for each verdict with at least two fresh seeds."""
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
@@ -41,7 +41,7 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
 
 
 def draw_attainment(data: AttainmentData) -> Figure:
-    """The median and extreme attainment of both arms, and beside it where either attains more often."""
+    """Draw the median and extreme attainment of both arms, and the regions that one arm attains more often."""
     with house_style():
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
         for surfaces, colour in zip(data.attained.surfaces, OKABE_ITO, strict=False):
@@ -58,8 +58,8 @@ def draw_attainment(data: AttainmentData) -> Figure:
 
 
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
-    """What one run, half of the runs and all of them attain, as far as there is anything."""
-    # All runs together may attain nothing; a surface of most runs is not drawn in that case as that of all.
+    """Draw the surfaces that one run, half of the runs and all runs attain; an empty surface is left out."""
+    # The surface of all runs may be empty. Then nothing is drawn instead.
     ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
     looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]

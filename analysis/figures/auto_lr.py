@@ -1,4 +1,4 @@
-"""AutoLR's learning rate over steps, and the losses along its update directions."""
+"""Figures of AutoLR: its learning rate over steps, and the losses along its update directions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """The rate in use, the fitted ``eta*``, and the updates that found no minimum, by reason.
+    """Return the rate in use, the fitted ``eta*``, and the updates that found no minimum, by reason, from auto_lr.csv.
 
-    The step of an update is made at the rate it found, so the rate changes there, at once. From the rows of
-    auto_lr.csv. One panel per method, of its AutoLR trial nearest to the ideal corner (of the first
-    trials, while none has finished), at most six.
+    There is a panel for the AutoLR trial of each method that is nearest to the ideal corner (or, if no trial has
+    finished, for the first trials), at most six. The step of an update already uses the new rate, so the rate changes
+    at that step.
     """
     updates, table = sources.auto_lr, sources.table
     if updates.empty:
@@ -49,11 +49,10 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """The retain and forget loss along the update direction at several steps of one trial, with the fitted parabola.
+    """Return the losses along the update direction at several steps of the first trial, with the fitted parabola.
 
-    From the rows of landscape.csv: several ``x`` (in units of the learning rate, the model at ``theta - x d``) per
-    step. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked. Of several trials the
-    first is drawn.
+    landscape.csv has several rows for each step: the retain and forget loss of the model at ``theta - x d``, with ``x``
+    in units of the learning rate. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked.
     """
     landscape, columns = sources.landscape, sources.table.columns
     if landscape.empty:
@@ -63,7 +62,7 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int)
     at = [rows[numbers(rows, "step") == step] for step in steps[places]]
     unit = next((columns[name].unit for name in columns.losses), "")
-    # The forget loss rises so much faster that beside it the retain loss would be a flat line.
+    # Each loss has its own panel: the forget loss rises so fast that the retain loss would look flat beside it.
     shown = [_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at]
     return figure_of(
         (panel for panel in shown if panel),
@@ -75,10 +74,10 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[float], list[float]]:
-    """The learning rate over the steps of one trial, from its rows in auto_lr.csv and history.csv.
+    """Return the steps and learning rates of one trial, from its rows in auto_lr.csv and history.csv.
 
-    Each update has two points at its step, the rate before and the one that step was made at; a report has the rate at
-    its end, unless the weights, and with them a rate, were rolled back.
+    Each update adds two points at its step: the rate before the update, and the new rate, which the step uses. Each
+    report adds its rate, unless the weights, and with them the rate, were rolled back.
     """
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")

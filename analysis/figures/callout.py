@@ -1,4 +1,4 @@
-"""The place of a label beside a point where it hides the fewest points."""
+"""Find the position of a label beside a point at which the label hides the fewest points."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 Place = tuple[float, float]
-"""A position in the plot: (0, 0) its lower left corner, (1, 1) its upper right one."""
+"""A position in the plot: (0, 0) is the lower left corner and (1, 1) the upper right corner."""
 
 _GAPS = (0.6, 1.6, 3.2)
-"""The distances of the label from the point, in heights of the label."""
+"""The distances of the label from the point that are tried, as multiples of the label's height."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle in the plot, by its corners."""
+    """A rectangle in the plot, given by its edges."""
 
     left: float
     bottom: float
@@ -23,7 +23,7 @@ class Box:
     top: float
 
     def hides(self, points: Sequence[Place], line: Sequence[Place]) -> int:
-        """How many of ``points`` lie inside, and segments of ``line``, each along an axis, pass through."""
+        """Count the ``points`` inside the box and the segments of ``line`` through it (all parallel to an axis)."""
         inside = sum(self.left <= x <= self.right and self.bottom <= y <= self.top for x, y in points)
         crossing = sum(
             min(x, u) <= self.right and max(x, u) >= self.left and min(y, v) <= self.top and max(y, v) >= self.bottom
@@ -32,12 +32,12 @@ class Box:
         return inside + crossing
 
     def sticks_out(self) -> bool:
-        """Whether a part of it is outside the plot."""
+        """Return whether a part of the box is outside the plot."""
         return self.left < 0 or self.bottom < 0 or self.right > 1 or self.top > 1
 
 
 def place_beside_line(at: float, width: float, height: float, points: Sequence[Place]) -> tuple[bool, bool]:
-    """Whether words on a horizontal line at ``at`` go to its right end and above it, so that they hide least."""
+    """Return whether the label of a horizontal line at ``at`` should be at its right end, and whether above it."""
 
     def box(right: bool, above: bool) -> Box:
         left, bottom = (1.0 - width if right else 0.0), (at if above else at - height)
@@ -48,13 +48,13 @@ def place_beside_line(at: float, width: float, height: float, points: Sequence[P
 
 
 def place_label(at: Place, width: float, height: float, *, points: Sequence[Place], line: Sequence[Place]) -> Box:
-    """The box of a label of the given size beside ``at``: inside the plot if it fits, hiding least, then nearest."""
+    """Return the box of a label beside ``at``: inside the plot if possible, hiding the fewest points, then nearest."""
     x, y = at
     candidates = []
     for gap, right, above in product(_GAPS, (True, False), (True, False)):
         off = gap * height
         left = x + off if right else x - off - width
-        # A wide box may lie across the point rather than leave the plot.
+        # A wide box may cover the point, so that it does not leave the plot.
         left = min(max(left, 0.0), max(0.0, 1.0 - width))
         bottom = y + off if above else y - off - height
         candidates.append(Box(left, bottom, left + width, bottom + height))

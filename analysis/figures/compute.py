@@ -1,4 +1,4 @@
-"""Hypervolume against what it cost: over the compute spent, and over the learning rates a person tries."""
+"""Figures of the hypervolume over its cost: over the compute spent, and over the number of learning rates tried."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from analysis.tables.trial_table import auto_lr_on
 
 
 def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
-    """Hypervolume over compute, a curve per method and per arm of AutoLR, a panel per problem, each in its own box.
+    """Return the hypervolume over compute: a panel for each problem, and a curve for each method and AutoLR setting.
 
-    None before the target is made. An arm has one colour in all panels.
+    Each problem has its own reference box. The result is None before the target exists. A method has the same colour in
+    all panels.
     """
     drawn = []
     for problem, part in parts.items():
@@ -47,7 +48,7 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 
 
 def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
-    """The tuning curve of every verdict, under a name of its own."""
+    """Yield the tuning curve of every verdict, each with its own file name."""
     for verdict in study.verdicts:
         figure = tuning_figure(verdict.curve, title=study.subject(verdict))
         yield replace(figure, name=file_stem("tuning-curve", *verdict.task.names, verdict.variant))
@@ -59,13 +60,13 @@ def anytime_figure(
     *,
     looks: Mapping[str, tuple[str, str]] | None = None,
 ) -> PanelFigure[Panel] | None:
-    """Hypervolume over compute, a line of steps per arm, each (seconds, hypervolumes); None without a point.
+    """Return the hypervolume over compute, with a step curve for each arm; None if there are no points.
 
-    ``looks`` has the colour of each arm, and whether it is a ``line`` or ``dashed``.
+    ``curves`` has the (seconds, hypervolumes) of each arm; ``looks`` has its colour, and ``line`` or ``dashed``.
     """
     lines: list[Line] = []
     for i, (arm, curve) in enumerate(curves.items()):
-        # Nothing is attained before the first trial ends; between two trials the hypervolume stays what it was.
+        # The hypervolume is 0 until the first trial ends, and constant between two trials.
         stairs = [(0.0, 0.0)]
         for seconds, volume in zip(*curve, strict=True):
             if np.isfinite([seconds, volume]).all():
@@ -88,7 +89,7 @@ def anytime_figure(
 
 
 def tuning_figure(curve: TuningCurve, *, title: str = "") -> PanelFigure[Panel]:
-    """The expected hypervolume of the best of n rates, AutoLR at what it is charged, and the n that equals AutoLR."""
+    """Return the figure with the expected best of n rates, AutoLR at its cost, and the n at which both are equal."""
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))
     lines = (

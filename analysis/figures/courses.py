@@ -1,4 +1,4 @@
-"""How training went: metrics, gradients and learning rates over steps."""
+"""Figures of training: metrics, gradients and learning rates over steps."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _GRADIENTS = {
     "c_t": "c_t",
     "lr": "learning rate",
 }
-"""Columns by what their axis says."""
+"""The axis label of each column."""
 _SHARES = ("grad_cosine", "c_t")
 _MOST_POINTS = 400
 
 
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Losses, and scores where the history has them, over steps: per method the trial nearest to the ideal corner.
+    """Return losses and reported scores over steps, for the trial of each method that is nearest to the ideal corner.
 
-    Each course begins at step 0 with the No-unlearn model, where that was measured. None without a history.
+    If the No-unlearn model was measured, each line starts with it at step 0. The result is None without a history.
     """
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
@@ -43,9 +43,10 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Gradient norms, their cosine, ``c_t`` and the learning rate over steps, of the same trials; None if unknown.
+    """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if no trial reported them.
 
-    Norms and cosine are only measured by methods that compute the two gradients apart.
+    The trials are those of :func:`metrics_data`. Only methods that compute the two gradients separately measure norms
+    and cosine.
     """
     return figure_of(
         _panels(sources, _GRADIENTS, from_target=False),

@@ -1,4 +1,4 @@
-"""Draws any figure that is made of panels."""
+"""Draw any figure that is made of panels."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _PANEL = (4.6, 3.0)
 _GRADES = 40
 _DASHES: dict[str, Any] = {"dashed": (0, (4, 2))}
 _MARKED = 60
-"""A line with more points than this is drawn without a mark on each."""
+"""A line with more points than this is drawn without markers."""
 
 
 def draw_panels(data: PanelFigure[Panel]) -> Figure:
-    """The figure; a panel is about 4.6 x 3 inches, narrower if there are at least three columns."""
+    """Draw the figure. A panel is about 4.6 x 3 inches, and narrower if there are at least three columns."""
     with house_style():
         columns = min(data.columns, max(1, len(data.panels)))
         across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
         names = _names(data)
-        # Roughly: a letter of 9 points is 0.08 inches wide, the mark before a name and the gap behind it 0.6.
+        # Approximate: a letter of 9 points is 0.08 inches wide; the marker and the gap around a name are 0.6 inches.
         widest = 0.08 * max(map(len, names), default=0) + 0.6
         in_a_row = max(1, min(4 if columns > 1 else 2, int(across / widest)))
         more = 0.7 + 0.25 * math.ceil(len(names) / in_a_row)
@@ -96,7 +96,7 @@ def _guide(axes: Axes, guide: Guide, place_number: int, panel: Panel) -> None:
         positions = [(axes.get_xlim()[0], guide.value)]
         positions += [point for line in panel.lines for point in zip(line.xs, line.ys, strict=True)]
         (_, up), *points = ((float(x), float(y)) for x, y in (axes.transData - axes.transAxes).transform(positions))
-        # Roughly, of a panel of 4.6 x 3 inches: a letter is 0.02 of it wide, a line 0.07 high.
+        # Approximate, for a panel of 4.6 x 3 inches: a letter takes 0.02 of the width, a line 0.07 of the height.
         right, above = place_beside_line(up, 0.02 * len(guide.label), 0.07, points)
         place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right" if right else "left"}
         place["va"] = "bottom" if above else "top"
@@ -104,7 +104,7 @@ def _guide(axes: Axes, guide: Guide, place_number: int, panel: Panel) -> None:
     else:
         place = {"xycoords": ("data", "axes fraction"), "ha": "left", "va": "top"}
         at, off = (guide.value, 1.0), (3, -11 * (place_number % 3))
-    # A white rim keeps the words readable where a curve passes behind them.
+    # A white background keeps the label readable if a curve passes behind it.
     axes.annotate(
         guide.label, at, xytext=off, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,
         bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, **place,
@@ -116,11 +116,11 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    # Equal ends have no scale between them.
+    # A logarithmic scale needs two different ends.
     low, high = gradation.low, gradation.high if gradation.high > gradation.low else 1.01 * gradation.low
     colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES), N=_GRADES))
     bar = figure.colorbar(colours, ax=axes, label=gradation.label, aspect=30, pad=0.015)
-    # As shapes, not as an embedded picture, which a page that loads nothing may not show.
+    # Draw shapes, because a page that may not load images does not show an embedded one.
     if bar.solids is not None:
         bar.solids.set_rasterized(False)
     bar.set_ticks([low, math.sqrt(low * high), high])
@@ -129,7 +129,7 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
 
 
 def _names(data: PanelFigure[Panel]) -> dict[str, Any]:
-    """The legend: one handle a name, in the order in which the names first appear."""
+    """Return the legend: a handle for each name, in the order in which the names first appear."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""Draws the frontier figure from its content."""
+"""Draw the frontier figure from its content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NARROW_LABEL, _LABEL_WIDTH = 56, 52
-"""Letters beside a narrow plot, and in a line of a point's label."""
+"""The maximum number of letters in a line: of an axis label in a narrow plot, and of a point's label."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
@@ -30,9 +30,9 @@ def draw_pareto(
     size: tuple[float, float] = WIDE,
     links: Mapping[str, str] | None = None,
 ) -> Figure:
-    """The figure, ``size`` in inches; in an SVG the points of trials lead to the anchors in ``links``, by trial id.
+    """Draw the figure, with ``size`` in inches. In an SVG, points link to the anchors of their trial ids in ``links``.
 
-    ``subtitle`` and ``notes`` are the words for the data's counts and notes.
+    ``subtitle`` and ``notes`` are the texts for the counts and notes of the data.
     """
     with house_style():
         from matplotlib.figure import Figure
@@ -42,7 +42,7 @@ def draw_pareto(
         apply_scale(axes, "x", data.x.scale, *data.x.limits)
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
         narrow = size[0] < size[1]
-        # In the order of the legend; each zorder decides what is drawn on top.
+        # The calls are in the order of the legend; the zorder determines what is drawn on top.
         _trials(axes, data, links or {})
         _landmarks(axes, data, narrow=narrow)
         _frontier(axes, data)
@@ -87,10 +87,10 @@ def _unfinished(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
 
 
 def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
-    """Dominated trials pale, those on the frontier full, larger and outlined."""
+    """Draw dominated models in pale colours, and models on the frontier in full colours, larger and outlined."""
     for series in data.methods:
         colour, marker = series.colour, series.marker
-        # Another program's results are four-pointed stars, whatever the method.
+        # Results of other programs are four-pointed stars for all methods.
         if series.external:
             star: dict[str, Any] = {"marker": (4, 1, 0), "s": 110, "color": colour, "edgecolors": INK}
             _scatter(axes, series.points, links, **star, linewidths=0.7, zorder=4, clip_on=False, label=series.name)
@@ -100,7 +100,7 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         for on_front, look in ((False, pale), (True, full)):
             for filled in (True, False):
                 shown = [point for point in series.points if (point.on_front, point.filled) == (on_front, filled)]
-                # An outline of the method's colour around an empty mark, thick on the frontier.
+                # A hollow marker has an outline in the method's colour, which is thicker on the frontier.
                 empty = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
                 given = look | ({"color": colour} | look if filled else empty)
                 _scatter(axes, shown, links, marker=marker, clip_on=False, **given)
@@ -118,7 +118,7 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
 
 
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
-    """The model before unlearning, and the trial to take."""
+    """Draw the model before unlearning, and the model that the sweep's answer names."""
     if data.baseline is not None:
         x, y = data.baseline
         look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
@@ -134,7 +134,7 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
 
 
 def _shares(axes: Axes, positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Positions as shares of the plot."""
+    """Return the positions as shares of the plot."""
     shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
     return [(float(x), float(y)) for x, y in shares]
 
@@ -145,7 +145,9 @@ def _every_point(data: ParetoData) -> list[tuple[float, float]]:
 
 
 def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
-    """Of lines of 9 points, as shares of the plot; roughly: a letter is 0.08 inches wide, a line 0.17 high."""
+    """Return the approximate width and height of lines of text (9 points), as shares of the plot.
+
+    A letter is 0.08 inches wide, and a line is 0.17 inches high."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     across, up = figure.get_size_inches()
@@ -153,7 +155,7 @@ def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
 
 
 def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
-    """Name a point, where the label hides least."""
+    """Add a label to a point, at the position where the label hides the fewest points and lines."""
     width, height = _extent(axes, label.split("\n"))
     (at,) = _shares(axes, [(point.x, point.y)])
     box = place_label(at, width, height, points=_shares(axes, _every_point(data)), line=_shares(axes, data.staircase))
@@ -164,13 +166,13 @@ def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
         bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
         arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
     )  # fmt: skip
-    # A long label must not squeeze the plot.
+    # A long label must not shrink the plot.
     note.set_in_layout(False)
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str], *, narrow: bool) -> None:
     room = _NARROW_LABEL if narrow else 999
-    # An arrow points to the better side; turned upwards on the y axis, left is down.
+    # An arrow points to the better side. The label of the y axis is rotated, so a left arrow points down.
     across, up = (
         textwrap.fill(
             f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192", room
@@ -180,7 +182,7 @@ def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: S
     axes.set(xlabel=across, ylabel=up)
     size = 11 if narrow else 14
     axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
-    # Above the label of the random guess, below the title.
+    # The subtitle is above the label of the random guess and below the title.
     axes.annotate(
         subtitle, (0, 1), xycoords="axes fraction", xytext=(0, 25), textcoords="offset points", color=MUTED,
         fontsize=8 if narrow else 10,

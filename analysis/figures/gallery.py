@@ -1,4 +1,4 @@
-"""Every figure of a report beyond the frontier, in the order in which a report tells its story."""
+"""All figures of a report except the frontier, in the order of the report."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable
     ("gradients", gradients_data, draw_panels),
     ("gradients", gradient_plane_data, draw_gradient_plane),
 )
-"""The figures of one model and data set: the section of the page, the data and how to draw them."""
+"""The figures of one model and data set: the section of the page, the function for the data, and the renderer."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 class GalleryFigure(NamedTuple):
-    """A figure whose data are there, and how to draw it."""
+    """The data of a figure, its section of the page, and its renderer."""
 
     section: str
     data: PanelFigure[Any] | AttainmentData
@@ -47,9 +47,9 @@ class GalleryFigure(NamedTuple):
 def gallery(
     sources: Sources, study: LrStudy | None = None, parts: Mapping[Problem, Sources] | None = None
 ) -> list[GalleryFigure]:
-    """The figures that the tables, and the study made of them, allow; one whose data are absent is left out.
+    """Return the figures that can be drawn from the tables and from the study built from them, if their data exist.
 
-    With several ``parts`` each gets its own: a trial or a mean is never of two problems.
+    If there are several ``parts``, each has its own figures, because trials of different problems are never combined.
     """
     parts = parts or {Problem("", ""): sources}
     found = []
@@ -68,6 +68,6 @@ def gallery(
         if len(axes) == 2:
             attained = attainment_figures(study, (axes[0], axes[1]))
             found += [GalleryFigure("auto_lr", data, draw_attainment) for data in attained]
-    # The verdict before its details.
+    # The overall result comes before its details.
     first = "auto_lr_ablation"
     return sorted(found, key=lambda item: (_SECTIONS.index(item.section), not item.data.name.startswith(first)))

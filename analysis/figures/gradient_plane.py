@@ -1,4 +1,4 @@
-"""The two gradients and each method's direction, in the plane that the gradients span."""
+"""The figure of the two gradients and of each method's direction, in the plane that the gradients span."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MOST_METHODS = 9
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """One trial at one step. Vectors in the plane of its gradients, scaled so that the longer gradient has length 1.
+    """One trial at one step: vectors in the plane of its gradients, scaled so that the longer gradient has length 1.
 
-    ``retain`` is the gradient of the retain objective, along the horizontal axis; ``forget`` that of the forget
-    objective, both minimised; ``direction`` is ``c_t retain + (1 - c_t) forget`` made as long as the longer gradient:
-    its length depends on the scale of the weights, its direction does not. The step goes against ``direction``.
+    ``retain`` is the gradient of the retain objective, along the horizontal axis, and ``forget`` the gradient of the
+    forget objective; both objectives are minimized. ``direction`` is ``c_t retain + (1 - c_t) forget``, normalized to
+    length 1, because its length depends on the scale of the weights. The step goes in the opposite direction.
     """
 
     title: str
@@ -42,9 +42,9 @@ class Plane:
 
 
 def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[Plane] | None:
-    """Of each method's selected trial the measured gradients at the report nearest to ``share`` of its steps.
+    """Return the gradients of each method's selected trial, at the report nearest to ``share`` of its steps.
 
-    None where no trial measured both norms, the cosine and ``c_t``.
+    The result is None if no trial measured both norms, the cosine and ``c_t``.
     """
     planes = []
     for _, row in shown_trials(sources).iterrows():
@@ -55,11 +55,11 @@ def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[
         if len(values) == 0:
             continue
         away = np.abs(values[:, 0] - share * values[:, 0].max())
-        # Of two reports equally near the later.
+        # If two reports are equally near, use the later one.
         at = int(np.flatnonzero(away == away.min())[-1])
         step, retain, forget, cosine, c_t = (float(value) for value in values[at])
         if str(row["method"]) == "ngdiff" and retain + forget > 0:
-            # Its c_t is this of the norms at every step; the mean of the ratios is not the ratio of the means.
+            # NGDiff computes c_t like this at every step, but reports a mean: a mean of ratios is not a ratio of means.
             c_t = forget / (retain + forget)
         planes.append(plane(f"{row['method']}, step {number(int(step))}", retain, forget, cosine, c_t))
     planes = planes[:_MOST_METHODS]
@@ -72,9 +72,9 @@ def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[
 
 
 def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> Plane:
-    """The plane of two gradients of given norms and cosine; ``c_t`` the weight of the retain gradient."""
+    """Return the plane of two gradients with these norms and cosine; ``c_t`` is the weight of the retain gradient."""
     longest = max(norm_retain, norm_forget) or 1.0
-    # A mean of cosines may leave [-1, 1] by rounding.
+    # Rounding may put a mean of cosines outside [-1, 1].
     cosine = min(max(cosine, -1.0), 1.0)
     rho, phi = norm_retain / longest, norm_forget / longest
     retain, forget = (rho, 0.0), (phi * cosine, phi * math.sqrt(1.0 - cosine**2))
@@ -85,7 +85,7 @@ def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t
 
 
 def draw_gradient_plane(data: PanelFigure[Plane]) -> Figure:
-    """A square panel per method, up to three in a row."""
+    """Draw a square panel for each method, at most three in a row."""
     with house_style():
         columns = min(3, len(data.panels))
         width = max(3.3 * columns, 6.4)
@@ -118,7 +118,7 @@ def _plane(axes: Axes, item: Plane) -> None:
 
 
 def half_plane(normal: Vector, reach: float) -> list[Vector]:
-    """The corners of the part of the square [-reach, reach]^2 on the side of ``normal``; none for a zero vector."""
+    """Return the corners of the half of the square [-reach, reach]^2 to which ``normal`` points; none if it is zero."""
     if math.hypot(*normal) == 0:
         return []
     square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]

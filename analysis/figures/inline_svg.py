@@ -1,4 +1,4 @@
-"""A drawn figure as part of a page: in the page's colours, light or dark, and without ids that clash."""
+"""Convert a drawn figure to SVG for an HTML page: with the page's colours (light or dark) and unique ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 
 @dataclass(frozen=True, slots=True)
 class PointLabel:
-    """The label of a point: the model's name with its epoch and status, its settings, its values."""
+    """The label of a point: the model's name with its epoch and status, its settings and its values."""
 
     name: str
     settings: str
@@ -25,22 +25,23 @@ class PointLabel:
 
 
 def point_link(anchor: str, epoch: float) -> str:
-    """The link of a point of a figure: to the row ``anchor`` of a trial, with the epoch if it is known."""
+    """Return the link of a point in a figure: the ``anchor`` of its trial's row, with the epoch if it is known."""
     return f"#{anchor}" if math.isnan(epoch) else f"#{anchor}@{epoch:g}"
 
 
 def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[str, PointLabel] | None = None) -> str:
-    """The ``<svg>`` element of a figure's SVG document, to stand in HTML.
+    """Return the ``<svg>`` element of a figure's SVG document, for use in HTML.
 
     The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...).
-    Every id gets ``prefix``, so that several figures can stand on one page. Links of points (:func:`point_link`) lead
-    to the row of their trial and carry their entry of ``labels``: as ``aria-label`` and for the page's script.
+    Every id starts with ``prefix``, so that ids are unique if a page has several figures. Links of points
+    (:func:`point_link`) lead to the row of their trial. Their entry in ``labels`` is added as ``aria-label`` and as
+    data attributes for the page's script.
     """
     svg = document[document.index("<svg") :]
-    # Comments repeat names from the sweep; outlines do not need them.
+    # Comments repeat names from the sweep, but the text is drawn as outlines.
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
-    # A hundredth of a point is not seen. Numbers below 1 may be scales and stay.
+    # Round to a hundredth of a point, which is invisible. Numbers below 1 are kept, because they may be scales.
     svg = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", svg)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = svg.replace("url(#", f"url(#{prefix}-")

@@ -1,4 +1,4 @@
-"""The outcome and the course of training of a method at each of its learning rates."""
+"""Figures of the final metrics and of the training curves of a method at each of its learning rates."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 _MOST_POINTS = 200
 _MOST_METHODS = 12
 _BUDGET = 4000
-"""Points of a panel: more would not be seen, and make the page heavy."""
+"""The maximum number of points in a panel: more points would not be visible, and would make the page large."""
 
 
 def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Final metrics against the learning rate, a row of panels per method, AutoLR as a line and a band.
+    """Return the final metrics over the learning rate, with a row of panels for each method.
 
-    Every fixed-rate trial is a mark; the medians per rate are joined if a rate was tried more than once, or if the
-    trials differ in nothing else. AutoLR has no fixed rate: the median of its trials is a line across, and their range
-    a band. None if no method was tried at two rates.
+    Every fixed-rate trial is a marker. A line joins the medians of the rates if a rate was tried more than once, or if
+    the trials differ in nothing else. AutoLR has no fixed rate, so the median of its trials is a horizontal line, and
+    their range is a band. The result is None if no method was tried at two rates.
     """
     own = sources.table.own
     finished = own.of(own.finished)
@@ -57,7 +57,9 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Metrics over steps, one line per trial coloured by its learning rate, AutoLR dashed; None without two rates."""
+    """Return metrics over steps, with a line for each trial in the colour of its learning rate; AutoLR is dashed.
+
+    The result is None if there are fewer than two rates."""
     table = sources.table.own
     finished = table.of(table.finished)
     methods = _methods_with_rates(finished)
@@ -83,13 +85,13 @@ def _of_method(table: TrialTable, method: str) -> TrialTable:
 
 
 def _rates(table: TrialTable) -> list[float]:
-    """The fixed rates of the trials."""
+    """Return the fixed learning rates of the trials."""
     rates = numbers(table.trials[~auto_lr_on(table.trials)], "lr")
     return [float(rate) for rate in rates[rates > 0]]
 
 
 def _methods_with_rates(table: TrialTable) -> list[str]:
-    """The methods that were tried at two fixed rates or more, at most 12: beyond that a figure cannot be read."""
+    """Return the methods that were tried at two or more fixed rates, at most 12 so that the figure stays readable."""
     methods = sorted(set(table.trials["method"]))
     return [method for method in methods if len(set(_rates(_of_method(table, method)))) >= 2][:_MOST_METHODS]
 
@@ -119,7 +121,7 @@ def _final(table: TrialTable, method: str, metric: str, absent: tuple[float, ...
 
 
 def _courses(table: TrialTable, metric: str, low: float, high: float) -> Iterator[Panel]:
-    """The panel of a method and metric, where a trial reported it twice or more."""
+    """Yield the panel of a method and metric if some trial reported the metric at least twice."""
     points = max(12, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
     runs = []
     for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
@@ -140,7 +142,7 @@ def _courses(table: TrialTable, metric: str, low: float, high: float) -> Iterato
 
 
 def _panel(table: TrialTable, method: str, metric: str, values: Sequence[float], lines: Sequence[Line] = ()) -> Panel:
-    """A panel over steps, its axis fit for ``values``."""
+    """Return a panel over steps whose y axis fits ``values``."""
     scale = scale_for(values) if table.columns.is_loss(metric) else "linear"
     return Panel(
         title=f"{method}: {panel_title(table.columns, metric)}",

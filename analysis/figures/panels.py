@@ -19,9 +19,9 @@ ABSENT = "no finished trial"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points in the order they are joined; all finite. ``name`` is the entry of the legend, "" for none.
+    """Finite points, in the order in which they are joined. ``name`` is the legend entry, or "" if there is none.
 
-    ``look``: ``line`` (joined), ``dots`` (joined, each point marked), ``dashed`` or ``marks`` (not joined).
+    ``look`` is ``line`` (joined), ``dots`` (joined, each point marked), ``dashed`` or ``marks`` (not joined).
     """
 
     name: str
@@ -46,7 +46,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A thin line across the panel at one value of the axis ``x`` or ``y``, with words at its end."""
+    """A thin line across the panel at one value of the axis ``x`` or ``y``, with a label at its end."""
 
     axis: str
     value: float
@@ -55,10 +55,10 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot. A scale is ``linear`` or ``log``; on a log axis every value is positive.
+    """One plot. A scale is ``linear`` or ``log``; all values on a log axis are positive.
 
-    A linear y axis spans at least ``y_least``. ``x_whole``: x counts, so ticks are whole numbers. ``absent``: values of
-    x without a y to draw, marked by a cross on the axis under the name :data:`ABSENT`.
+    A linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole numbers.
+    ``absent`` has the x values without a y value; they are crosses on the axis with the legend entry :data:`ABSENT`.
     """
 
     title: str
@@ -77,7 +77,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Gradation:
-    """A colour bar over values from ``low`` to ``high``, logarithmic, for lines coloured by :func:`graded`."""
+    """A logarithmic colour bar from ``low`` to ``high``, for lines coloured by :func:`graded`."""
 
     label: str
     low: float
@@ -91,7 +91,7 @@ P = TypeVar("P")
 class PanelFigure(Generic[P]):
     """A figure of panels of one kind.
 
-    ``name`` is the stem of its files, ``caption`` what a reader must know, worded by figure_captions.j2.
+    ``name`` is the stem of its files. ``caption`` is the note that figure_captions.j2 renders below the figure.
     """
 
     name: str
@@ -105,7 +105,7 @@ class PanelFigure(Generic[P]):
 def figure_of(
     panels: Iterable[P], *, name: str, title: str, caption: Note, columns: int = 2, gradation: Gradation | None = None
 ) -> PanelFigure[P] | None:
-    """The figure; None without a panel."""
+    """Return the figure; None if there are no panels."""
     found = tuple(panels)
     return PanelFigure(name, title, found, caption, columns, gradation) if found else None
 
@@ -114,7 +114,7 @@ def finite_lines(
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """The line through the points that are finite (and positive, for a log axis); () if there are none."""
+    """Return the line through all finite points (with positive y, for a log axis); () if there are none."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)
@@ -127,17 +127,17 @@ def finite_lines(
 
 
 def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """A colour and a marker for each name, the same in every figure that is given the same names."""
+    """Return a colour and a marker for each name. The same names always have the same colours."""
     return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
 
 
 def method_colours(table: TrialTable) -> dict[str, str]:
-    """The colour of each method of the report, the same in all its figures."""
+    """Return the colour of each method of the report; it is the same in all figures."""
     return {name: colour for name, (colour, _) in colours_of(table.methods).items()}
 
 
 def graded(value: float, low: float, high: float) -> str:
-    """The colour of a positive value between ``low`` and ``high`` on a logarithmic, colour-blind-safe map."""
+    """Return the colour of a positive value between ``low`` and ``high``, on a logarithmic, colour-blind-safe map."""
     if not (value > 0 and low > 0):
         return INK
     share = 0.5 if high <= low else (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
@@ -147,4 +147,4 @@ def graded(value: float, low: float, high: float) -> str:
 
 
 GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
-"""The middle of viridis: its ends are lost on black and on white."""
+"""The middle of the colour map viridis, because its ends are hard to see on black and on white."""

@@ -1,4 +1,4 @@
-"""The content of the frontier figure: its points, lines and counts."""
+"""Compute the content of the frontier figure: its points, lines and counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from analysis.words import format_settings, model_name
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """One axis. ``guess`` is the loss of a uniform guess if the axis is a loss; ``low_is_better`` its direction."""
+    """One axis. If the axis is a loss, ``guess`` is the loss of a uniform guess, unless it is outside the limits."""
 
     label: str
     low_is_better: bool
@@ -34,9 +34,10 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A model in the axes' units, on a bound if beyond it; not ``filled``: a fixed rate while AutoLR is also shown.
+    """A model, in the units of the axes and clipped to the bounds.
 
-    ``epoch`` is the epoch of its trial after which it was evaluated; NaN if it is not known.
+    ``filled`` is false for a fixed rate if trials with AutoLR are also shown. ``epoch`` is the epoch after which the
+    model was evaluated; NaN if unknown.
     """
 
     trial_id: str
@@ -49,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The points under one entry of the legend; ``external``: from another program's table."""
+    """The points of one legend entry; ``external`` is whether they are from another program's table."""
 
     name: str
     points: tuple[Point, ...]
@@ -60,7 +61,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model that the answer names."""
+    """The model that the sweep's answer names."""
 
     point: Point
     name: str
@@ -69,9 +70,9 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the figure shows: trials that ended of those ``planned`` (None if unknown), and ``external`` rows.
+    """The numbers of trials that ended, of trials ``planned`` (None if unknown), and of ``external`` rows.
 
-    ``members`` are the models on the frontier: epochs if every epoch of a trial counts.
+    ``members`` is the number of models on the frontier. If ``every_epoch`` is true, the models are epochs of trials.
     """
 
     hypervolume: float
@@ -87,17 +88,17 @@ class ParetoData:
     """The frontier figure.
 
     Attributes:
-        methods: the ends of finished trials and the epochs on the frontier, by method in alphabetical order.
+        methods: the last epochs of finished trials and the epochs on the frontier, by method in alphabetical order.
         unfinished: stopped, diverged and failed trials that were measured before they ended, by status.
-        paths: the epochs of each trial that is on the frontier with one of them, in their order.
-        sweeps_over_c: lines through trials of gdiff that differ in c alone, in the order of c; two or more points each.
+        paths: the epochs, in order, of each trial that has an epoch on the frontier.
+        sweeps_over_c: lines through trials of gdiff that differ only in c, ordered by c; each has at least two points.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
-        staircase: corners of the line below which nothing was attained, from worst bound to worst bound; empty without
-            a frontier, and with more than two objectives, because the frontier is then not a line.
-        corner: the reference, which closes the staircase to the dominated region.
-        chosen: the model that the sweep's answer names, with its name and settings.
-        recommended: whether the answer recommends it; otherwise it is the closest to the thresholds.
-        notes: what is not drawn.
+        staircase: the corners of the line that bounds the attained region, from worst bound to worst bound. Empty if
+            there is no frontier, or if there are more than two objectives, because the frontier is then not a line.
+        corner: the reference point. Together with the staircase it encloses the dominated region.
+        chosen: the model that the sweep's answer names, with its settings.
+        recommended: whether the answer recommends this model; otherwise it is the model closest to the thresholds.
+        notes: the notes on models and objectives that are not drawn as measured.
     """
 
     title: str
@@ -118,7 +119,9 @@ class ParetoData:
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
-    """The frontier figure of a sweep: its first objective across, its second upwards; marked is the ``choice``.
+    """Return the frontier figure of a sweep: the first objective is the x axis, the second the y axis.
+
+    The model of ``choice`` is marked; by default it is chosen here.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -145,7 +148,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     ended = ((status, tuple(_points(table.with_status(status), pair))) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if points)
     before = [sweep.baseline.get(item.column) for item in pair]
-    # In an external table only the mean can be capped; in a sweep's own each token is capped.
+    # An external table only allows capping the mean; a sweep caps the loss of each token.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]
@@ -180,7 +183,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 def _chosen(
     choice: ModelChoice, table: TrialTable, pair: Sequence[Objective], on_front: Collection[str]
 ) -> Chosen | None:
-    """The model that the answer names; None if there is none, or if it lacks one of the objectives."""
+    """Return the model that the answer names; None if there is no such model, or if it lacks an objective."""
     if choice.row is None:
         return None
     point = next(_points(choice.row.to_frame().T.infer_objects(), pair, on_front), None)
@@ -191,7 +194,9 @@ def _chosen(
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """The primary metrics of the forget and the retain set; () if they were not measured, or are the sweep's own."""
+    """Return the primary metrics of the forget and retain set as objectives.
+
+    The result is () if they were not measured, or if they are already the objectives of the sweep."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -199,7 +204,9 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
 
 
 def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData | None:
-    """The frontier over :func:`score_objectives`, with the choice by the sweep's objectives; None if there are none."""
+    """Return the frontier figure for :func:`score_objectives`; None if there are none.
+
+    The marked model is still chosen by the sweep's objectives."""
     pair = score_objectives(table, sweep)
     choice = choice or choose_model(table, sweep)
     return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None
@@ -208,7 +215,7 @@ def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 def _sweeps_over_c(
     finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
 ) -> Iterator[tuple[tuple[float, float], ...]]:
-    """The paper's c-sweep line. Trials that differ in more than c are no sweep over c and are not joined."""
+    """Yield the paper's c-sweep lines. A line joins only trials that differ in nothing but c."""
     rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
     others = ["sweep", *(name for name in spec_columns if name != "c")]
     for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
@@ -220,7 +227,7 @@ def _sweeps_over_c(
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[str] = (), hollow: Collection[str] = ()
 ) -> Iterator[Point]:
-    """The rows that have both values; infinite ones go to the bound like any other beyond it."""
+    """Yield the rows that have both values. Infinite values are clipped to the bound, like all values beyond it."""
     for (_, row), values in zip(rows.iterrows(), values_of(rows, pair), strict=True):
         if not np.isnan(values).any():
             x, y = (float(objective.clip(value)) for objective, value in zip(pair, values, strict=True))
@@ -234,7 +241,7 @@ def _named(rows: pd.DataFrame) -> set[str]:
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[tuple[tuple[float, float], ...]]:
-    """The epochs of each trial with several epochs and one of them on the frontier."""
+    """Yield the epochs of each trial that has several epochs, at least one of which is on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
@@ -247,7 +254,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     loss = sweep.columns.is_loss(objective.column)
     guess = sweep.random_guess_loss if loss else None
     scale = scale_of(objective, values, loss=loss)
-    # The distance of the forget loss from a guess is shown; a retain loss far below a guess does not need it.
+    # The axis includes the guess for a loss to be maximized. A loss to be minimized is far below the guess.
     shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
     limits = limits_of(scale, shown, least=LEAST_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:
@@ -257,7 +264,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
 
 
 def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
-    """The corners, in the axes' units, from the best first objective to the best second one."""
+    """Return the corners, in the units of the axes, from the best first objective to the best second objective."""
     if len(front.members) == 0:
         return ()
     first, second = front.objectives
@@ -270,7 +277,7 @@ def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
 
 
 def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
-    """``phi-1.5 on tofu``: which model forgets what."""
+    """Return the model and the data set that it unlearns, such as ``phi-1.5 on tofu``."""
     names = []
     base = sweep.settings.get("base", sweep.settings)
     for column in ("model", "dataset"):

@@ -1,4 +1,4 @@
-"""The scale of an axis, its limits and its ticks."""
+"""Choose the scale of an axis, its limits and its ticks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEAST_SPAN = 0.1
-"""The least span of an axis with losses (nats), scores or hypervolumes (shares)."""
+"""The minimum span of an axis with losses (nats), scores or hypervolumes (shares)."""
 _DECADE = 10.0
 _SYMLOG_SPAN = 1e4
 
 
 def scale_of(objective: Objective, values: Iterable[float], *, loss: bool) -> str:
-    """``linear``, ``log`` or ``symlog``.
+    """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
 
-    A loss to be made small is compared by factors: memorised data have 0.01, a broken model 3, and on a linear axis
-    all good trials would overlap. Scores in [0, 1], and losses to be made large, stay linear.
+    A loss to be minimized is compared by ratio: it is 0.01 for memorized data and 3 for a broken model, so all good
+    trials would overlap on a linear axis. Scores in [0, 1], and losses to be maximized, have a linear axis.
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]
@@ -32,15 +32,15 @@ def scale_of(objective: Objective, values: Iterable[float], *, loss: bool) -> st
 
 
 def scale_for(values: Iterable[float]) -> str:
-    """``log`` for positive values that span a decade or more, else ``linear``."""
+    """Return ``log`` if all values are positive and span at least a factor of ten, else ``linear``."""
     known = [value for value in values if math.isfinite(value)]
     return "log" if known and min(known) > 0 and max(known) >= _DECADE * min(known) else "linear"
 
 
 def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
-    """The values with a margin around them, on the axis' own scale; a linear axis spans at least ``least``.
+    """Return limits around the values with a margin, on the scale of the axis.
 
-    Otherwise a difference of 0.008, which is negligible, would fill the plot.
+    A linear axis spans at least ``least``, because otherwise a negligible difference of 0.008 would fill the plot.
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
@@ -52,13 +52,13 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
     if scale == "symlog":
         return min(low, 0.0), high * 1.4
     air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
-    # Values near 0 do not lead to an axis far below 0.
+    # If the values are near 0, the axis does not extend far below 0.
     near_zero = low >= 0 and low - air < 0 and high + air < least
     return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 
 
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
-    """The ticks of a log or symlog axis: 1, 2 and 5, or 1 and 3, or 1 of every power of ten between the limits."""
+    """Return the ticks of a log or symlog axis: 1, 2 and 5, or 1 and 3, or 1 times each power of ten in the limits."""
     start = low if scale == "log" else high / _SYMLOG_SPAN
     decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
     spanned = math.log10(high / start)
@@ -69,7 +69,7 @@ def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
 
 
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
-    """Put the scale, ticks with plain numbers, and the limits on one axis of a matplotlib plot."""
+    """Set the scale, the limits and ticks with plain numbers on one axis of a matplotlib plot."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)

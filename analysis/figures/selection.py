@@ -1,4 +1,4 @@
-"""The trials that represent a method in a figure, and the columns that a figure shows."""
+"""Select the trials that represent a method in a figure, and the columns that a figure shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.tables.trial_table import TrialTable, numbers
 
 
 def shown_metrics(table: TrialTable) -> tuple[str, ...]:
-    """The columns with a panel in figures over steps and rates: the losses, and the measured primary metrics."""
+    """Return the columns that have panels in figures over steps and rates: the losses and measured primary metrics."""
     frames = (table.trials, table.history)
     metrics = table.columns.metrics
     measured = [name for name in metrics if any(np.isfinite(numbers(frame, name)).any() for frame in frames)]
@@ -22,14 +22,14 @@ def shown_metrics(table: TrialTable) -> tuple[str, ...]:
 
 
 def panel_title(columns: Columns, name: str) -> str:
-    """The short name of a loss or metric, whose axis has its unit; the label of any other column."""
+    """Return the short name of a loss or metric (the axis shows the unit), or the label of any other column."""
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Per group the finished trial of a sweep nearest to the ideal corner of the objectives; ties go to the first.
+    """Return, for each group, the finished trial that is nearest to the ideal corner; ties go to the first.
 
-    A group is left out if all its finished trials lack an objective, or if the sweep has no objectives.
+    A group is left out if none of its finished trials has all objectives, or if the sweep has no objectives.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)
@@ -38,7 +38,8 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """The selected trial of each method that has a history; while none has finished, the first that reports."""
+    """Return the selected trial of each method, if it has a history. If no such trial has finished, return the first
+    trial of each method that has reported."""
     table = sources.table
     reporting = set(table.history["trial_id"])
     best = selected(sources)

@@ -1,4 +1,4 @@
-"""The look of every figure, and saving a figure to files."""
+"""Define the style of all figures, and save a figure to files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a800")
-"""Distinct under every common colour blindness (Okabe and Ito, 2008). Black is left to the frontier itself, and the
-yellow is darkened to be seen on white."""
+"""Colours that are distinct for all common types of colour blindness (Okabe and Ito, 2008). Black is reserved for the
+frontier, and yellow is darkened so that it is visible on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 
 INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#eff3f7"
-"""Text and frontier; secondary text and guides; grid; background; the dominated region."""
+"""The colours of: text and frontier; secondary text and guides; grid; background; dominated region."""
 
 DOTS_PER_INCH = 160
 WIDE, NARROW = (10.0, 6.875), (4.4, 5.6)
-"""Inches: 1600 x 1100 pixels for a page or a slide, and a figure that is read on a phone."""
+"""Figure sizes in inches: for a page or a slide (1600 x 1100 pixels), and for a phone."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -50,16 +50,16 @@ _SETTINGS: dict[Any, Any] = {
     "ytick.labelcolor": INK,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
-    # Names from the sweep may contain a dollar sign; they are text, not formulas.
+    # Names from the sweep may contain a dollar sign, which must not start a formula.
     "text.parse_math": False,
-    # Without a fixed salt equal figures would become different SVG files.
+    # Without a fixed salt, equal figures would give different SVG files.
     "svg.hashsalt": "figure",
 }
 
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw and save inside this."""
+    """Apply the style of the figures while drawing and saving."""
     import matplotlib
 
     with matplotlib.rc_context(_SETTINGS):
@@ -69,9 +69,9 @@ def house_style() -> Iterator[None]:
 def plots(
     title: str, count: int, columns: int, *, width: float, height: float, more: float = 0.0
 ) -> tuple[Figure, list[Axes]]:
-    """A titled figure with so many plots, at most ``columns`` in a row; ``width`` of all, ``height`` of a row, inches.
+    """Return a titled figure with ``count`` plots, at most ``columns`` in a row.
 
-    ``more`` is the height of what stands beside the plots.
+    In inches, ``width`` is the width of the figure, ``height`` that of a row, and ``more`` the additional height.
     """
     from matplotlib.figure import Figure
 
@@ -85,18 +85,18 @@ def plots(
 
 
 def legend_of(figure: Figure, axes: Axes, *, columns: int = 2, size: float = 9.5) -> None:
-    """The entries of one of the plots, below all of them."""
+    """Add the legend of one plot below all plots."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=columns, fontsize=size)
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> str:
-    """Write ``name``.png and ``name``.svg into ``folder``, which is made if it is not there; the SVG document.
+    """Write ``name``.png and ``name``.svg into ``folder``, which is created if needed. Return the SVG document.
 
-    Links of its points lead to places of a page: the file, which stands alone, has none.
+    The SVG file has no links, because the links of points only work inside a page.
     """
     folder.mkdir(parents=True, exist_ok=True)
     document = svg_text(figure)
-    # The layout, most of the work, is in shares of the figure: it holds for both files.
+    # The layout is expensive and relative to the size of the figure, so it is computed once for both files.
     figure.set_layout_engine("none")
     picture = io.BytesIO()
     with house_style():
@@ -107,9 +107,9 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as an SVG document, text as outlines: it looks the same where the font is missing."""
+    """Return the figure as an SVG document with text as outlines, so that it does not depend on installed fonts."""
     buffer = io.StringIO()
     with house_style():
-        # Without these the file would hold the date, and addresses of schemas.
+        # By default the file would contain the date and the addresses of schemas.
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return buffer.getvalue()
