@@ -1,4 +1,4 @@
-"""Which trial runs next, which trials stop, and when the sweep is over."""
+"""Decide which trial runs next, which trials stop, and when the sweep is over."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FULL_DISK = End("a disk that is full or refuses")
 OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("a storage that refuses or does not answer")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
-"""The failures of one trial that every other trial would meet, too, with the reason they end the sweep for."""
+"""The errors of one trial that all other trials would have too, and the reason for which each ends the sweep."""
 _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
 
 
@@ -75,15 +75,15 @@ class Controller(Follower):
             self.failure = _FATAL.get(infrastructure(str(trial.outcome.get("error"))) or "", self.failure)
 
     def flush(self, state: SweepState) -> None:
-        """Nothing: the study writes its own journal."""
+        """Do nothing: the study writes its own journal."""
 
     # Which trial runs next ------------------------------------------------------------------------------------------
 
     def next_trial(self) -> NextTrial | None:
         """Return the next trial to run, or None if none can start now or the sweep is over.
 
-        A trial that had started continues regardless of the budgets. A trial that has run before, here or in a previous
-        sweep, is reused at once. A trial that was paused when the sweep was killed waits for its promotion.
+        A trial that had started continues regardless of the budgets. A trial that already ran, in this or a previous
+        sweep, is reused at once. A trial that was paused when the sweep was killed waits until it is promoted.
         """
         if (promoted := self._promoted()) is not None:
             return promoted
@@ -102,7 +102,7 @@ class Controller(Follower):
         self.study.requeue(trial.proposal)
 
     def has_next(self) -> bool:
-        """Return whether there is a trial to run. Trials that can be reused have ended when this returns."""
+        """Return whether there is a trial to run. Reusable trials are recorded as ended first."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -126,14 +126,14 @@ class Controller(Follower):
         return NextTrial(proposal.trial_id, spec, proposal)
 
     def _promoted(self) -> NextTrial | None:
-        """Return a trial that waited at a rung and may continue now."""
+        """Return a trial that was waiting at a rung and can now continue, or None."""
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
         promoted = self.scheduler.scheduler.next_promotion([*self._at_rung])
         return None if promoted is None else self._at_rung.pop(promoted)
 
     def _reuse(self, trial_id: str, found: CachedTrial) -> None:
-        """Copy a trial that has run before, with its reports and checkpoints, under its new id."""
+        """Copy the result of a trial that has already run, with its reports and checkpoints, to the new trial id."""
         found.copy_files(self.log.path.parent, trial_id)
         self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
         for report in found.reports():
@@ -144,12 +144,12 @@ class Controller(Follower):
 
     @property
     def is_over(self) -> bool:
-        """Whether no new trial starts; :attr:`end` has the reason."""
+        """Whether no new trial starts; :attr:`end` is the reason."""
         return self.end is not None
 
     @property
     def end(self) -> End | None:
-        """Why no new trial starts although trials remain; None while new trials start."""
+        """The reason why no new trial starts; None while new trials can start."""
         if self.failure is not None:
             return self.failure
         if self.stopping.is_out_of_time:
@@ -170,7 +170,7 @@ class Controller(Follower):
         return stopped or (trial is not None and trial.stop_requested)
 
     def request_stop(self, trial_id: str) -> None:
-        """Stop a trial after its current epoch, for a user. Called from any thread; ignored for a trial not running."""
+        """Stop a trial after its current epoch, for a user. Thread-safe; does nothing if the trial is not running."""
         trial = self.log.state.trials.get(trial_id)
         if trial is not None and (trial.phase in (Phase.RUNNING, Phase.PAUSED) or trial_id in self._at_rung):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
@@ -181,14 +181,14 @@ class Controller(Follower):
         return [*self._at_rung]
 
     def stop_waiting(self, *, all_trials: bool) -> None:
-        """End the trials that wait at a rung: all of them, or those that a user wants to stop."""
+        """End the trials that wait at a rung: all of them, or only those that a user asked to stop."""
         for trial_id in self.at_rung:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]
                 self.end_stopped(trial_id)
 
     def end_trial(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
-        """Record the end of a trial; ``outcome`` has at least ``status``."""
+        """Record the end of a trial; ``outcome`` contains at least ``status``."""
         self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"ended_at": time.time(), **outcome}})
 
     def end_stopped(self, trial_id: str) -> None:

@@ -250,7 +250,7 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 def import_in_parallel() -> Iterator[None]:
     """Import the modules that the sweep needs next in a thread while the block runs, and finish before it ends.
 
-    If the imports went on after the block, two threads could import the same package, and one could see it half
+    If the imports continued after the block, two threads could import the same package, and one could see it half
     imported. Garbage collection is disabled meanwhile, because it would take a fifth of the import time.
     """
     was_enabled = gc.isenabled()
