@@ -38,9 +38,9 @@ def run_once(
 
     If ``out`` is given, ``history.csv`` gets one row for each report, ``auto_lr.csv`` one for each AutoLR update,
     ``landscape.csv`` gets the losses at ``landscape_points`` points along each AutoLR step, and ``metrics.json`` the
-    returned row. A finished run also writes the unlearned model to ``checkpoint/`` and its metrics' item values to
-    ``items.json``. If ``out`` holds an interrupted or killed run of the same spec, that run continues from its last
-    saved state and ends bit-identical to an undisturbed run; ``command`` is the command line that continues it.
+    returned row. A finished run also writes the unlearned model to ``checkpoint/`` and the per-item values of its
+    metrics to ``items.json``. If ``out`` holds an interrupted or killed run of the same spec, that run continues from
+    its last saved state and ends bit-identical to an undisturbed run. ``command`` is the command line to continue it.
 
     Raises:
         OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.

@@ -83,5 +83,5 @@ def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
 
 
 def as_values(nodes: Mapping[str, Facts | None]) -> dict[str, Any]:
-    """Return the facts for ``--json``."""
+    """Return the facts of each node for ``doctor --json``."""
     return {name: None if facts is None else asdict(facts) for name, facts in nodes.items()}

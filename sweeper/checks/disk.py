@@ -39,7 +39,7 @@ class Disk:
         return self.checkpoint + self.running * self.state
 
     def words(self, out: Path, *, free: int) -> str:
-        """Return ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB, 1 saved state of 400 MB), 86 GB are free``."""
+        """Return a line like ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB, ...), 86 GB are free``."""
         parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)}"]
         if self.running:
             parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)}")

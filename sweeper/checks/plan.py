@@ -73,7 +73,7 @@ class Plan:
     free: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan for ``--json``."""
+        """Return the plan for ``--dry-run --json``."""
         return asdict(self) | {"disk_bytes": self.disk.bytes if self.disk else None}
 
 

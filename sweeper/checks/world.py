@@ -224,7 +224,7 @@ def _depth(spec: TrialSpec) -> int | None:
 
 
 def _chat_problems(spec: TrialSpec) -> list[str]:
-    """Return a problem if the tokenizer has no chat template, as far as this is known before loading it."""
+    """Return a problem if ``--template chat`` is set but the tokenizer is known to have no chat template."""
     from trainables.models.registry import MODELS
     from trainables.target.target_spec import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT

@@ -1,4 +1,4 @@
-"""The commands on results: ``report``, ``compare`` and ``pick``."""
+"""The commands that show results: ``report``, ``compare`` and ``pick``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Ray: cluster, placement, the bridge to Ray Tune, and shutdown."""
+"""Run a sweep on Ray: start or join a cluster, place trials, share GPUs, prepare the target, and shut down."""

@@ -227,8 +227,8 @@ def preserve_sigterm_handler() -> Iterator[None]:
     """Keep SIGTERM's handler while the block shuts Ray down, in any thread.
 
     Ray's C++ code resets the handler to the default, which ends the process. It does so within the first 0.3 s of a
-    shutdown that takes more than one second (measured with Ray 2.60), and offers no way to prevent it. Blocking the
-    signal would have to include the threads of all libraries. So this sets the handler again every 10 ms. It uses
+    shutdown that takes more than one second (measured with Ray 2.60), and Ray offers no way to prevent it. Blocking
+    the signal would have to include the threads of all libraries. So this sets the handler again every 10 ms. It uses
     sigaction because Python can change handlers only in the main thread.
     """
     libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()

@@ -56,7 +56,7 @@ class CheckpointManager(Follower):
         return frozenset(candidate_folder(*candidate) for candidate in self._front)
 
     def find(self, trial: Trial, row: Row) -> str:
-        """Return the folder with the model of a candidates.csv row, relative to the sweep's folder, or ""."""
+        """Return the model folder for a candidates.csv row, relative to the sweep's folder, or "" if there is none."""
         if not self._goals:
             return ""
         own = str(trial.outcome.get("checkpoint") or "")

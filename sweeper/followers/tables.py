@@ -12,7 +12,7 @@ from sweeper.store.tables import ResultTables
 from trainables.candidates import candidate_folder
 
 FindCheckpoint = Callable[[Trial, Row], str]
-"""Returns the folder with the model of a candidates.csv row, relative to the sweep's folder, or ""."""
+"""Returns the model folder for a candidates.csv row, relative to the sweep's folder, or "" if there is none."""
 
 
 class TableWriter(Follower):

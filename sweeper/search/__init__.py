@@ -1,1 +1,1 @@
-"""Which configuration is tried next, and which trials continue."""
+"""Choose the next configuration, and decide which trials continue and when the search ends."""

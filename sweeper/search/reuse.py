@@ -26,7 +26,7 @@ class CachedTrial:
 
     @property
     def origin(self) -> str:
-        """The folder and the id of the trial."""
+        """The folder and the id of the trial, as ``FOLDER/ID``."""
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:

@@ -99,7 +99,7 @@ def file_space(
 ) -> tuple[Space, list[str]]:
     """Return the space in a file, as far as it can be read, and the problems with the file.
 
-    The file excludes the options in ``given``. It excludes an option in ``fixed`` only if it has that field.
+    Options in ``given`` cannot be combined with a file. Options in ``fixed`` can, if the file lacks their fields.
     """
     file = load_space(path, space_fields())
     problems = list(file.problems)

@@ -25,9 +25,9 @@ from trainables.storage import Storage, is_address
 ALL, LAST = "all", "last"
 """The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
 PARETO, LR_STUDY = "pareto", "lr-study"
-"""The kinds of sweeps, named after their commands. They differ in the report that is printed at the end."""
+"""The kinds of sweeps, named after their commands. They print different results at the end."""
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
-"""The values of ``--seeds-vary``: what seeds vary besides the order of examples, and the trial field for that seed."""
+"""The values of ``--seeds-vary``, mapped to the trial field that each seed sets besides ``seed`` (None: no other)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

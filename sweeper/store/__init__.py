@@ -1,1 +1,1 @@
-"""The sweep's folder: tables, saved states, recovery and locks."""
+"""The files in a sweep's folder: event log, tables, saved states, plug-ins and locks."""

@@ -38,7 +38,7 @@ class Lease:
     """
 
     def __init__(self, storage: Storage, out: Path, *, interval: float = INTERVAL) -> None:
-        """Take the lease. Raises StorageError if the storage does not answer."""
+        """Take the lease. Raise StorageError if the storage does not answer."""
         self._storage, self._interval = storage, interval
         self._own = {"driver": uuid.uuid4().hex, **_place(out)}
         self._over = threading.Event()
@@ -102,8 +102,8 @@ def other_driver(
 ) -> str | None:
     """Return why the sweep cannot run in the folder ``out``, or None if no other driver runs it.
 
-    If a lease exists, announce through ``say`` that this waits for a renewal, and wait ``timeout`` seconds (default:
-    :data:`TIMEOUT`). A lease that is not renewed is deleted. A lease that names this folder is ignored, because a lock
+    If a lease exists, wait ``timeout`` seconds (default: :data:`TIMEOUT`) for its renewal, and announce the wait
+    through ``say``. A lease that is not renewed is deleted. A lease that names this folder is ignored, because a lock
     protects the folder.
 
     Raises:

@@ -88,7 +88,7 @@ class UnfinishedRun:
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is running this run"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Load the saved state and cut the tables at its step. Return the epochs done; 0 if there is no complete state.
+        """Load the saved state and delete later rows of the tables. Return the epochs done, or 0 without a saved state.
 
         Raises:
             OtherRun: the folder holds an unfinished run of another spec.
