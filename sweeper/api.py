@@ -272,7 +272,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
         folder, lambda path: model_folder_problems(path, flag="--model-path", modality=modality)
     )
     found += map(Problem, wrong)
-    # If neither were set, the folder would be checked as a model that a sweep fine-tunes on TOFU.
+    # Without a model name and a data set, the folder would be checked as a model that a sweep fine-tunes on TOFU.
     named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del named["model_path"]
     resolved = resolve_and_check(EVALUATE, named, found, target_path=str(folder.resolve()))
