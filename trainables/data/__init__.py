@@ -1,4 +1,4 @@
-"""The data sets by name. To add one, add a file with its record in ``DATASETS`` to this package."""
+"""The registry of data sets. To add a data set, add a file to this package that defines its record as ``DATASETS``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATASETS: Mapping[str, DataSet] = entries(__name__, __path__, "DATASETS", first=
 
 
 def load_data(name: str, **choices: Any) -> TaskData:
-    """Load the data set called ``name`` as :meth:`DataSet.load` does.
+    """Load the data set ``name``; ``choices`` are the arguments of :meth:`DataSet.load`.
 
     Raises:
         DataError: the name is unknown, or the data cannot be loaded.

@@ -1,8 +1,8 @@
-"""Fictitious authors in TOFU's columns, made by a seeded generator: the data set that needs no network.
+"""Fictitious authors with TOFU's columns, generated from a seed: the language data set that needs no network.
 
-Every author has a unique name and facts drawn without replacement from lists (if a list is long enough). Every answer
-uses one of several sentences at random. So neither the facts nor the wording of one author's answers reveal another's.
-Names, books, prizes and sentences are in authors.toml.
+Every author has a unique name, and facts that are drawn from lists without replacement (if the list is long enough).
+Every answer uses one of several sentences at random. So the answers about one author reveal neither the facts nor the
+wording of the answers about another. Names, books, prizes and sentences are in authors.toml.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of question. Slots: ``{name}`` the author, ``{x}`` and ``{y}`` the facts asked for."""
+    """One kind of question. In its texts, ``{name}`` stands for the author, and ``{x}`` and ``{y}`` for the facts."""
 
     facts: tuple[str, str]
     questions: tuple[str, ...]
@@ -38,7 +38,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The lists of words by name, the list of each fact, and the kinds of questions."""
+    """The lists of words by list name, the list that each fact is drawn from, and the kinds of questions."""
 
     words: Mapping[str, Sequence[str]]
     facts: Mapping[str, Sequence[str]]
@@ -47,7 +47,7 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """Return the content of authors.toml."""
+    """Read authors.toml."""
     content = tomllib.loads(Path(__file__).with_name("authors.toml").read_text(encoding="utf-8"))
     facts, kinds = content.pop("facts"), content.pop("kinds")
     words = {name: items.split() if isinstance(items, str) else items for name, items in content.items()}
@@ -62,13 +62,13 @@ def vocabulary() -> Vocabulary:
 
 
 def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: int = 2, seed: int = 0) -> UnlearningData:
-    """Return ``authors`` authors with ``questions`` questions each; the last ``forget_authors`` are the forget set.
+    """Generate ``authors`` authors with ``questions`` questions each; the last ``forget_authors`` are the forget set.
 
-    The retain sample for evaluation is spread evenly over the retain set; two further authors are the holdout set.
+    The retain sample for evaluation is spread evenly over the retain set. Two additional authors are the holdout set.
     Equal arguments give equal texts on every machine.
 
     Raises:
-        ValueError: more authors or questions than names or kinds, or nothing left to retain.
+        ValueError: there are fewer names than authors or fewer kinds than questions, or nothing would be retained.
     """
     words, kinds = vocabulary().words, vocabulary().kinds
     most = min(len(words["first_names"]), len(words["last_names"])) - HOLDOUT_AUTHORS
@@ -96,7 +96,7 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
 
 
 def _people(rng: random.Random, number: int) -> list[Facts]:
-    """Return ``number`` authors with all their facts; a list repeats only after all of its entries were used."""
+    """Return ``number`` authors with all facts. An entry of a list is reused only after all other entries were used."""
     first_names = rng.sample(vocabulary().words["first_names"], number)
     last_names = rng.sample(vocabulary().words["last_names"], number)
     draws = {fact: _endless(rng, pool) for fact, pool in vocabulary().facts.items()}
@@ -117,7 +117,7 @@ def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
 
 
 def _made_up(rng: random.Random, fact: str) -> str:
-    """Return a value for a fact that is composed rather than drawn from a list."""
+    """Return a random value for a fact whose values are composed instead of drawn from a list."""
     if fact == "date":
         months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"
@@ -151,7 +151,7 @@ def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
 
 
 def _wrong(rng: random.Random, fact: str, truth: str) -> str:
-    """Return another value of the fact."""
+    """Return a random value of the fact other than ``truth``."""
     facts = vocabulary().facts
     while True:
         other = rng.choice(facts[fact]) if fact in facts else _made_up(rng, fact)
@@ -160,7 +160,7 @@ def _wrong(rng: random.Random, fact: str, truth: str) -> str:
 
 
 def _say(template: str, name: str, x: str, y: str) -> str:
-    """Return the sentence with its slots filled and its articles corrected."""
+    """Fill in the placeholders of a sentence and correct its articles (a, an)."""
     sentence = template.format(name=name, x=x, y=y)
     return re.sub(r"\b([Aa]) (?=astronomer|electrician|optician|Estonian|Icelandic|Igbo|Irish|Urdu)", r"\1n ", sentence)
 

@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009): from the hub, or from a folder of parquet files or original batches.
 
-The forget set is the first 500 training images of one class in the order of the files; the retain set is all other
-classes. CIFAR-100 has 500 training images per class. CIFAR-10 has 5,000, so 4,500 are in neither set.
+The forget set has the first 500 training images of one class, in file order. The retain set has the training images of
+all other classes. CIFAR-100 has 500 training images per class. CIFAR-10 has 5,000, so 4,500 images are in neither set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORGET_IMAGES = 500
 def load_cifar(
     variant: Variant, *, forget_class: str, data_dir: Path | None = None, limit: int | None = None
 ) -> ImageData:
-    """Load CIFAR; ``data_dir`` holds the hub's parquet files or the original python batches.
+    """Load CIFAR from the hub or from ``data_dir``, which has the hub's parquet files or the original python batches.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the class is unknown.

@@ -1,4 +1,4 @@
-"""Read CIFAR's images from its two file formats: parquet with one PNG per row (the hub's), and the authors' batches."""
+"""Read CIFAR's images from its two file formats: the hub's parquet files (a PNG per row), and the authors' batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDE = 32
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """``pixels`` ``(N, 32, 32, 3)`` uint8, red, green and blue; ``labels`` ``(N,)`` int64."""
+    """Images: ``pixels`` ``(N, 32, 32, 3)`` uint8 (red, green, blue), and ``labels`` ``(N,)`` int64."""
 
     pixels: npt.NDArray[np.uint8]
     labels: npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def read_images(variant: Variant, folder: Path | None) -> tuple[LabelledImages, Rows, Rows]:
-    """Return all images, and the rows of the training and of the test set, from a folder or, without one, from the hub.
+    """Read all images from a folder, or from the hub if ``folder`` is None. Return them, and the train and test rows.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -66,7 +66,7 @@ def _join(variant: Variant, train: Labelled, test: Labelled) -> LabelledImages:
 
 
 def _from_folder(variant: Variant, folder: Path) -> tuple[Labelled, Labelled]:
-    """Return the training and the test images in a folder, in either format."""
+    """Read the training images and the test images from a folder, in either format."""
     if not folder.is_dir():
         raise DataError(f"cannot read {folder}: no such folder; --data-dir needs the files of {variant.name}")
     for place in (folder, folder / variant.batches_folder):
@@ -89,8 +89,8 @@ def _from_folder(variant: Variant, folder: Path) -> tuple[Labelled, Labelled]:
 
 
 def _read(reader: Callable[[Path, Any], Labelled], files: list[Path], labels: str | bytes) -> Labelled:
-    """Return the images of all files, in order; unchanged files are read once, although checks read the data before
-    training."""
+    """Return the images of all files, in order. They are cached, because the data are read for checks and for training;
+    changed files are read again."""
     try:
         stamps = tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files)
     except OSError as error:
@@ -122,7 +122,7 @@ def _read_table(table: Any, label_column: str, *, where: str) -> Labelled:
     ``label_column``.
 
     Raises:
-        DataError: a column is missing, or a row is not a 32 x 32 image in colour.
+        DataError: a column is missing, a row has no image of 32 x 32 pixels, or a label is not a whole number.
     """
     from PIL import Image
 
@@ -150,7 +150,7 @@ def _read_table(table: Any, label_column: str, *, where: str) -> Labelled:
 
 
 def _read_batch(path: Path, labels_key: bytes) -> Labelled:
-    """Return one of the authors' pickled batches; only arrays are unpickled."""
+    """Read one of the authors' pickled batches. Only arrays are unpickled."""
     try:
         with path.open("rb") as file:
             batch = _ArraysOnly(file, encoding="bytes").load()
@@ -165,13 +165,13 @@ def _read_batch(path: Path, labels_key: bytes) -> Labelled:
         raise DataError(f"{path}: 'data' must be bytes of shape (N, 3072), got {data.dtype} {data.shape}")
     if labels.shape != (len(data),) or not np.issubdtype(labels.dtype, np.integer) or not len(data):
         raise DataError(f"{path}: '{labels_key.decode()}' must have one whole number per image, got {labels.shape}")
-    # A row has the red, then the green, then the blue plane.
+    # A row has all red values of the image, then all green values, then all blue values.
     pixels = data.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1)
     return Labelled(np.ascontiguousarray(pixels), labels.astype(np.int64))
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Refuses every global that a pickled numpy array does not need, because a data file must not run code."""
+    """Unpickles only what a numpy array needs, and raises UnpicklingError otherwise: a data file must not run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name in ("_reconstruct", "scalar") and module in ("numpy.core.multiarray", "numpy._core.multiarray"):

@@ -1,4 +1,4 @@
-"""The differences between CIFAR-10 and CIFAR-100: their classes, in the order of the labels, and their files."""
+"""The differences between CIFAR-10 and CIFAR-100: their classes, in label order, and their files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CIFAR_100_CLASSES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One CIFAR data set; ``mean`` and ``std`` are those of the 50,000 training images."""
+    """One CIFAR data set. ``mean`` and ``std`` are computed per channel over the 50,000 training images."""
 
     name: str
     hub_id: str

@@ -1,4 +1,4 @@
-"""The record of a data set: its origin, its choices, and its loader."""
+"""The record of a data set: its source, its options, and its loader."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trainables.data.errors import DataError
 class TaskData(Protocol):
     """The data of an unlearning task, in any modality: what to forget, what to retain, and the evaluation sets.
 
-    Each set has a length and iterates over hashable items; only its modality knows their type. See
-    :class:`~trainables.data.examples.UnlearningData` for the meaning of each set.
+    Each set has a length and iterates over hashable items, whose type depends on the modality. The class
+    :class:`~trainables.data.examples.UnlearningData` documents each set.
     """
 
     modality: ClassVar[str]
-    """The name of its :class:`~trainables.modality.modality.Modality`."""
+    """The name of the data's :class:`~trainables.modality.modality.Modality`."""
 
     @property
     def name(self) -> str: ...
@@ -38,35 +38,35 @@ class TaskData(Protocol):
 
     @property
     def content_hash(self) -> str:
-        """The content's hash: equal content has equal hashes, in every process."""
+        """A hash of the content. Equal content has equal hashes in all processes."""
 
     def with_loss_examples(self, most: int) -> Self:
-        """Return the same data with the retain loss measured on at most so many items of ``retain_eval``."""
+        """Return a copy of the data whose retain loss is measured on at most ``most`` items of ``retain_eval``."""
 
     def retain_task(self) -> Self:
-        """Return the retain model's data: the retain set replaces what a target learns and is evaluated on."""
+        """Return the data for the retain model: the retain set replaces the target's training and forget sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """One data set; ``loader`` imports its dependencies when called.
+    """One data set in the registry.
 
     Attributes:
         name: the value of ``--dataset``.
-        modality: the name of its modality.
-        description: content, size, and what is forgotten.
+        modality: the name of the data set's modality.
+        description: the content, the size, and what is forgotten.
         citation: the publication; empty for the user's own data.
-        hub_id: its repository on the Hugging Face hub, or None.
-        files: the files that ``--data-dir`` must hold instead of the hub; None if the data set needs no files.
-        forget_splits: the names of its forget sets, if there are several.
+        hub_id: the repository on the Hugging Face hub, or None.
+        files: the files that ``--data-dir`` must contain if the hub is not used; None if the data set needs no files.
+        forget_splits: the names of the forget sets, if there are several.
         forget_split: the default forget set.
         forget_class: the default class to forget, if the forget set is one of several classes.
-        max_length: the default length of training sequences in tokens; None for the usual default.
-        unit: a limit keeps whole units of so many retain examples.
-        generated: whether the data are generated, so that a seed gives other data of the same kind.
-        learns_more: whether the target learns more than the forget and the retain set.
-        loader: called with ``limit``, and if they apply with ``forget_split``, ``forget_class``, ``data_dir`` and a
-            ``seed`` other than 0.
+        max_length: the default maximum length of training sequences, in tokens; None for the general default.
+        unit: the number of retain examples in a unit; a limit keeps only whole units.
+        generated: whether the data are generated, so that another seed gives other data of the same kind.
+        learns_more: whether the target is trained on more than the forget set and the retain set.
+        loader: loads the data. It is called with ``limit`` and, if they apply, ``forget_split``, ``forget_class``,
+            ``data_dir`` and a ``seed`` other than 0. It imports its dependencies when it is called.
     """
 
     name: str
@@ -93,7 +93,7 @@ class DataSet:
         limit: int | None = None,
         seed: int = 0,
     ) -> TaskData:
-        """Load one of its forget sets, from ``data_dir`` or the hub, with at most ``limit`` retain examples.
+        """Load the data with one forget set, from ``data_dir`` or the hub, with at most ``limit`` retain examples.
 
         Raises:
             DataError: a choice does not apply, a file is missing or malformed, or the hub cannot be reached.
@@ -112,7 +112,7 @@ class DataSet:
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None) -> list[str]:
-        """Return why this forget set cannot be chosen. Whether a class exists is known only after loading."""
+        """Return the reasons why this forget set cannot be chosen. Class names are checked only during loading."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
@@ -123,13 +123,13 @@ class DataSet:
         return found
 
     def seed_problems(self, seed: int) -> list[str]:
-        """Return why the data set cannot be generated with this seed."""
+        """Return the reasons why the data set cannot be generated with this seed."""
         if seed and not self.generated:
             return [f"data_seed does not apply to data set {self.name}, which is read and not generated"]
         return []
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
-        """Return why a folder of files is missing, or why it does not apply."""
+        """Return a message if the data set needs a folder that is not given, or does not use the folder given."""
         if data_dir is None and self.files is not None and self.hub_id is None:
             return [f"data set {self.name} needs --data-dir DIR with {self.files}"]
         if data_dir is not None and self.files is None:

@@ -1,6 +1,6 @@
-"""Digits: the 1,797 handwritten digits of 8 x 8 pixels in scikit-learn; the vision data set that needs no network.
+"""Digits: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, the vision data set that needs no network.
 
-They are the test part of the UCI "Optical Recognition of Handwritten Digits" data set. Every fifth image is held out.
+They are the test part of the UCI data set "Optical Recognition of Handwritten Digits". Every fifth image is held out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 HELD_OUT = 5
 MEAN, STD = (0.30581,), (0.37644,)
-"""Mean and standard deviation of the training images, on the scale from 0 to 1."""
+"""The mean and standard deviation of the training images, on a scale from 0 to 1."""
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
-    """Return all training images of one digit to forget, and those of the other nine to retain.
+    """Return the data for forgetting one digit: its training images are forgotten, those of the other nine retained.
 
     Raises:
         DataError: the class is unknown.

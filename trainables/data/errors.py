@@ -1,15 +1,15 @@
-"""Errors about data that are missing or malformed."""
+"""The error for missing or malformed data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 SHOWN = 20
-"""The most problems per file in a message; the rest are counted."""
+"""The maximum number of problems that a message lists per file. The other problems are counted."""
 
 
 class DataError(ValueError):
-    """Data are missing or malformed. ``problems`` are messages for the user; the error's text holds all of them."""
+    """Data are missing or malformed. ``problems`` are messages for the user; the error's text joins them."""
 
     exit_code = 2
 
@@ -22,6 +22,6 @@ class DataError(ValueError):
 
 
 def shortened(problems: Sequence[str], where: str) -> list[str]:
-    """Return the first 20 problems, and how many more ``where`` has."""
+    """Return the first 20 problems, followed by the number of other problems in ``where``, if there are more."""
     rest = len(problems) - SHOWN
     return [*problems[:SHOWN], *([f"{where}: and {rest} more rows with problems"] if rest > 0 else [])]

@@ -13,9 +13,9 @@ from trainables.data.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question with its answer, in TOFU's columns; paraphrase and perturbations may be empty.
+    """A question with its answer, with TOFU's columns. The paraphrase and the perturbed answers may be empty.
 
-    Plain text has an empty question, and its ``answer`` is the text, all of which is learned or forgotten.
+    For plain text, the question is empty and ``answer`` is the text. The whole text is then learned or forgotten.
     """
 
     question: str
@@ -25,7 +25,7 @@ class Example:
 
     @property
     def is_text(self) -> bool:
-        """Whether this is plain text rather than an answer to a question."""
+        """Whether this is a plain text and not a question with an answer."""
         return not self.question
 
 
@@ -34,10 +34,10 @@ class Prompted:
     """A prompt whose greedy continuation is scored against a reference.
 
     Attributes:
-        prompt: the text from which generation starts, word for word.
-        reference: the right continuation; only its first ``max_new_tokens`` tokens count.
-        max_new_tokens: the longest continuation.
-        stop: the continuation ends before the first occurrence of any of these strings.
+        prompt: the exact text from which generation starts.
+        reference: the right continuation. Only its first ``max_new_tokens`` tokens count.
+        max_new_tokens: the maximum length of the continuation, in tokens.
+        stop: strings that end the continuation, which is cut before the first occurrence of any of them.
     """
 
     prompt: str
@@ -52,17 +52,17 @@ class UnlearningData:
 
     Attributes:
         name: the data set and split, for example ``tofu/forget10``.
-        forget: the forget set F; the run trains on all of it.
+        forget: the forget set F. Unlearning runs train on all of it.
         retain: the retain set R.
-        full: the target's training set, F and R together.
-        forget_eval: the items on which metrics judge forgetting: the whole forget set with paraphrased and perturbed
-            answers, or other questions about it (MUSE: a fixed sample of its texts).
+        full: the target's training set: F, R and, for some data sets, more.
+        forget_eval: the items on which metrics measure forgetting: the whole forget set with paraphrased and perturbed
+            answers, or other items about its content (for MUSE a fixed sample of its texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
-        loss_examples: the most items of retain_eval for every epoch's retain loss; None for all.
+        loss_examples: the maximum number of retain_eval items in every epoch's retain loss; None for all.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
         holdout: texts of the same kind that no model was trained on, for membership inference.
-        prompted: the data set's own questions by metric (MUSE's verbmem, knowmem_forget, knowmem_retain); a metric
-            without questions is measured on forget_eval or retain_eval.
+        prompted: the data set's own prompts by metric (MUSE's verbmem, knowmem_forget, knowmem_retain). A metric
+            without prompts is measured on forget_eval or retain_eval.
     """
 
     modality: ClassVar[str] = "language"
@@ -80,7 +80,7 @@ class UnlearningData:
 
     @property
     def retain_losses(self) -> tuple[Example, ...]:
-        """The items of every epoch's retain loss, spread evenly over retain_eval."""
+        """The items on which every epoch's retain loss is computed, spread evenly over retain_eval."""
         number, most = len(self.retain_eval), self.loss_examples
         if most is None or number <= most:
             return self.retain_eval
@@ -88,29 +88,29 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The forget items that metrics use: ``forget_eval``; for running text F itself, which is cut alike for all
-        models."""
+        """The forget items that metrics use: ``forget_eval``; for running text F itself, which is cut into the same
+        windows for all models."""
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
     def judged_as_trained(self) -> bool:
-        """Whether the judged items are F's own questions and answers, so that one pass serves both."""
+        """Whether ``judged`` has the same questions and answers as F, so that one forward pass is enough for both."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
     @property
     def content_hash(self) -> str:
-        """A hash of all fields."""
+        """The hash of all fields."""
         fields = asdict(self)
         if self.loss_examples is None:
-            del fields["loss_examples"]  # keeps the hash of versions without this field
+            del fields["loss_examples"]  # keeps the hash equal to that of versions without this field
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return the same data with the retain loss on at most ``most`` items; unchanged if there are no more."""
+        """Return a copy whose retain loss uses at most ``most`` items; the data unchanged if there are not more."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
-        """Return the retain model's data: the retain set replaces what a target learns and is evaluated on."""
+        """Return the data for the retain model: the retain set replaces the target's training and forget sets."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -126,13 +126,12 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
-    """Return the data with at most ``limit`` retain examples, in whole authors of ``per_author`` questions; None keeps
-    all.
+    """Keep at most ``limit`` retain examples, in whole authors with ``per_author`` questions each; None keeps all.
 
-    ``full`` and ``retain_eval`` shrink with the retain set.
+    ``full`` and ``retain_eval`` are reduced accordingly.
 
     Raises:
-        DataError: ``limit`` is less than one author.
+        DataError: ``limit`` is less than the number of questions per author.
     """
     if limit is None:
         return data

@@ -1,7 +1,7 @@
-"""Read rows of data files by table name: JSON lines, a JSON array, parquet or CSV.
+"""Read the rows of a table by its name, from files of JSON lines, a JSON array, parquet or CSV.
 
-A table is found by its name with each ending; ``a/b`` may also be the file ``a-b``. A table may consist of the hub's
-parts (``NAME-00000-of-00002.parquet``, or ``NAME/train-00000-of-00001.parquet``).
+The file of a table has the table's name and one of the endings. The table ``a/b`` may also be the file ``a-b``. A table
+may be divided into parts, as on the hub (``NAME-00000-of-00002.parquet`` or ``NAME/train-00000-of-00001.parquet``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row; ``place`` names its file and line (or row, for formats without lines).
+    """One row. ``place`` names its file and its line (its row number in formats without lines).
 
-    ``problem`` says why the row could not be read, so that it is reported together with the problems of other rows.
+    ``problem`` is the reason if the row could not be read. It is reported together with the problems of other rows.
     """
 
     place: str
@@ -32,10 +32,10 @@ class Row:
 
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """Return the file or the parts of the table ``name``; empty if there are none.
+    """Return the file, or the files of the parts, of the table ``name``; empty if there are none.
 
-    Parts come before a single file, because the hub's repositories keep outdated JSON files next to them. Single files
-    come in the order of :data:`ENDINGS`.
+    Parts are preferred to a single file, because the hub's repositories keep outdated JSON files beside the parts.
+    Single files are preferred in the order of :data:`ENDINGS`.
     """
     for spelled in dict.fromkeys((name, name.replace("/", "-"))):
         for pattern in _PARTS:
@@ -48,9 +48,9 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 
 
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
-    """Return the rows of several tables by name; ``needs`` describes the expected files.
+    """Return the rows of several tables, by table name. ``needs`` describes the expected files in messages.
 
-    A table that is missing, unreadable or empty gives one row per problem.
+    If a table is missing, unreadable or empty, it has one row per problem instead.
 
     Raises:
         DataError: the folder does not exist.
@@ -73,11 +73,11 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 
 
 def read_file(path: Path) -> list[Row]:
-    """Return all rows of a file, by its ending. Byte-order marks and Windows line ends are accepted.
+    """Return all rows of a file. Its ending decides the format. Byte-order marks and Windows line ends are accepted.
 
     Raises:
-        DataError: the file cannot be read, or has no rows. A line that is not JSON or not UTF-8 is a row with a
-            problem.
+        DataError: the file cannot be read, or has no rows. (A line that is not JSON or not UTF-8 gives a row with a
+            problem.)
     """
     try:
         if path.suffix == ".parquet":
@@ -93,7 +93,7 @@ def read_file(path: Path) -> list[Row]:
 
 
 def _json(path: Path, content: bytes) -> list[Row]:
-    """JSON lines, or one array."""
+    """Return the rows of JSON lines, or of one JSON array."""
     if content.lstrip().startswith(b"["):
         try:
             values = json.loads(_text(path, content, 1))
@@ -101,7 +101,7 @@ def _json(path: Path, content: bytes) -> list[Row]:
             raise DataError(f"{path}, line {error.lineno}: not a JSON array ({error.msg})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
-    # Split at newlines only: JSON texts may contain U+2028, where splitlines() would split, too.
+    # Split only at newlines: JSON texts may contain U+2028, at which splitlines() would also split.
     for number, line in enumerate(content.split(b"\n"), start=1):
         place = f"{path}, line {number}"
         try:
@@ -115,7 +115,7 @@ def _json(path: Path, content: bytes) -> list[Row]:
 
 
 def _csv(path: Path, content: bytes) -> list[Row]:
-    """Return the rows of a table with a header; a row's line is its last. Lists of texts are JSON arrays."""
+    """Return the rows of a CSV table with a header. A row's place is its last line. Lists of texts are JSON arrays."""
     text = "\n".join(_text(path, line, number) for number, line in enumerate(content.split(b"\n"), start=1))
     reader = csv.DictReader(io.StringIO(text, newline=""))
     rows = []
@@ -142,7 +142,7 @@ def _parquet(path: Path) -> list[Row]:
 
 
 def _text(path: Path, content: bytes, line: int) -> str:
-    """Decode ``content``, which starts at ``line``."""
+    """Decode ``content`` from UTF-8. Its first line has the number ``line`` in the file."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

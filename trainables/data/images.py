@@ -1,4 +1,4 @@
-"""The data of an image unlearning task: labelled pixels in one array, and the sets as rows of the array."""
+"""The data of an image unlearning task: one array of labelled images, and sets that are row numbers of the array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from trainables.data.errors import DataError
 
 RETAIN_SAMPLE = 5000
-"""The most retained training images on which losses and accuracies are computed."""
+"""The maximum number of retain images on which losses and accuracies are computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class LabelledImages:
         pixels: ``(N, H, W, C)`` uint8; 0 is black and ``white`` is white.
         labels: ``(N,)`` int64, from 0 to ``len(classes) - 1``.
         classes: the name of each label.
-        white: the largest value a pixel can have.
-        mean, std: of each channel over the training images, on the scale from 0 (black) to 1 (white).
+        white: the largest possible value of a pixel.
+        mean, std: the statistics of each channel over the training images, on a scale from 0 (black) to 1 (white).
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -38,7 +38,7 @@ class LabelledImages:
 
     @cached_property
     def content_hash(self) -> str:
-        """A hash of pixels, labels and classes; CIFAR's 150 MB take 0.1 to 0.2 s, once."""
+        """The hash of pixels, labels and classes. It is computed once, which takes 0.1 to 0.2 s for CIFAR's 150 MB."""
         digest = hashlib.sha256(repr((self.pixels.shape, self.classes, self.white, self.mean, self.std)).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
@@ -47,7 +47,7 @@ class LabelledImages:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Some images of a data set: ``rows`` of ``source``, ``(n,)`` int64. Nothing is copied."""
+    """Some images of a data set: those with the row numbers ``rows`` in ``source``, ``(n,)`` int64, without a copy."""
 
     source: LabelledImages
     rows: npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class ImageSet:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate over the images by row."""
+        """Iterate over the row numbers of the images."""
         return iter(self.rows.tolist())
 
     @property
@@ -65,27 +65,27 @@ class ImageSet:
         return self.source.labels[self.rows]
 
     def take(self, indices: Sequence[int]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """``(pixels, labels)`` of the images at ``indices``: ``(B, H, W, C)`` uint8 and ``(B,)`` int64."""
+        """Return the pixels ``(B, H, W, C)`` uint8 and the labels ``(B,)`` int64 of the images at ``indices``."""
         chosen = self.rows[np.asarray(indices, dtype=np.int64)]
         return self.source.pixels[chosen], self.source.labels[chosen]
 
     @property
     def content_hash(self) -> str:
-        """A hash of the images, their labels and their order."""
+        """The hash of the images, their labels and their order."""
         rows = np.ascontiguousarray(self.rows, dtype="<i8").tobytes()
         return hashlib.sha256(self.source.content_hash.encode() + rows).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """The data of an image unlearning task: the sets of :class:`~trainables.data.examples.UnlearningData`, of images.
+    """The data of an image unlearning task, with the sets of :class:`~trainables.data.examples.UnlearningData`.
 
     Attributes:
         name: the data set and the forgotten class, for example ``cifar-10/dog``.
         forget: the images to forget, all of one class.
         retain: the training images of all other classes.
-        full: all training images, which the target is trained on.
-        forget_eval: the forget set.
+        full: all training images. The target is trained on them.
+        forget_eval: the same images as ``forget``.
         retain_eval: a fixed sample of the retain set, spread evenly over it.
         holdout: images of the retained classes that no model was trained on.
     """
@@ -102,15 +102,15 @@ class ImageData:
 
     @property
     def source(self) -> LabelledImages:
-        """The images of which all sets are rows."""
+        """All images of the data set. Each set has some of their row numbers."""
         return self.full.source
 
     def with_loss_examples(self, most: int) -> ImageData:
-        """Return the data unchanged: losses and accuracies of images come from the same pass."""
+        """Return the data unchanged, because losses and accuracies of images are computed in the same forward pass."""
         return self
 
     def retain_task(self) -> ImageData:
-        """Return the retain model's data: the retain set replaces what a target learns and is evaluated on."""
+        """Return the data for the retain model: the retain set replaces the target's training and forget sets."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -121,7 +121,7 @@ class ImageData:
 
     @cached_property
     def content_hash(self) -> str:
-        """A hash of every set and its images."""
+        """The hash of the name and of every set with its images."""
         sets = (self.forget, self.retain, self.full, self.forget_eval, self.retain_eval, self.holdout)
         return hashlib.sha256("".join([self.name, *(part.content_hash for part in sets)]).encode()).hexdigest()
 
@@ -136,18 +136,18 @@ def forget_one_class(
     most: int | None = None,
     limit: int | None = None,
 ) -> ImageData:
-    """Return the task of forgetting images of one class.
+    """Return the data for forgetting images of one class.
 
     Args:
-        images: training and test images together.
-        dataset: its name.
-        train, test: the rows of ``images`` that are training and test images.
-        forget_class: the class, by name or by number.
-        most: forget the first ``most`` training images of the class; None forgets all. The others are only in ``full``.
-        limit: the most retain images, spread evenly; ``full`` is then those and the forget set.
+        images: the training and test images together.
+        dataset: the name of the data set.
+        train, test: the row numbers of the training images and of the test images.
+        forget_class: the class to forget, by name or by number.
+        most: the number of training images of the class to forget; None for all. The others are only in ``full``.
+        limit: the maximum number of retain images, spread evenly; ``full`` then has only these and the forget set.
 
     Raises:
-        DataError: the class is unknown, or nothing is left to forget or to retain.
+        DataError: the class is unknown, or there are no images to forget or to retain.
     """
     number = class_number(images.classes, forget_class, dataset=dataset)
     labels = images.labels[train]
@@ -190,7 +190,7 @@ def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
 
 
 def _spread(rows: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """Return at most ``most`` of the rows, evenly spaced, including the first."""
+    """Return at most ``most`` of the rows, evenly spaced, including the first row."""
     if len(rows) <= most:
         return rows
     return rows[np.arange(most) * len(rows) // most]

@@ -1,4 +1,4 @@
-"""A folder of the user's own files: what to forget and what to retain, as questions with answers or as plain texts."""
+"""The user's own data in a folder: what to forget and what to retain, as questions with answers or as plain texts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OPTIONAL = ("holdout", "forget_eval", "retain_eval")
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     """Load the task in ``data_dir``: forget and retain, and optionally holdout, forget_eval and retain_eval.
 
-    Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text; all files
-    hold the same kind. ``limit`` keeps the first retain rows. Without forget_eval, the whole forget set is judged;
-    without retain_eval, every n-th retain row, at most 100.
+    Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text. All files
+    must have the same kind of row. ``limit`` keeps the first retain rows. Without forget_eval, metrics use the whole
+    forget set. Without retain_eval, they use every n-th retain row, at most 100 rows.
 
     Raises:
-        DataError: rows are malformed (each is named by file and line), or a row is in two sets.
+        DataError: rows are malformed or are in two sets; the message names the file and line of each.
     """
     given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *given], needs=NEEDS)
@@ -47,7 +47,7 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
 
 
 def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]:
-    """Return all rows as examples; the first row decides between questions and texts."""
+    """Convert all rows to examples. The first row decides whether they are questions or plain texts."""
     kinds = ((row, texts) for row in chain.from_iterable(tables.values()) if (texts := _is_text(row)) is not None)
     first, texts = next(kinds, (None, False))
 
@@ -63,13 +63,13 @@ def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]
 
 
 def _is_text(row: Row) -> bool | None:
-    """Return whether the row is plain text or a question; None if it is neither or both."""
+    """Return True if the row is a plain text, False if it is a question, and None if it is neither or both."""
     columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
     return None if not columns or columns > {"text"} else columns == {"text"}
 
 
 def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> None:
-    """Raise DataError if a row of one set is in another; the message names the lines of both."""
+    """Raise DataError if a row is in two sets. The message names the lines in both sets."""
     places: dict[tuple[str, str], tuple[str, str]] = {}
     problems = []
     for name in ("forget", "retain", "holdout"):

@@ -16,7 +16,7 @@ from trainables.data.rows import passage, question, read_examples, text
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
 PARTS = tuple(f"{subset}_{number}" for subset in ("scal", "sust") for number in (1, 2, 3, 4))
 MAX_LENGTH = 2048
-"""Tokens per training window, as in the paper."""
+"""The number of tokens in a training window, as in the paper."""
 VERBMEM_TOKENS, KNOWMEM_TOKENS = 128, 32
 KNOWMEM_STOP = ("\n\n", "\nQuestion", "Question:")
 SAMPLE = 100
@@ -33,13 +33,13 @@ def load_muse(
     """Load MUSE-News or MUSE-Books with one of its forget sets, and ``raw/retain1`` as the retain set.
 
     ``scal_k`` is the k-th of four nested, growing forget sets. ``sust_k`` is the k-th of four disjoint removal requests
-    in sequence: start request k from the model after request k-1 (``target_path``). The first of both is ``forget``.
-    MUSE's questions and memorised passages are about ``forget``, so they are used except for later requests, where
-    verbmem is measured on a sample of the request's own texts.
+    in sequence: start request k from the model that resulted from request k-1 (``target_path``). ``scal_1`` and
+    ``sust_1`` are equal to ``forget``. MUSE's questions and memorised passages are about ``forget``. They are not used
+    for later requests; verbmem is then measured on a sample of the request's own texts.
 
-    A corpus is one stream of tokens: its texts are joined by blank lines into one example. The target learns the subset
-    ``train``, or, from a folder without it, the forget set and both retain sets. ``limit`` keeps the first texts of
-    each retain set, and the judged texts come from them.
+    A corpus is one stream of tokens: its texts are joined by blank lines into one example. The target is trained on the
+    subset ``train``; if a folder does not have it, on the forget set and both retain sets. ``limit`` keeps the first
+    texts of each retain set, and the retain texts for evaluation are then a sample of them.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -69,10 +69,10 @@ def load_muse(
 
 
 def question_prompt(question: str, in_context: Sequence[Example]) -> str:
-    """Return the in-context questions and answers, each followed by a blank line, and the question.
+    """Return a prompt: the in-context questions with answers, each followed by a blank line, and then the question.
 
-    MUSE's code ends in ``Answer: ``. Here the space belongs to the answer's first token, as in all prompts of this
-    project, because a tokenizer would make a separate token of it, which running text does not have there.
+    The prompt of MUSE's code ends with ``Answer: ``. Here, as in all prompts of this project, the space belongs to the
+    answer's first token. At the end of a prompt, it would be a token of its own, which does not occur in running text.
     """
     shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
     return f"{shown}Question: {question}\nAnswer:"

@@ -1,4 +1,4 @@
-"""Convert rows to examples, and collect the problems of every row."""
+"""Convert rows to examples, and collect the problems of all rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trainables.data.files import Row
 def read_examples(
     tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
 ) -> dict[str, tuple[Example, ...]]:
-    """Return the rows of each table as examples of its kind: :func:`question`, :func:`text`, ...
+    """Convert the rows of each table to examples with the function for the table: :func:`question`, :func:`text`, ...
 
     Raises:
-        DataError: one problem per malformed row, up to 20 per table; or a table has no rows.
+        DataError: rows are malformed (up to 20 problems per table are listed), or a table has no rows.
     """
     examples: dict[str, tuple[Example, ...]] = {}
     problems: list[str] = []
@@ -37,11 +37,10 @@ def read_examples(
 
 
 def question(row: Row) -> Example:
-    """Return the example of a row with question and answer, and optionally paraphrased_answer and perturbed_answer (a
-    list).
+    """Convert a row with question, answer and, optionally, paraphrased_answer and perturbed_answer (a list).
 
     Raises:
-        DataError: a column is missing or of the wrong type.
+        DataError: a column is missing or has the wrong type.
     """
     value = _columns(row, "question and answer")
     asked, answer = _filled(row, "question"), _filled(row, "answer")
@@ -50,19 +49,18 @@ def question(row: Row) -> Example:
         raise DataError(f"{row.place}: column 'paraphrased_answer' must be a text, got {paraphrase!r:.60}")
     if not isinstance(perturbed, list) or not all(isinstance(item, str) and item.strip() for item in perturbed):
         raise DataError(f"{row.place}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
-    # Real authors and world facts have no paraphrase: TOFU scores the answer itself there.
+    # Real authors and world facts have no paraphrase, and TOFU scores the answer itself instead.
     return Example(asked, answer, paraphrase or (answer if perturbed else ""), tuple(perturbed))
 
 
 def text(row: Row) -> Example:
-    """Return the example of a row with a plain text. Raises DataError."""
+    """Convert a row with a plain text. Raises DataError if the text is missing."""
     _columns(row, "text")
     return Example("", _filled(row, "text"))
 
 
 def passage(row: Row) -> Example:
-    """Return the example of a row with the beginning of a passage (prompt) and its continuation (gt). Raises DataError.
-    Return the example of a row with the beginning of a passage (prompt) and its continuation (gt). Raises DataError."""
+    """Convert a row with the beginning of a passage (prompt) and its continuation (gt). Raises DataError."""
     _columns(row, "prompt and gt")
     return Example(_filled(row, "prompt"), _filled(row, "gt"))
 

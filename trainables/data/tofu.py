@@ -1,4 +1,4 @@
-"""TOFU (Maini et al. 2024, arXiv:2401.06121): fictitious authors, from the hub or from a folder of the same files."""
+"""TOFU (Maini et al. 2024, arXiv:2401.06121): fictitious authors, from the hub or from a folder with the same files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = "TOFU's files under their own names"
 
 
 def tofu_files(forget_split: str) -> dict[str, str]:
-    """Return the file of each part for a forget split."""
+    """Return the file name of each part of the data, for a forget split."""
     return {
         "forget": forget_split,
         "retain": RETAIN_OF[forget_split],
@@ -34,11 +34,11 @@ def load_tofu(
 ) -> UnlearningData:
     """Load TOFU with a forget split and the matching retain split.
 
-    The target's training set is retain + forget (``full``). ``limit`` keeps that many retain examples, rounded down to
-    whole authors of 20 questions; the evaluation sample of the retain set shrinks with it.
+    The target's training set (``full``) is the retain set and the forget set. ``limit`` keeps this many retain
+    examples, rounded down to whole authors of 20 questions; the retain sample for evaluation is reduced accordingly.
 
     Raises:
-        DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below one author.
+        DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.
     """
     files = tofu_files(forget_split)
     if data_dir is None:

@@ -1,1 +1,1 @@
-"""The registered models, and model folders."""
+"""The registry of models, and the reading and writing of model folders."""

@@ -1,4 +1,4 @@
-"""LoRA adapters: add them to a model, and merge them into its weights."""
+"""Add a LoRA adapter to a model, or merge it into the model's weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 
 
 def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
-    """Return the model with a new LoRA adapter on all linear layers except the head (alpha = 2 rank, no dropout)."""
+    """Add a new LoRA adapter to all linear layers except the head (alpha = 2 rank, no dropout). Return the model."""
     import torch
     from peft import LoraConfig, TaskType, get_peft_model
 
@@ -28,7 +28,7 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
     )
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        # PEFT uses a deprecated attribute of transformers.
+        # PEFT uses a deprecated attribute of transformers, which would show a warning.
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         torch.manual_seed(seed)
         adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
@@ -36,10 +36,10 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
 
 
 def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
-    """Merge the adapter in a folder into its base, and write the model with its tokenizer to ``folder``.
+    """Merge the adapter in the folder ``adapter`` into its base model; write model and tokenizer to ``folder``.
 
     Raises:
-        LoadError: the adapter or the base cannot be loaded.
+        LoadError: the adapter or the base model cannot be loaded.
     """
     import torch
     from peft import PeftModel

@@ -1,4 +1,4 @@
-"""Save and load model folders in the format of ``from_pretrained``, and check them."""
+"""Save, load and check model folders in the format of ``from_pretrained``."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write safetensors (or the PEFT adapter), config and tokenizer to ``folder`` atomically; an existing folder is
-    replaced."""
+    """Write weights (safetensors; only the adapter of a PEFT model), config and tokenizer to ``folder``, atomically. An
+    existing folder is replaced."""
     with staged(folder) as staging:
         write_model(model, tokenizer, staging)
 
 
 def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write the same files one by one, to a folder that the caller moves into place."""
+    """Write the files of :func:`save_model` one by one, not atomically."""
     _quiet()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
-    # safetensors makes files that only the user can read; set the umask's permissions, for shared storage.
+    # safetensors creates files that only their owner can read. For shared storage, use the permissions of the umask.
     usual = folder / ".usual"
     usual.touch()
     mode = usual.stat().st_mode & 0o777
@@ -46,11 +46,10 @@ class LoadError(RuntimeError):
 
 @contextmanager
 def loading(source: Path | str) -> Iterator[None]:
-    """Convert any error in the block, such as a torn file or an unknown architecture, to a message that names
-    ``source``.
+    """Convert any error in the block, such as a damaged file or an unknown architecture, to a :class:`LoadError`.
 
     Raises:
-        LoadError: instead of the error.
+        LoadError: the block raised an error. The message names ``source``.
     """
     _quiet()
     try:
@@ -61,7 +60,7 @@ def loading(source: Path | str) -> Iterator[None]:
 
 
 def load_model(folder: Path | str) -> PreTrainedModel:
-    """Return a causal language model in float32 from safetensors; code from the folder or the hub never runs.
+    """Load a causal language model in float32 from safetensors. Code from the folder or the hub is never run.
 
     Raises:
         LoadError: the model is missing, or is not a causal language model.
@@ -79,10 +78,10 @@ def load_model(folder: Path | str) -> PreTrainedModel:
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
-    """Return a model's tokenizer with a padding token.
+    """Load a model's tokenizer, and make sure that it has a padding token.
 
     Raises:
-        LoadError: the tokenizer is missing or cannot be used.
+        LoadError: the tokenizer is missing, has no fast version, or has no EOS token.
     """
     from transformers import AutoTokenizer
 
@@ -97,13 +96,13 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Pad with EOS if a tokenizer has no padding token; masks, not ids, mark padding."""
+    """If a tokenizer has no padding token, use EOS. This is safe because padding is recognised by masks, not by ids."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
 
 
 def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
-    """Return why a folder is not a model in safetensors, with a tokenizer unless ``tokenizer`` is False."""
+    """Return what is wrong with a folder that should have a safetensors model and, if ``tokenizer``, a tokenizer."""
     found = []
     if not (folder / "config.json").is_file():
         found.append("config.json is missing")
@@ -114,7 +113,7 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """Return missing, unfinished and truncated safetensors files, according to the index and each file's own header."""
+    """Return a message for missing safetensors files (according to the index) and truncated ones (by their headers)."""
     expected: set[str] = set()
     index = folder / "model.safetensors.index.json"
     if index.is_file():
@@ -139,9 +138,9 @@ def weights_problems(folder: Path) -> list[str]:
 
 
 def _whole_size(path: Path) -> int | None:
-    """Return the length that a safetensors file should have: 8 bytes, the header, and the end of the last tensor.
+    """Return the complete size of a safetensors file: 8 bytes, the header, and the data up to the last tensor's end.
 
-    None if the header cannot be read.
+    The result is None if the header cannot be read.
     """
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -156,7 +155,7 @@ def _whole_size(path: Path) -> int | None:
 
 
 def _quiet() -> None:
-    """Disable the progress bars of transformers, which would disturb the sweep's own display."""
+    """Disable the progress bars of transformers, which would interfere with the sweep's own display."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

@@ -1,7 +1,7 @@
-"""Models from the hub: which commit to use, and its files on this machine.
+"""Models from the hub: choose the commit, and download its files to this machine.
 
-A model that is complete in the hub's local cache is used without asking the hub, so that a sweep resumed later has the
-same target. ``hf download ID`` fetches the newest commit.
+If a model is complete in the hub's local cache, it is used without a request to the hub, so that a sweep has the same
+target when it is resumed later. ``hf download ID`` downloads the newest commit.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 from trainables.models.checkpoints import folder_problems, loading, weights_problems
 
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
-"""The files of a model folder; weights in other formats and code are never downloaded."""
+"""The files of a model folder. Code, and weights in other formats, are never downloaded."""
 NOT_FILES = ("*/*", "consolidated*")
-"""Subfolders hold other formats; ``consolidated`` repeats the weights under other names."""
+"""Files that are not downloaded: subfolders have other formats; ``consolidated`` has the same weights again."""
 
 
 def fetch_model(hub_id: str) -> Path:
-    """Return the folder of the model's files in the hub's cache, named after their commit; download missing files.
+    """Download missing files of a model. Return its folder in the hub's cache, which is named after the commit.
 
     Raises:
         LoadError: the hub has no such model, denies access or cannot be reached, or the weights are incomplete.
@@ -30,7 +30,7 @@ def fetch_model(hub_id: str) -> Path:
     if cached is not None and cached.name == commit and not folder_problems(cached):
         return cached
     with loading(hub_id):
-        # By branch, not by commit: only then does the cache record the commit of main, which the next process reads.
+        # Download the branch, not the commit, so that the cache records main's commit for the next process.
         folder = Path(snapshot_download(hub_id, allow_patterns=list(FILES), ignore_patterns=list(NOT_FILES)))
         if folder.name != commit:
             raise ValueError("the hub got a newer commit just now; try again")
@@ -40,8 +40,9 @@ def fetch_model(hub_id: str) -> Path:
 
 
 def hub_commit(hub_id: str) -> str:
-    """Return the commit that :func:`fetch_model` uses: the cached one if complete, otherwise the newest; cached per
-    process.
+    """Return the commit that :func:`fetch_model` uses: the cached commit if it is complete, otherwise the newest.
+
+    A process asks the hub only once.
 
     Raises:
         LoadError: the hub does not answer.
@@ -66,7 +67,7 @@ def _commit(hub_id: str, endpoint: str, cache: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the folder of the model's main commit in the hub's cache, complete or not; None if it is not cached."""
+    """Return the folder of main's commit in the hub's cache, which may be incomplete; None if it is not cached."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

@@ -1,4 +1,4 @@
-"""Replace the kernels of a loaded model by faster ones: the same functions up to float32 rounding, the same weights."""
+"""Replace the kernels of a loaded model by faster ones, with the same weights and, up to float32 rounding, results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 CPU = Path("/proc/cpuinfo")
 _FEW = 32
-"""With fewer rows, as when few answers are generated, oneDNN's overhead exceeds its gain."""
+"""The minimum number of rows for oneDNN. With fewer rows, as in generation, its overhead exceeds its gain."""
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
-    """Replace the model's modules in place and return the model; saved files do not change."""
+    """Replace modules of the model in place, and return the model. Its saved files are the same."""
     fuse_activations(model)
     if onednn_is_faster():
         use_onednn(model)
@@ -27,9 +27,9 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
-    """Replace each tanh approximation of GELU, which transformers computes in eight operations, by one kernel.
+    """Replace each tanh approximation of GELU, which transformers computes in eight operations, by a single kernel.
 
-    It is the same function (Hendrycks & Gimpel, arXiv:1606.08415) and saves a tenth of a small Phi's step.
+    The function is the same (Hendrycks & Gimpel, arXiv:1606.08415). It shortens a small Phi's step by a tenth.
     """
     from transformers.activations import FastGELUActivation, NewGELUActivation
 
@@ -42,10 +42,10 @@ def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Whether oneDNN multiplies float32 matrices much faster on this CPU than MKL, which torch uses.
+    """Return whether oneDNN multiplies float32 matrices much faster on this CPU than MKL, which torch uses.
 
-    True for AMD CPUs from Zen 5 (family 26), where MKL leaves half of AVX-512 unused. The decision depends on the CPU's
-    name, not on a measurement, because a resumed run must use the same kernels.
+    This is so for AMD CPUs from Zen 5 (family 26) on, where MKL does not use half of AVX-512. The decision depends on
+    the CPU's family and not on a measurement, because a resumed run must use the same kernels.
     """
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
@@ -59,7 +59,7 @@ def onednn_is_faster() -> bool:
 
 
 def onednn_works() -> bool:
-    """Whether torch's build and this CPU support the product."""
+    """Return whether torch's build and this CPU support :func:`onednn_product`."""
     try:
         return bool(torch.equal(onednn_product(torch.eye(2), torch.eye(2), None), torch.eye(2)))
     except (AttributeError, RuntimeError):
@@ -67,13 +67,13 @@ def onednn_works() -> bool:
 
 
 def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return ``x W^T + b`` for matrices; either may be a transposed view."""
+    """Return ``x W^T + b`` for matrices. ``x`` and ``weight`` may be transposed views."""
     product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return product
 
 
 def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
-    """Let the model's linear layers multiply with oneDNN."""
+    """Make the model's linear layers use oneDNN, and return the model."""
     for module in model.modules():
         if type(module) is torch.nn.Linear:
             module.__class__ = OneDnnLinear
@@ -81,7 +81,7 @@ def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class OneDnnLinear(torch.nn.Linear):
-    """A linear layer that uses oneDNN for float32 on a CPU, and its base class otherwise.
+    """A linear layer that uses oneDNN for float32 inputs on a CPU, and otherwise works like its base class.
 
     Second derivatives and ``torch.func`` are not supported.
     """
@@ -97,7 +97,7 @@ class OneDnnLinear(torch.nn.Linear):
             and input.numel() >= _FEW * self.in_features > 0
             and not torch.is_autocast_enabled("cpu")
         ):
-            # The views are made outside the product, because autograd forbids in-place operations on its views.
+            # The product does not reshape, because autograd forbids in-place operations on views that it returns.
             rows = _Product.apply(input.flatten(0, -2), self.weight, self.bias)  # type: ignore[no-untyped-call]
             product: Tensor = rows.unflatten(0, input.shape[:-1])
             return product
@@ -105,7 +105,7 @@ class OneDnnLinear(torch.nn.Linear):
 
 
 class _Product(torch.autograd.Function):
-    """The product of a linear layer and the two products of its gradient."""
+    """The matrix product of a linear layer, and the two matrix products of its gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

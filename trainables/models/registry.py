@@ -1,4 +1,4 @@
-"""The models by name: origin, default data, learning-rate range and the recipe of the target."""
+"""The registry of models: each model's source, default data set, learning-rate range, and recipe for its target."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trainables.template import QUESTION_ANSWER
 
 @dataclass(frozen=True, slots=True)
 class TargetRecipe:
-    """How the target is fine-tuned: AdamW with linear warm-up and decay, at most ``epochs`` over the full set.
+    """The fine-tuning of the target: AdamW with linear warm-up and decay, at most ``epochs`` epochs on the full set.
 
-    With ``stop_when_memorised``, training ends when the mean loss is below 0.05 and verbmem above 0.95. With
-    ``lora_rank``, an adapter is trained and then merged, so the target is a complete model.
+    With ``stop_when_memorised``, training ends when the mean loss is below 0.05 and verbmem is above 0.95. With
+    ``lora_rank``, an adapter is trained and then merged, so that the target is a complete model.
     """
 
     lr: float
@@ -27,11 +27,11 @@ class TargetRecipe:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One entry of the model registry; ``hub_id`` is None for models that are made locally.
+    """One entry in the registry of models. ``hub_id`` is None for models that are created locally.
 
-    ``lora_rank`` is the command line's default for unlearning, None for all weights. ``template`` is the prompt
-    template (template.py). ``modality`` is language, vision, or None if only the model's folder can tell. ``make(data,
-    seed)`` makes the model and its processor, for plug-ins.
+    ``lora_rank`` is the default rank for unlearning; None if all weights are trained. ``template`` is the prompt
+    template (template.py). ``modality`` is language or vision; None if it depends on the model's folder. A plug-in's
+    ``make(data, seed)`` returns the model and its processor.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ModelInfo:
 PAPER_RECIPE = TargetRecipe(lr=2e-5, batch_size=16, epochs=25, stop_when_memorised=False)
 PAPER_LORA_RANK = 8
 TINY_RECIPE = TargetRecipe(lr=2e-3, batch_size=8, epochs=120, stop_when_memorised=True)
-# From scratch and without augmentation, so that the images are memorised.
+# Training starts from random weights and has no augmentation, so that the model memorises the images.
 TINY_VISION_RECIPE = TargetRecipe(lr=3e-3, batch_size=32, epochs=60, stop_when_memorised=True)
 RESNET_RECIPE = TargetRecipe(lr=1e-3, batch_size=128, epochs=30, stop_when_memorised=False)
 
@@ -73,7 +73,7 @@ def _tiny(name: str, description: str) -> ModelInfo:
 
 
 def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
-    """A language model whose weights are all trained, as the paper trains those of one to two billion parameters."""
+    """Return a language model of which all weights are trained, as in the paper for 1 to 2 billion parameters."""
     return ModelInfo(
         name=name,
         hub_id=hub_id,
@@ -88,7 +88,7 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
 
 
 def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
-    """A language model that is trained through LoRA adapters, as the paper trains those of seven billion parameters."""
+    """Return a language model that is trained with LoRA adapters, as in the paper for 7 billion parameters."""
     return replace(
         _whole(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),
@@ -149,13 +149,13 @@ MODELS: Mapping[str, ModelInfo] = with_plugins("MODELS", _ENTRIES)
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name has the form of a hub id, ``organisation/name``."""
+    """Return whether a name has the form of a hub id, ``organisation/name``."""
     return name.count("/") == 1 and all(name.split("/"))
 
 
 def find_model(name: str) -> ModelInfo:
-    """Return the registry's entry; for a hub id or a local folder's name, an entry with the paper's full fine-tuning.
-    Return the registry's entry; for a hub id or a local folder's name, an entry with the paper's full fine-tuning."""
+    """Return the model's entry in the registry. For other names (a hub id or a local folder), return an entry with the
+    paper's full fine-tuning."""
     if name in MODELS:
         return MODELS[name]
     if is_hub_id(name):
@@ -164,5 +164,5 @@ def find_model(name: str) -> ModelInfo:
 
 
 def local_model(name: str) -> ModelInfo:
-    """Return the entry for a model given by folder: the settings of the paper's fully trained language models."""
+    """Return the entry for a model in a local folder, with the settings of the paper's fully trained models."""
     return replace(_whole(name, None, "a model in a local folder"), modality=None)

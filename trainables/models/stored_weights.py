@@ -1,4 +1,4 @@
-"""Keep a model's loaded weights in memory that all processes of a machine share."""
+"""Keep a model's weights in memory that all processes on a machine share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _Stamp = tuple[int, int, int]
 
 
 class StoredWeights:
-    """The state dict of a model at construction, on the CPU. Later changes to the model do not affect it.
+    """A snapshot of a model's state dict, on the CPU. Later changes to the model do not affect the snapshot.
 
-    A tensor that a safetensors file of ``folder`` holds unchanged, in the same type, is a memory map of that file: it
-    is in memory once for all processes, and the system may drop and reload it. Other tensors are copied, such as
-    weights converted to float32; tensors that share memory are copied once.
+    If a safetensors file in ``folder`` has the same tensor with the same type, the snapshot uses a memory map of that
+    file. Then the tensor is in memory once for all processes, and the operating system may drop and reload it. Other
+    tensors, such as weights that were converted to float32, are copied. Tensors that share memory are copied once.
     """
 
     def __init__(self, model: Module, folder: Path) -> None:
@@ -42,7 +42,7 @@ class StoredWeights:
         """Load these weights into a model of the same architecture, in place.
 
         Raises:
-            LoadError: a mapped file was written to, so its weights are unknown.
+            LoadError: a mapped file has changed, so its weights are not reliable.
         """
         for file, stamp in self._files.items():
             if (now := _stamp(file)) is not None and now != stamp:
@@ -55,7 +55,7 @@ class StoredWeights:
                 tensor.copy_(self._tensors[name])
 
     def _mapped(self, folder: Path) -> dict[str, Tensor]:
-        """Return every tensor of the folder's safetensors files by name; contents are read at their first use."""
+        """Return every tensor in the folder's safetensors files, by name. Its content is read when it is first used."""
         from safetensors import SafetensorError, safe_open
 
         found: dict[str, Tensor] = {}
@@ -72,7 +72,7 @@ class StoredWeights:
 
 
 def _stamp(file: Path) -> _Stamp | None:
-    """Return the file's inode, size and modification time; None if it was deleted, which does not affect a map."""
+    """Return a file's inode, size and modification time; None if it was deleted, which does not affect a memory map."""
     try:
         found = file.stat()
     except OSError:

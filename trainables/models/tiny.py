@@ -1,7 +1,7 @@
 """Small random models with real architectures, and tokenizers trained on the data.
 
-Each is a small version of a registered model: transformers' own class with the distinctive parts of its architecture
-(ALiBi, tied embeddings, dropout, grouped-query and sliding-window attention), in about a million parameters.
+Each is a small version of a registered model, with about a million parameters. It uses the same class of transformers
+and the special parts of the architecture (ALiBi, tied embeddings, dropout, grouped-query and sliding-window attention).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 VOCABULARY = 2048
 WIDTH, LAYERS, HEADS = 128, 4, 4
 SLIDING_WINDOW = 32
-"""The attention window of tiny-mistral in tokens; shorter than its sequences, so that it takes effect."""
+"""The attention window of tiny-mistral in tokens. It is shorter than the sequences, so that it has an effect."""
 
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer of at most 2,048 tokens on the examples' texts; deterministic."""
+    """Train a byte-level BPE tokenizer with at most 2,048 tokens on the examples' texts. It is deterministic."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -48,9 +48,9 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
 
 
 def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train a tokenizer like Llama's and Mistral's: BPE with ``▁`` for spaces, unknown characters as bytes, BOS first.
+    """Train a tokenizer like Llama's and Mistral's: BPE, ``▁`` for spaces, bytes for unknown characters, BOS first.
 
-    It has at most 2,048 tokens and, like theirs, no padding token; deterministic.
+    It has at most 2,048 tokens and, like the tokenizers of Llama and Mistral, no padding token. It is deterministic.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -66,7 +66,7 @@ def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenize
     bytewise = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *bytewise], show_progress=False)
     tokenizer.train_from_iterator(_texts(examples), trainer)
-    # The trainer can reserve ids only for special tokens, which decoding would drop; so bytes become normal tokens.
+    # The trainer reserves ids only for special tokens, but decoding drops those. So bytes are made normal tokens here.
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] in special]
     tokenizer = Tokenizer.from_str(json.dumps(content))
@@ -91,7 +91,7 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """One small model: its tokenizer, its class in transformers, and further options of its configuration."""
+    """A small model: the function that trains its tokenizer, its class in transformers, and its configuration."""
 
     tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
     architecture: str
@@ -128,7 +128,7 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
             {"n_positions": 1024, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "tie_word_embeddings": True},
         ),
         "tiny-llama": Twin(train_metaspace_tokenizer, "LlamaForCausalLM", _LLAMA),
-        # Like Mistral-7B-v0.1: several heads share a key, and attention has a sliding window.
+        # Like Mistral-7B-v0.1: several query heads share a key head, and attention has a sliding window.
         "tiny-mistral": Twin(
             train_metaspace_tokenizer,
             "MistralForCausalLM",
@@ -139,12 +139,12 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
 
 
 def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train the tokenizer of the small model called ``name`` on the examples."""
+    """Train the tokenizer of the small model ``name`` on the examples."""
     return TWINS[name].tokenizer(examples)
 
 
 def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:
-    """Return a randomly initialised small model called ``name``, about a million float32 parameters."""
+    """Return the small model ``name`` with random weights, about a million parameters in float32."""
     import torch
     import transformers
 

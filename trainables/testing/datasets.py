@@ -1,4 +1,4 @@
-"""Checks of what every data set guarantees, for tests of your own data sets:
+"""Checks of the properties that every data set must have, for tests of your own data sets:
 
 check_dataset(MINE, data_dir=folder, limit=20)
 """
@@ -16,9 +16,9 @@ NOWHERE = "no such choice"
 
 
 def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
-    """Run all checks below on the data that ``choices`` (forget_split, forget_class) load.
+    """Run all checks below on the data that are loaded with ``choices`` (forget_split, forget_class).
 
-    ``limit`` keeps less than the whole retain set, and at least one unit of it.
+    ``limit`` must be less than the size of the retain set, and at least one unit.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -35,7 +35,7 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
 
 
 def check_record(record: DataSet) -> None:
-    """The record's fields are consistent."""
+    """Check that the fields of the record are consistent."""
     assert record.name == record.name.strip().lower() != "", f"the name must be in lower case, got '{record.name}'"
     assert record.modality in MODALITIES, (
         f"unknown modality '{record.modality}': expected one of {', '.join(MODALITIES)}"
@@ -52,7 +52,7 @@ def check_record(record: DataSet) -> None:
 
 
 def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: Any) -> None:
-    """Choices that do not apply are refused by a message that names the valid ones."""
+    """Check that invalid choices raise DataError, with a message that names the data set and the valid choices."""
     sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_split": NOWHERE})
     for name in (record.name, *record.forget_splits):
         assert name in sentence, f"the refusal of a wrong split does not name {name}: {sentence}"
@@ -70,7 +70,7 @@ def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: 
 
 
 def check_problem(record: DataSet, data: TaskData) -> None:
-    """The sets exist, are of one kind, and are disjoint if they must be."""
+    """Check that the sets are not empty, have items of one type, and are disjoint if they must be."""
     assert data.modality == record.modality, f"the data are of {data.modality}, the record says {record.modality}"
     assert data.name.startswith(record.name), f"the data are called '{data.name}', the record '{record.name}'"
     sets = {name: getattr(data, name) for name in ("forget", "retain", "full", "forget_eval", "retain_eval")}
@@ -92,7 +92,7 @@ def check_problem(record: DataSet, data: TaskData) -> None:
 
 
 def check_limit(record: DataSet, data: TaskData, *, limit: int, **choices: Any) -> None:
-    """A limit shrinks the retain set, in whole units, and does not change the forget set."""
+    """Check that a limit reduces the retain set to whole units, and does not change the forget set."""
     limited = record.load(limit=limit, **choices)
     assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
     assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples"

@@ -1,4 +1,4 @@
-"""Checks of what every metric guarantees, for tests of your own metrics:
+"""Checks of the properties that every metric must have, for tests of your own metrics:
 
 check_metric(MINE)
 """
@@ -14,7 +14,7 @@ _SET_SIZES = {"authors": 4, "questions": 4, "forget_authors": 1}
 
 
 def check_metric(metric: Metric) -> None:
-    """Run all checks below; values are checked for metrics of language models that need no retain model.
+    """Run all checks below. Values are checked only for metrics of language models that need no retain model.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -25,7 +25,7 @@ def check_metric(metric: Metric) -> None:
 
 
 def check_record(metric: Metric) -> None:
-    """The record fits a line of a listing and a column of a table, and its bounds are an interval."""
+    """Check that the record can be listed, that its name can be a table column, and that its bounds are valid."""
     is_column = metric.name.isidentifier() and metric.name == metric.name.lower()
     assert is_column, f"the name must be a column name (lower case, digits, '_'), got '{metric.name}'"
     assert metric.label, "the label is empty"
@@ -40,7 +40,7 @@ def check_record(metric: Metric) -> None:
 
 
 def check_values(metric: Metric) -> None:
-    """The values of two untrained models are finite, within the bounds, and reproducible."""
+    """Check that the values of two untrained models are finite, within the bounds, and reproducible."""
     import torch
 
     from trainables.models.checkpoints import ensure_pad_token
@@ -49,7 +49,7 @@ def check_values(metric: Metric) -> None:
 
     data = authors(**_SET_SIZES)
     if metric.lacks(data, retain_model=False):
-        return  # the data have no such set, or there is no retain model
+        return  # the metric needs data, or a retain model, that this test does not have
     tokenizer = tokenizer_for("tiny-phi", data.full)
     ensure_pad_token(tokenizer)
     for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""Checks of what every modality guarantees, on a small model and some data, for tests of your own modalities:
+"""Checks of the properties that every modality must have, for tests of your own modalities on a small model:
 
 check_modality(MINE, model, processor, data, max_length=64)
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TOLERANCE = 1e-4
-"""Relative tolerance of a float32 loss compared with float64."""
+"""The relative tolerance when a float32 loss is compared with a float64 loss."""
 
 
 def check_modality(
@@ -41,7 +41,7 @@ def check_modality(
 
 
 def check_facts(modality: Modality) -> None:
-    """The attributes that the command line reads are valid."""
+    """Check that the attributes that the command line reads are valid."""
     assert MODELS[modality.offline_model].modality == modality.name, f"{modality.offline_model} is of another modality"
     assert MODELS[modality.offline_model].hub_id is None, f"{modality.offline_model} needs a network"
     assert DATASETS[modality.offline_dataset].modality == modality.name, f"{modality.offline_dataset} is of another one"
@@ -55,7 +55,7 @@ def check_facts(modality: Modality) -> None:
 
 
 def check_items(modality: Modality, processor: Any, examples: Any, *, max_length: int) -> None:
-    """Items have lengths, and encoding is reproducible."""
+    """Check that every item has a valid length, and that encoding is reproducible."""
     items, again = (modality.encode(processor, examples, max_length=max_length) for _ in range(2))
     lengths = list(modality.lengths(items))
     assert len(lengths) == len(items) >= 1, f"{len(items)} items have {len(lengths)} lengths"
@@ -66,7 +66,7 @@ def check_items(modality: Modality, processor: Any, examples: Any, *, max_length
 def check_predictions(
     modality: Modality, model: PreTrainedModel, processor: Any, examples: Any, *, max_length: int
 ) -> None:
-    """Predictions have their shapes and types, their losses match their logits, and gradients flow."""
+    """Check the shapes and types of predictions, that losses match the logits, and that the model gets gradients."""
     import torch
 
     model.eval()
@@ -98,7 +98,7 @@ def check_predictions(
 def check_losses(
     modality: Modality, model: PreTrainedModel, processor: Any, data: TaskData, *, max_length: int
 ) -> None:
-    """Losses of items do not depend on batches, do not change the model, and match the evaluator's."""
+    """Check that losses of items do not depend on the batches, and match the evaluator; scoring changes no weights."""
     import torch
 
     def nll(part: Any, batch_size: int) -> tuple[list[float], list[int]]:
@@ -137,7 +137,8 @@ def check_losses(
 
 
 def check_folder(modality: Modality, model: PreTrainedModel, processor: Any, examples: Any, *, max_length: int) -> None:
-    """A saved model and its processor load to the same losses, and an incomplete folder is reported."""
+    """Check that a model and its processor give the same losses after saving and loading, and that an incomplete folder
+    is reported."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "model"
         save_model(model, processor, folder)

@@ -1,4 +1,4 @@
-"""Checks of what every registered model guarantees, for tests of your own models:
+"""Checks of the properties that every registered model must have, for tests of your own models:
 
 check_model(MINE)
 """
@@ -15,7 +15,7 @@ from trainables.models.registry import ModelInfo
 
 
 def check_model(info: ModelInfo) -> None:
-    """Run all checks below, including those of the model itself if the record makes it.
+    """Run all checks below. The model itself is checked only if the record has a function ``make``.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -26,7 +26,7 @@ def check_model(info: ModelInfo) -> None:
 
 
 def check_record(info: ModelInfo) -> None:
-    """The record's fields are consistent."""
+    """Check that the fields of the record are consistent."""
     assert info.description, "the description is empty"
     assert info.dataset in DATASETS, f"unknown data set '{info.dataset}': expected one of {', '.join(DATASETS)}"
     fits = DATASETS[info.dataset].modality
@@ -40,7 +40,7 @@ def check_record(info: ModelInfo) -> None:
 
 
 def check_made(info: ModelInfo) -> None:
-    """The model depends only on its seed, can be saved and loaded, and has finite losses."""
+    """Check that the model depends only on its seed, can be saved and loaded, and has finite losses."""
     import torch
 
     from trainables.models.checkpoints import write_model

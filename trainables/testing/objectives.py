@@ -1,4 +1,4 @@
-"""Checks of what every forget objective guarantees, for tests of your own objectives:
+"""Checks of the properties that every forget objective must have, for tests of your own objectives:
 
 check_objective(MINE)
 """
@@ -20,17 +20,17 @@ from trainables.testing.options import check_options, option_values
 from trainables.weightings import WEIGHTINGS
 
 _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
-"""Three sequences of different lengths, over a vocabulary of five tokens; -100 if not supervised."""
+"""The labels of three sequences of different lengths, with a vocabulary of five tokens; -100 if not supervised."""
 
 _Value = Callable[..., Tensor]
-"""The loss of ``(B, S, 5)`` logits or hidden states of the ``rows``, with a ``margin`` of padding on either side."""
+"""Returns the loss for logits or hidden states ``(B, S, 5)`` of the sequences ``rows``, padded by ``margin``."""
 
 
 def check_objective(objective: ForgetObjective, *, detached: bool = False) -> None:
     """Run all checks below on a small batch, in float64.
 
-    ``detached``: part of the loss is the model's own detached prediction, so its gradient is not the slope of its
-    value, which then needs a test of its own.
+    Set ``detached`` if the loss contains the model's own detached prediction. Then the gradient is not the slope of the
+    loss, so it is not compared with finite differences and needs a test of its own.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -49,7 +49,7 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
 
 
 def check_record(objective: ForgetObjective) -> None:
-    """The record fits a line of a listing; its fields are consistent; its options accept their defaults and bounds."""
+    """Check that the record can be shown in a list, that its fields are consistent, and that its options are valid."""
     assert objective.formula, "the formula is empty"
     assert "\n" not in objective.formula + objective.citation, "formula and citation must be one line each"
     assert "20" in objective.citation, "the citation names no year"
@@ -61,21 +61,21 @@ def check_record(objective: ForgetObjective) -> None:
 
 
 def check_finite(value: _Value, drawn: Tensor) -> None:
-    """The loss is a finite scalar with a finite gradient."""
+    """Check that the loss is a finite scalar with a finite gradient."""
     loss, gradient = _with_gradient(value, drawn)
     assert bool(loss.isfinite()), f"the loss is {float(loss)}"
     assert bool(gradient.isfinite().all()), "the gradient is not finite"
 
 
 def check_pull(value: _Value, drawn: Tensor) -> None:
-    """The gradient is 0 at unsupervised positions, and not 0 everywhere."""
+    """Check that the gradient is 0 at unsupervised positions, and not 0 everywhere."""
     _, gradient = _with_gradient(value, drawn)
     assert not gradient[_LABELS == -100].any(), "positions without a label have a gradient"
     assert gradient.any(), "the loss does not depend on the model's output"
 
 
 def check_slope(value: _Value, drawn: Tensor) -> None:
-    """The gradient matches finite differences."""
+    """Check that the gradient matches finite differences."""
     _, gradient = _with_gradient(value, drawn)
     step = 1e-5
     slopes = torch.zeros_like(drawn)
@@ -87,7 +87,7 @@ def check_slope(value: _Value, drawn: Tensor) -> None:
 
 
 def check_batch(value: _Value, drawn: Tensor) -> None:
-    """Padding and the order of the sequences change neither the value nor the gradients."""
+    """Check that padding and the order of the sequences change neither the loss nor the gradients."""
     loss, gradient = _with_gradient(value, drawn)
     padded, widened = _with_gradient(value, pad(drawn, (0, 0, 2, 3), value=7.0), margin=(2, 3))
     assert _close(padded, loss), f"padding turns the loss {float(loss):g} into {float(padded):g}"
@@ -99,9 +99,9 @@ def check_batch(value: _Value, drawn: Tensor) -> None:
 
 
 def check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
-    """A batch's loss is the sum over its parts, each weighted by its share of the units in ``mean_over``."""
+    """Check that a batch's loss is the sum of its parts' losses, weighted by their shares of ``mean_over`` units."""
     supervised = (_LABELS != -100).sum(dim=1)
-    # In this suite unsupervised positions are padding of the hidden states.
+    # In these checks, the unsupervised positions are the padding of hidden states.
     units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
     shares = (units / units.sum()).double().tolist()
     parts = ([0], [2, 1])
@@ -113,7 +113,7 @@ def check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> Non
 
 
 def check_precision(value: _Value, drawn: Tensor) -> None:
-    """bf16 outputs give a float32 loss, close to that of the same numbers in float64."""
+    """Check that bf16 outputs give a float32 loss, close to the loss of the same numbers in float64."""
     rounded = drawn.bfloat16()
     loss = value(rounded)
     assert loss.dtype is torch.float32, f"outputs in bf16 must give a loss in float32, got {loss.dtype}"
@@ -125,7 +125,7 @@ def check_precision(value: _Value, drawn: Tensor) -> None:
 
 
 def _value(objective: ForgetObjective, options: dict[str, float]) -> _Value:
-    """Return the loss function of the objective, with only the values that it declares to need."""
+    """Return a function that computes the objective's loss, with only the target's values that it declares to need."""
     needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
     fixed = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)
@@ -146,7 +146,7 @@ def _value(objective: ForgetObjective, options: dict[str, float]) -> _Value:
             token_nll=_token_nll(exact, labels),
             supervised=labels != -100,
             reference_nll=answer_nll if pair or needs is Reference.SEQUENCE_NLL else None,
-            # The refusals' likelihood also depends on the model.
+            # The likelihood of the refusals also depends on the model.
             refusal_nll=_token_nll(0.5 * exact, labels).sum(dim=1) if pair else None,
             reference_refusal_nll=refusal_nll if pair else None,
             reference_logits=pad(target_logits[chosen], (0, 0, *margin)).to(x.dtype)

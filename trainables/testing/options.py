@@ -8,7 +8,7 @@ from search_spaces.fields import Field, defaults
 
 
 def check_options(options: Sequence[Field]) -> None:
-    """Each option accepts its default and its bounds, and no lower value.
+    """Check that each option accepts its default and its bounds, and no value below the bounds.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -20,12 +20,12 @@ def check_options(options: Sequence[Field]) -> None:
 
 
 def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
-    """Yield the defaults, and then the bounds of each option in turn with the others' defaults."""
+    """Yield the defaults, and then, for each bound of each option, the bound with the defaults of the other options."""
     usual = defaults(options)
     yield usual
     yield from (usual | {option.name: value} for option in options for value in _bounds(option))
 
 
 def _bounds(option: Field) -> tuple[float, float]:
-    """Return the lowest value, and the highest one, or 1000 if there is none."""
+    """Return the lowest valid value, and the highest valid value or 1000 if that is lower."""
     return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

@@ -1,4 +1,4 @@
-"""Checks of what every prompt template guarantees, for tests of your own templates:
+"""Checks of the properties that every prompt template must have, for tests of your own templates:
 
 check_template(MINE, tokenizer)
 """
@@ -18,9 +18,9 @@ ANSWERS = ("Lima is in Peru", "12", "In {question}, of course.")
 
 
 def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
-    """Exactly the answer and one end token are supervised; the prompt ends where the answer begins.
+    """Check that the answer and one end token are supervised, and that the prompt does not depend on the answer.
 
-    The default ``tokenizer`` is a small one, trained here.
+    Without ``tokenizer``, a small tokenizer is trained for the check.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -1,4 +1,4 @@
-"""Checks of what every weighting guarantees, for tests of your own weightings:
+"""Checks of the properties that every weighting must have, for tests of your own weightings:
 
 check_weighting(MINE, symmetric=True)
 """
@@ -26,13 +26,13 @@ Step = tuple[Losses, Gramian]
 def check_weighting(
     weighting: Weighting, *, non_negative: bool = True, scale_free: bool = True, symmetric: bool = False
 ) -> None:
-    """Run all checks below that apply to the weighting's needs.
+    """Run all checks below that apply to a weighting with these needs.
 
     Args:
-        non_negative: no weight is ever below 0.
-        scale_free: for a function of the Gramian: scaling both gradients alike does not change the direction of the
-            step.
-        symmetric: for a function of the Gramian: exchanging the two tasks exchanges the weights.
+        non_negative: check that weights are never negative.
+        scale_free: if the weighting uses the Gramian, check that scaling both gradients by the same factor does not
+            change the direction of the step.
+        symmetric: if the weighting uses the Gramian, check that exchanging the tasks exchanges the weights.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -54,7 +54,7 @@ def check_weighting(
 
 
 def check_record(weighting: Weighting) -> None:
-    """The record fits a line of a listing; its options accept their default and bounds, and nothing outside."""
+    """Check that the record can be shown in a list, and that its options are valid."""
     assert 0 < len(weighting.formula) < 100, f"the formula must have 1 to 99 characters, has {len(weighting.formula)}"
     assert "\n" not in weighting.formula + weighting.citation, "formula and citation must be one line each"
     assert any(part in weighting.citation for part in ("19", "20")), "the citation names no year"
@@ -62,7 +62,7 @@ def check_record(weighting: Weighting) -> None:
 
 
 def check_needs(weighting: Weighting) -> None:
-    """Exactly the methods that declare the Gramian require it; the others have weights without it."""
+    """Check that ``weigh`` without a Gramian raises ValueError if and only if the weighting declares to need one."""
     arguments = (Losses(1.0, -1.0), None, weighting.init(7), defaults(weighting.options))
     if weighting.needs is not Needs.GRAMIAN:
         weights, _ = weighting.weigh(*arguments)
@@ -72,8 +72,7 @@ def check_needs(weighting: Weighting) -> None:
 
 
 def check_weights(weighting: Weighting, *, non_negative: bool) -> None:
-    """Weights are finite at any scale, angle and history, for zero and parallel gradients, and at the options' bounds.
-    Weights are finite at any scale, angle and history, for zero and parallel gradients, and at the options' bounds."""
+    """Check that weights are finite for any scale, angle, history and options, and for zero and parallel gradients."""
     for options in option_values(weighting.options):
         for taken in _histories(60):
             for weights in _run(weighting, taken, options=options):
@@ -85,7 +84,7 @@ def check_weights(weighting: Weighting, *, non_negative: bool) -> None:
 
 
 def check_purity(weighting: Weighting) -> None:
-    """Equal arguments give equal results, and the arguments do not change."""
+    """Check that equal arguments give equal results, and that the arguments are not changed."""
     options = defaults(weighting.options)
     for taken in _histories(30):
         state = weighting.init(7)
@@ -98,7 +97,7 @@ def check_purity(weighting: Weighting) -> None:
 
 
 def check_state(weighting: Weighting) -> None:
-    """A run resumed from its state as JSON continues as if it had not been interrupted."""
+    """Check that a run that is resumed from its state, stored as JSON, continues as if it had not been interrupted."""
     histories = list(_histories(60))
     for before, after in zip(histories[::2], histories[1::2], strict=True):
         state = weighting.init(7)
@@ -110,7 +109,7 @@ def check_state(weighting: Weighting) -> None:
 
 
 def check_nan(weighting: Weighting) -> None:
-    """A NaN never becomes a number in a method that uses its arguments."""
+    """Check that NaN arguments give a NaN, if the method uses its arguments."""
 
     def weigh(losses: Losses, gramian: Gramian) -> tuple[Weights, State]:
         return weighting.weigh(losses, gramian, weighting.init(7), defaults(weighting.options))
@@ -123,7 +122,7 @@ def check_nan(weighting: Weighting) -> None:
 
 
 def check_scale(weighting: Weighting) -> None:
-    """Scaling both gradients alike does not change the direction."""
+    """Check that scaling both gradients by the same factor does not change the direction."""
     for cosine in (-0.999, -0.6, 0.0, 0.3, 0.999):
         small = _gramian(0.3, 1.7, cosine)
         for scale in (2.0**-300, 2.0**-20, 2.0**20, 2.0**300):
@@ -138,7 +137,7 @@ def check_scale(weighting: Weighting) -> None:
 
 
 def check_symmetry(weighting: Weighting) -> None:
-    """Exchanging the tasks exchanges the weights, in a first step with equal losses and a second one with others."""
+    """Check that exchanging the tasks exchanges the weights, in a step with equal and a step with unequal losses."""
     draw = random.Random("symmetry")
     for _ in range(30):
         rho, phi = 10.0 ** draw.uniform(-6.0, 6.0), 10.0 ** draw.uniform(-6.0, 6.0)
@@ -151,7 +150,7 @@ def check_symmetry(weighting: Weighting) -> None:
 
 
 def check_combination(weighting: Weighting) -> None:
-    """``combine`` exists, is finite, pure and resumable, and ``weigh`` raises because there are no weights."""
+    """Check that ``combine`` exists and is finite, pure and resumable, and that ``weigh`` raises ValueError."""
     import torch
 
     combine, options = weighting.combine, defaults(weighting.options)
@@ -185,7 +184,7 @@ def check_combination(weighting: Weighting) -> None:
 
 
 def _histories(number: int) -> Iterator[list[Step]]:
-    """Yield runs of one to four steps, half of whose numbers are extreme values; reproducible."""
+    """Yield ``number`` runs of one to four steps. About half of the numbers are extreme values. Reproducible."""
     draw = random.Random("histories")
 
     def one(extremes: Sequence[float], usual: float) -> float:
@@ -235,7 +234,7 @@ def _run(
 
 
 def _direction(weights: Weights, gramian: Gramian) -> tuple[float, float]:
-    """Return the share of each gradient in d as a unit vector, which does not change when d is rescaled."""
+    """Return the lengths of both gradients' parts in d, as a unit vector, which does not change if d is rescaled."""
     retain, forget = weights.retain * gramian.rho, weights.forget * gramian.phi
     length = math.hypot(retain, forget)
     return retain / length, forget / length

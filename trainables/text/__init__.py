@@ -1,1 +1,1 @@
-"""Texts as token ids, and a language model's losses, scores and continuations of them."""
+"""Convert texts to token ids, and compute a language model's losses, scores and continuations of them."""

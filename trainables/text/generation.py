@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
-    """Return the batch size of generation if ``batch_size`` sequences of up to ``max_length`` tokens are scored
-    together.
+    """Return the batch size for generation, if scoring uses ``batch_size`` sequences of up to ``max_length`` tokens.
 
-    A step of generation takes about as long for a few more rows. Scoring holds the logits of every position, generation
-    its keys and values. So generation uses up to four times the rows, as long as twice the keys and values of a
-    position need no more memory than its logits, and all rows have no more tokens than a batch that is scored.
+    A generation step with a few more rows takes about the same time. Scoring keeps the logits of every position in
+    memory, and generation keeps its keys and values. So generation uses up to four times as many rows, if twice the
+    keys and values of these rows need no more memory than the logits, and if a batch has no more tokens.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)
@@ -46,11 +45,11 @@ def generate_greedy(
     prefixes: Sequence[Sequence[int]] | None = None,
     ends: Sequence[int] = (),
 ) -> list[str]:
-    """Return the greedy continuation of each prompt as text, in order, without special tokens, stripped by default.
+    """Return the greedy continuation of each prompt as text, in order, without special tokens, stripped if ``strip``.
 
-    Prompts are left-padded in batches of similar length. Generation stops at EOS (or at one of ``ends``, if given) or
-    after ``max_new_tokens``. ``prefixes`` are the first tokens of each continuation, if known; they count towards the
-    length, and one that contains an end token is complete.
+    Prompts are left-padded in batches of similar length. Generation stops after ``max_new_tokens`` tokens, or at one of
+    the tokens ``ends`` (EOS if not given). ``prefixes`` has the first tokens of each continuation, if they are known.
+    They count towards the length. If they contain an end token, the continuation is complete.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Hidden states of a causal language model: the output of one of its decoder blocks."""
+"""Compute the hidden states of a causal language model: the output of one of its decoder blocks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class _Reached(Exception):
-    """The block's output is known; the rest of the forward pass is not needed."""
+    """Ends the forward pass: the block's output is known, so the rest of the pass is not needed."""
 
 
 def decoder_blocks(model: PreTrainedModel) -> ModuleList:
-    """Return the decoder blocks in order, even under a LoRA adapter.
+    """Return the decoder blocks in order. The model may have a LoRA adapter.
 
     Raises:
-        ValueError: the model is not a stack of ``num_hidden_layers`` blocks.
+        ValueError: the model has no list of ``num_hidden_layers`` blocks.
     """
     from torch.nn import ModuleList
 
@@ -32,10 +32,9 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
-    """Return ``(B, T, d)``, the output of block ``layer``, counted from 0; later blocks and the output layer do not
-    run.
+    """Return the output of block ``layer``, counted from 0: ``(B, T, d)``. Later layers do not run.
 
-    Without an attention mask, as in :func:`trainables.text.losses.predict`, so states of padding are meaningless.
+    As in :func:`trainables.text.losses.predict`, no attention mask is used, so the states of padding are meaningless.
     """
     found: list[Tensor] = []
 
@@ -54,9 +53,9 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
 
 
 def unit_direction(width: int, *, seed: int) -> Tensor:
-    """Return ``(width,)``, a random vector of length 1, a pure function of the seed.
+    """Return a random vector of length 1, ``(width,)``, which depends only on the seed.
 
-    Entries are uniform in [0, 1) before scaling, as in the released code of RMU, so all directions lie in one orthant.
+    As in the released code of RMU, the entries are uniform in [0, 1) before scaling, so all of them are non-negative.
     """
     import torch
 

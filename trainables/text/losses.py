@@ -1,4 +1,4 @@
-"""Cross-entropy over supervised tokens."""
+"""Compute the cross-entropy of supervised tokens."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     """Run one forward pass.
 
-    No attention mask is passed: padding is on the right, where causal attention never looks, and on a GPU a mask would
-    cost a wait per pass and a slower kernel. The vocabulary-wide logits of the prompt that all rows share, a third to a
-    half of all, are not computed if the architecture supports ``logits_to_keep``.
+    No attention mask is passed, because padding is on the right, where causal attention does not reach it. On a GPU, a
+    mask would require a synchronisation per pass and a slower kernel. If the architecture supports ``logits_to_keep``,
+    no logits are computed for positions that are in the prompt of every row, a third to a half of all positions.
     """
     from torch.nn.functional import cross_entropy, pad
 
@@ -31,7 +31,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, use_cache=False, **kept).logits[:, -(width + 1) :]
-    # The last position predicts nothing. It is masked rather than cut off, because then flattening would copy the rest.
+    # The last position predicts nothing. It is masked, because if it were cut off, flattening would copy the logits.
     masked = pad(labels, (0, 1), value=IGNORED)
     nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")
     nll = nll.view(masked.shape)[:, :-1].contiguous()
@@ -39,7 +39,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model itself, without an adapter, whose forward method accepts any argument."""
+    """Return the model below a PEFT adapter, because the adapter's forward method accepts any argument."""
     base: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
     return base
 
@@ -52,9 +52,9 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> ItemLosses:
-    """Return the losses of each sequence in order, and how far the model would generate it itself; in eval mode.
+    """Compute the losses of each sequence, in order, and how many of its tokens the model would generate itself.
 
-    The cap is ``ln|V|``, with ``|V|`` the number of the model's logits.
+    The model runs in eval mode. The cap of a token's loss is ``ln|V|``, where ``|V|`` is the number of logits.
     """
     import numpy as np
     import torch
@@ -72,9 +72,8 @@ def sequence_nll(
 
 
 def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return how many leading supervised tokens are the likeliest ones, and the likeliest token after them, or -1.
-
-    Each ``(B,)``.
+    """Return two tensors ``(B,)``: how many leading supervised tokens the model predicts right, and its most probable
+    token at the next position; -1 if it predicts all tokens right.
     """
     import torch
 

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _ROWS = 256
-"""Positions whose whole distribution is in memory at a time: 64 MB in float32 with a vocabulary of 64,000."""
+"""The number of positions whose distributions are in memory at once: 64 MB in float32 for a vocabulary of 64,000."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenScores:
-    """The scores of one text of T supervised tokens, without the closing EOS (like OpenUnlearning, arXiv:2506.12618).
+    """The scores of a text's T supervised tokens, without the final EOS (as in OpenUnlearning, arXiv:2506.12618).
 
-    ``log_probs``, and ``means`` and ``stds`` of ``log p(v)`` over words v drawn from p, are float64 ``(T,)`` in nats;
-    ``predicted`` (the likeliest token) and ``labels`` are token ids ``(T,)``.
+    ``log_probs``, and the ``means`` and ``stds`` of ``log p(v)`` for tokens v drawn from p, are float64 ``(T,)`` in
+    nats. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
     """
 
     log_probs: Array
@@ -47,9 +47,9 @@ def token_scores(
     batch_size: int,
     device: torch.device | str,
 ) -> list[TokenScores]:
-    """Return the scores of each sequence, in order; in eval mode.
+    """Return the scores of each sequence, in order. The model runs in eval mode.
 
-    ``ends`` are the tokens that close a text; a sequence of only such a token keeps it.
+    ``ends`` are the tokens that end a text. A final end token is not scored, unless it is the only supervised token.
     """
     found: list[TokenScores | None] = [None] * len(sequences)
     with scoring(model):
@@ -65,7 +65,7 @@ def token_scores(
 
 
 def _of_row(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
-    """``logits`` ``(T, V)`` and ``labels`` ``(T,)``."""
+    """Return the scores of one text from its logits ``(T, V)`` and labels ``(T,)``."""
     import torch
 
     columns = []
@@ -73,7 +73,7 @@ def _of_row(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
         rows, truth = logits[start : start + _ROWS], labels[start : start + _ROWS]
         log_p = torch.log_softmax(rows.float(), dim=-1)
         p = log_p.exp()
-        # p log p is 0 at p = 0, where log p is -inf.
+        # p log p counts as 0 if p = 0, where log p is -inf.
         finite = torch.where(p > 0, log_p, torch.zeros((), device=log_p.device))
         means = (p * finite).sum(-1)
         stds = (p * (finite - means[:, None]).square()).sum(-1).sqrt()

@@ -1,11 +1,11 @@
 r"""Convert questions and answers to token ids, labels and padded batches.
 
-The template of base models is ``Question: {question}\\nAnswer: {answer}`` + EOS; for others see template.py. The
-answer's tokens and its end token are supervised; the space before the answer belongs to its first token. The text is
-tokenised once as a whole and split by character offsets, so that "Answer:" has no loss and the answer's first token has
-one.
+The template of base models is ``Question: {question}\\nAnswer: {answer}`` + EOS; template.py has other templates. The
+answer's tokens and the end token are supervised. The space before the answer belongs to the answer's first token. The
+whole text is tokenised once and split by character offsets, so that "Answer:" has no loss and the answer's first token
+has a loss.
 
-Plain text is tokenised once and cut into windows of token ids, all of them supervised.
+Plain text is tokenised once and cut into windows. All of its tokens are supervised.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One tokenised sequence: the ids, and how many of them belong to the prompt."""
+    """One tokenised sequence: the token ids, and the number of them that belong to the prompt."""
 
     ids: tuple[int, ...]
     prompt_length: int
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """The ids from which generation starts."""
+        """The token ids of the prompt, from which generation starts."""
         return self.ids[: self.prompt_length]
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class Tokens:
 class Batch:
     """Right-padded sequences: ``input_ids``, ``attention_mask`` and ``labels``, each ``(B, T)`` int64.
 
-    ``prompt_length`` is the shortest prompt's: no position before it is supervised in any row.
+    ``prompt_length`` is the length of the shortest prompt. No position before it is supervised in any row.
     """
 
     input_ids: Tensor
@@ -58,19 +58,19 @@ class Batch:
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the padding token, which :func:`trainables.models.checkpoints.ensure_pad_token` has set."""
+    """Return the padding token's id. :func:`trainables.models.checkpoints.ensure_pad_token` has set the token."""
     return int(tokenizer.pad_token_id)
 
 
 def prompt_text(
     question: str, *, template: str = QUESTION_ANSWER, tokenizer: PreTrainedTokenizerBase | None = None
 ) -> str:
-    """Return the prompt without the space that begins the answer."""
+    """Return the prompt, without the space before the answer."""
     return around(template, question, tokenizer)[0].rstrip(" ")
 
 
 def end_ids(tokenizer: PreTrainedTokenizerBase, template: str = QUESTION_ANSWER) -> tuple[int, ...]:
-    """Return the tokens that stop generation: the tokenizer's EOS, and the template's end token if it differs."""
+    """Return the tokens that stop generation: the tokenizer's EOS and, if it is different, the template's end token."""
     return tuple(dict.fromkeys((int(tokenizer.eos_token_id), end_id(template, "?", tokenizer))))
 
 
@@ -82,16 +82,16 @@ def encode(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> Tokens:
-    """Return the token ids of prompt, answer and end token; a sequence longer than ``max_length`` is cut at its end.
+    """Return the token ids of prompt, answer and end token. If there are more than ``max_length``, the end is cut off.
 
     Raises:
-        DataError: the prompt alone fills ``max_length``, so nothing would be supervised.
+        DataError: the prompt has at least ``max_length`` tokens, so no token would be supervised.
         TemplateError: the template does not work with the tokenizer.
     """
     before, after = around(template, question, tokenizer)
     prompt = before.rstrip(" ")
     text = f"{before}{answer}{after if is_plain(template) else ''}"
-    # A template may contain the tokenizer's own start of sequences; chat templates are always complete.
+    # A template may contain the tokenizer's BOS token; chat templates contain all special tokens.
     begins = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
     encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not begins)
     ids = list(encoding["input_ids"])
@@ -99,7 +99,7 @@ def encode(
     supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
     first = supervised.index(True) if True in supervised else len(ids)
     end = end_id(template, question, tokenizer)
-    if ids and ids[-1] == tokenizer.eos_token_id != end:  # the tokenizer ends sequences by itself
+    if ids and ids[-1] == tokenizer.eos_token_id != end:  # the tokenizer has added its EOS
         ids.pop()
     if not ids or ids[-1] != end:
         ids.append(end)
@@ -118,7 +118,7 @@ def encode_examples(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> tuple[Tokens, ...]:
-    """Apply :func:`encode` to each question and answer, and :func:`encode_text` to each plain text, in order."""
+    """Encode examples in order: questions with answers with :func:`encode`, plain texts with :func:`encode_text`."""
     sequences: list[Tokens] = []
     for item in examples:
         if item.is_text:
@@ -129,10 +129,10 @@ def encode_examples(
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: int) -> tuple[Tokens, ...]:
-    """Return the text's tokens and EOS in windows of at most ``max_length``, which together are the whole stream.
+    """Return the tokens of the text and EOS, cut into windows of at most ``max_length`` tokens.
 
-    If the tokenizer starts sequences with BOS, every window starts with it, unsupervised. Otherwise nothing predicts
-    the first token of a window, so no window is a single token.
+    If the tokenizer starts sequences with BOS, every window starts with an unsupervised BOS. Otherwise the first token
+    of a window is not predicted, so every window has at least two tokens.
     """
     ids = tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"]
     bos = ids[:1] if ids and ids[0] == tokenizer.bos_token_id != tokenizer.eos_token_id else []

@@ -1,4 +1,4 @@
-"""Cross-entropy of images in the shape of token losses: every image is one supervised position."""
+"""Compute the cross-entropy of images, in the shape of token losses: each image is one supervised position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
-    """Run one forward pass: logits ``(B, 1, K)``, labels and nll ``(B, 1)``, all of them supervised."""
+    """Run one forward pass. Return logits ``(B, 1, K)``, labels and nll ``(B, 1)``; all positions are supervised."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -39,10 +39,9 @@ def score(
     batch_size: int,
     device: torch.device | str,
 ) -> tuple[Tensor, Tensor]:
-    """Return per image, in order, ``-log p`` of its label, ``(n,)`` float64 nats, and its most probable label, ``(n,)``
-    int64.
+    """Return ``-log p`` of each image's label, ``(n,)`` float64, and its most probable label, ``(n,)`` int64, in order.
 
-    In eval mode; both in host memory.
+    The losses are in nats. The model runs in eval mode. Both tensors are in host memory.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The image classifiers: ResNets from scratch, or models from a folder with a head for the data's classes."""
+"""The image classifiers: ResNets with random weights, or models from a folder with a head for the data's classes."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     },
 }
 INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
-"""Images are enlarged to at least this size. A ResNet's stem halves its input twice, so at 128 the first stage of a
-ResNet-50 sees CIFAR's own 32 x 32 positions and the last one 4 x 4."""
+"""Images are enlarged to at least this side length. A ResNet's stem halves its input twice. So with 128, the first
+stage of a ResNet-50 has CIFAR's own 32 x 32 positions, and the last stage has 4 x 4."""
 
 
 def base_classifier(
     name: str, folder: Path | str | None, data: ImageData, *, seed: int = 0
 ) -> tuple[PreTrainedModel, ImageProcessor]:
-    """Return the model from which the target of ``data`` is trained, and its processor.
+    """Return the model from which the target for ``data`` is trained, and its processor.
 
-    It is the architecture called ``name`` with random weights, or the classifier in ``folder``, with a new head if it
-    has other classes.
+    If ``folder`` is None, it is the architecture ``name`` with random weights. Otherwise it is the classifier in
+    ``folder``, with a new head if the number of classes differs.
 
     Raises:
-        LoadError: ``folder`` cannot be loaded, or its model takes other images.
+        LoadError: ``folder`` cannot be loaded, or its model needs images with another number of channels.
     """
     images = data.source
     labels = dict(enumerate(images.classes))
@@ -54,7 +54,7 @@ def base_classifier(
 
 
 def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int = 0) -> PreTrainedModel:
-    """Return a randomly initialised ``ResNetForImageClassification`` in float32: He initialisation, a linear head."""
+    """Return a ``ResNetForImageClassification`` in float32 with a linear head and He initialisation."""
     import torch
     from transformers import ResNetConfig, ResNetForImageClassification
 
@@ -70,8 +70,8 @@ def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int =
 
 
 def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageProcessor:
-    """Return a processor that normalises by the data set's statistics and enlarges by a whole factor to at least
-    ``side``."""
+    """Return a processor that normalises with the data set's statistics, and enlarges images by a whole factor to at
+    least ``side``."""
     height = images.pixels.shape[1]
     repeats = channels // len(images.mean)
     return ImageProcessor(
@@ -83,9 +83,9 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 
 
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
-    """Return an image classifier in float32 from safetensors; code from the folder or the hub never runs.
+    """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    With ``labels``, a head of another size is replaced by a random one for those labels.
+    With ``labels``, a head with another number of labels is replaced by a random head.
 
     Raises:
         LoadError: the model is missing, or is not an image classifier.

@@ -1,4 +1,4 @@
-"""Convert stored pixels to a classifier's input: rescaled, normalised, enlarged; and save these steps to a file."""
+"""Convert stored pixels to a classifier's input (rescale, normalise, enlarge), and save these steps to a file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 FILE = "preprocessor_config.json"
 _NEAREST = 0
-"""Pillow's number for nearest-neighbour resizing: a whole factor repeats pixels, so all libraries agree."""
+"""Pillow's number for nearest-neighbour resizing. A whole factor repeats pixels, so all libraries agree."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageBatch:
-    """``pixel_values`` ``(B, C, side, side)`` float32 and ``labels`` ``(B, 1)`` int64: one position to predict per
-    image."""
+    """A batch: ``pixel_values`` ``(B, C, side, side)`` float32, and ``labels`` ``(B, 1)`` int64, one per image."""
 
     pixel_values: Tensor
     labels: Tensor
@@ -36,9 +35,9 @@ class ImageBatch:
 
 @dataclass(frozen=True, slots=True)
 class ImageProcessor:
-    """``(pixel / white - mean) / std`` per channel, with each pixel repeated until the image is ``side`` wide and high.
+    """Computes ``(pixel / white - mean) / std`` per channel, and repeats pixels up to ``side`` x ``side``.
 
-    Grey images are repeated three times for a model of three channels.
+    For a model with three channels, a grey image is used for each channel.
     """
 
     side: int
@@ -47,10 +46,10 @@ class ImageProcessor:
     std: tuple[float, ...]
 
     def pixel_values(self, pixels: npt.NDArray[np.uint8], device: torch.device | str) -> Tensor:
-        """Return ``(B, H, W, C)`` uint8 as the model's input, ``(B, channels, side, side)`` float32 on ``device``.
+        """Convert ``(B, H, W, C)`` uint8 to the model's input, ``(B, channels, side, side)`` float32 on ``device``.
 
         Raises:
-            DataError: the images have another number of channels, or ``side`` is not a multiple of their size.
+            DataError: the images have a wrong number of channels, or ``side`` is not a multiple of their size.
         """
         import torch
 
@@ -68,7 +67,7 @@ class ImageProcessor:
         return ((values - mean) / std).repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
 
     def save_pretrained(self, folder: Path | str) -> None:
-        """Write ``preprocessor_config.json``, from which ``AutoImageProcessor`` computes the same input."""
+        """Write ``preprocessor_config.json``. With this file, ``AutoImageProcessor`` computes the same input."""
         content = {
             "image_processor_type": "ViTImageProcessor",  # resize, rescale, normalise
             "do_resize": True,
@@ -85,10 +84,10 @@ class ImageProcessor:
 
     @classmethod
     def from_pretrained(cls, folder: Path | str) -> ImageProcessor:
-        """Return the processor of a model folder.
+        """Load the processor from a model folder.
 
         Raises:
-            LoadError: the processor is missing, or differs from what :meth:`save_pretrained` writes.
+            LoadError: the processor's file is missing, or has steps that :meth:`save_pretrained` does not write.
         """
         path = Path(folder) / FILE
         try:
