@@ -1,1 +1,1 @@
-"""The trade-off: objectives, frontier, hypervolume, and which trial to take."""
+"""Analyze the trade-off: compute the frontier and its hypervolume, judge the models, and recommend one."""

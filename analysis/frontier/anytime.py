@@ -1,4 +1,4 @@
-"""The hypervolume of a sweep as a function of its compute."""
+"""Compute the hypervolume of a sweep as a function of the compute spent."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from analysis.tables.trial_table import TrialTable, numbers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeCurve:
-    """A step curve, both of shape (n,): after ``seconds[i]`` of trial time the frontier had ``hypervolume[i]``."""
+    """A step curve: after ``seconds[i]`` of trial time the hypervolume was ``hypervolume[i]``; both have shape (n,)."""
 
     seconds: Floats
     hypervolume: Floats
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
-    """Return the curve over all trials that have ended, in the order of ``ended_at``; each adds all of its models.
+    """Return the curve over all trials that have ended, in the order of ``ended_at``. Each trial adds all its models.
 
-    A trial costs ``train_seconds`` plus ``eval_seconds``; the start of its worker is left out, because it depends on
-    which trial comes first. A trial without ``train_seconds`` costs ``wall_seconds``, and one reused from the same
-    sweep nothing. The sum is not wall-clock time if trials run side by side.
+    A trial costs ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if the former is missing. The start of
+    its worker is left out, because it depends on which trial comes first. A trial reused from the same sweep costs
+    nothing. If trials run in parallel, the sum is not wall-clock time.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -56,7 +56,7 @@ def _seconds(trials: pd.DataFrame) -> Floats:
 
 
 def _repeated(trials: pd.DataFrame) -> Mask:
-    """Whether a trial was reused from the same sweep."""
+    """Return whether each trial was reused from a trial of the same sweep."""
     if not {"reused_from", "spec_hash"} <= set(trials.columns):
         return np.zeros(len(trials), dtype=bool)
     taken: list[bool] = (trials["reused_from"].notna() & (trials["reused_from"] != "")).tolist()

@@ -1,4 +1,4 @@
-"""What is known about one model: every threshold held against it, and what its other scores show."""
+"""Assess one model: compare it with every threshold, and use its other scores if no threshold decides."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, all_met
 
 REPETITION_MARGIN = 0.05
-"""Retained answers may repeat themselves more than the target's by this share; a model beyond it is not fluent."""
+"""The allowed increase of the repetition score in retain answers over the target's; a model beyond it is not fluent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One threshold held against a model.
+    """The result of comparing a model with one threshold.
 
     Attributes:
         wanted: the threshold.
         value, target: the score of the model and of the target before unlearning; None if it was not measured.
-        met: None if it cannot be judged.
-        source: ``stated`` by a user, ``paper``, ``replaced`` (the paper's, but others are stated for the same set) or
-            ``stand-in``.
-        side: the side it asks for, forgetting or keeping; "" for neither.
+        met: whether the threshold is met; None if it cannot be judged.
+        source: ``stated`` (by a user), ``paper``, ``replaced`` (from the paper, but others are stated for the same set)
+            or ``stand-in``.
+        side: the side that the threshold is about, forgetting or keeping; "" if neither.
     """
 
     wanted: Constraint
@@ -39,7 +39,8 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """Why it cannot be judged: ``unmeasured``, ``no target value`` or ``target is 0``; "" if it can."""
+        """The reason why the threshold cannot be judged: ``unmeasured``, ``no target value`` or ``target is 0``; "" if
+        it can be judged."""
         if self.met is not None:
             return ""
         return "unmeasured" if self.value is None else "no target value" if self.target is None else "target is 0"
@@ -47,7 +48,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a stand-in shows about a side that no threshold decides; ``least`` and ``proof`` are None without one."""
+    """The evidence about a side that no threshold decides; ``least`` and ``proof`` are None if there is no stand-in."""
 
     side: str
     least: Check | None = None
@@ -56,23 +57,23 @@ class Evidence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the side is decided, for better or worse."""
+        """Whether the stand-in decides the side: the model misses ``least``, or meets ``proof``."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What is known about one model.
+    """The assessment of one model.
 
     Attributes:
-        checks: every threshold that applies.
-        replaced: the thresholds that do not apply, because others are stated for the same set, and are missed.
-        evidence: one for each side that no threshold decides.
+        checks: the results for every threshold that applies.
+        replaced: the results for thresholds of the paper that the model misses, but that stated thresholds replace.
+        evidence: the evidence about each side that no threshold decides.
         keeps_nothing: whether the target has nothing to keep, by every measure.
-        repetition, target_repetition, forget_repetition: the largest repetition score in retained answers, in those of
-            the target, and in forget answers, in [0, 1]; infinite if unknown.
-        repeats: whether retained answers repeat themselves more than the target's, by the margin; None if unknown.
-        unchecked_repetition: whether a language model's answers were not checked for repetition.
+        repetition, target_repetition, forget_repetition: the largest repetition score in the model's retain answers, in
+            the target's retain answers, and in the model's forget answers, in [0, 1]; infinite if unknown.
+        repeats: whether retain answers are more repetitive than the target's by more than the margin; None if unknown.
+        unchecked_repetition: whether the answers of a language model were not checked for repetition.
     """
 
     checks: tuple[Check, ...]
@@ -87,17 +88,17 @@ class Assessment:
 
     @property
     def held(self) -> tuple[Check, ...]:
-        """The thresholds, and the stand-ins that can be judged."""
+        """The results for all thresholds, and for the stand-ins that can be judged."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
     def met(self) -> bool | None:
-        """Whether all thresholds are met; None if one cannot be judged and none is missed, or there is none."""
+        """Whether all thresholds are met; None if there are none, or if one cannot be judged and no other is missed."""
         return all_met(check.met for check in self.checks)
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The sides that a threshold decides."""
+        """The sides that are decided by a threshold."""
         return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
 
     @property
@@ -112,38 +113,38 @@ class Assessment:
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """How much about the model is unknown: sides, thresholds, and repetition."""
+        """The number of unknown sides, the number of thresholds not judged, and whether repetition is unknown."""
         return len(self.not_shown), [check.met for check in self.held].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
-        """Whether all that can be judged is met, including all that is stated; both sides are known, and at least one
-        of them by a threshold."""
+        """Whether the model is good: no threshold is missed, all stated thresholds can be judged, both sides are known,
+        and a threshold decides at least one side."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.held)
         return stated and not missed and not self.unknown and bool(self.decided)
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """The thresholds on forgetting that the target meets, too, if no other threshold shows forgetting."""
+        """The thresholds on forgetting that both model and target meet, if no threshold decides forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
     def of(self, source: str, met: bool | None) -> tuple[Check, ...]:
-        """The checks of one source with one verdict."""
+        """Return the checks with this source and this result."""
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
     def not_judged(self, reason: str) -> tuple[str, ...]:
-        """The columns whose thresholds cannot be judged for a reason."""
+        """Return the columns whose thresholds cannot be judged for this reason."""
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
-        """The evidence about a side."""
+        """Return the evidence about a side; empty evidence if a threshold decides it."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
 
 def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
-    """Hold every threshold against one model, a row of a table of models."""
+    """Compare one model (a row of a table of models) with every threshold."""
     target, columns = thresholds.baseline_of(row), thresholds.columns
 
     def check(item: Constraint, source: str) -> Check:
@@ -190,8 +191,8 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
-    """Whether a check decides a side: it is judged, and stated or about a primary metric. That a model meets what the
-    target meets, too, shows no forgetting."""
+    """Return whether a check decides a side: it can be judged, and it is stated or about a primary metric. A threshold
+    that the target already meets cannot show forgetting."""
     if check.met is None or check.side != side:
         return False
     counts = check.source == "stated" or thresholds.columns[check.wanted.name].primary

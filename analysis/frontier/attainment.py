@@ -1,9 +1,9 @@
-"""Empirical attainment surfaces of several runs, and differences between two groups of runs.
+"""Compute empirical attainment surfaces of several runs, and differences between two groups of runs.
 
-A run is the set of costs of one seed, shape (n, 2) in [0, 1], smaller is better. It attains every place that one of its
-points weakly dominates; a run without points (every trial diverged) attains nothing.
+A run is the set of costs of one seed, shape (n, 2), in [0, 1], where smaller is better. It attains every position that
+one of its points weakly dominates. A run without points (because every trial diverged) attains nothing.
 Every function raises an AnalysisError for no runs, more than two objectives, a NaN or a cost outside [0, 1].
-Grunert da Fonseca, Fonseca and Hall (2001); López-Ibáñez, Paquete and Stützle (2010) for differences.
+Sources: Grunert da Fonseca, Fonseca and Hall (2001); for differences López-Ibáñez, Paquete and Stützle (2010).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from analysis.tables.trade_off import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentSurface:
-    """The edge of the region that at least ``runs`` of ``of`` runs attain: its minimal ``points``, shape (k, 2)."""
+    """The minimal ``points``, shape (k, 2), of the region that at least ``runs`` of ``of`` runs attain."""
 
     runs: int
     of: int
@@ -32,11 +32,11 @@ class AttainmentSurface:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentDifference:
-    """Where one group of runs attains more often than another.
+    """The regions that one group of runs attains more often than another.
 
     Attributes:
-        boxes: (k, 4): x low, y low, x high, y high, in costs; disjoint, they cover every place where the groups differ.
-        differences: (k,), the share of the first group that attains the box minus that of the second, in [-1, 1].
+        boxes: (k, 4): x low, y low, x high, y high, in costs. The boxes are disjoint and cover all differences.
+        differences: (k,), the share of runs of the first group that attain the box minus that of the second group.
     """
 
     boxes: Floats
@@ -60,12 +60,12 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:
-    """Return where the ``first`` group of runs attains more often (above 0) or less often than the ``second``."""
+    """Return the regions that the ``first`` group attains more often (above 0) or less often than the ``second``."""
     groups = _runs(first), _runs(second)
     points, _ = _labelled([*groups[0], *groups[1]])
     if len(points) == 0:
         return AttainmentDifference(np.empty((0, 4)), np.empty(0))
-    # The same runs attain every place between neighbouring coordinates of the points.
+    # All positions in a cell between neighbouring coordinates of the points are attained by the same runs.
     x, y = (np.unique(np.append(points[:, axis], 1.0)) for axis in (0, 1))
     corners = np.stack(np.meshgrid(x[:-1], y[:-1], indexing="ij"), axis=-1).reshape(-1, 2)
     shares = [np.mean([_attains(run, corners) for run in group], axis=0) for group in groups]

@@ -1,7 +1,7 @@
-"""The attained frontier of a table of trials, and how much of the objective space it dominates.
+"""Compute the attained frontier of a table of trials, and the share of the objective space that it dominates.
 
-Convention: costs in [0, 1], smaller is better, reference = the worst corner (1, ..., 1); so a hypervolume is a share of
-the whole box, in [0, 1].
+Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so a hypervolume is a
+share of the whole box, in [0, 1].
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from analysis.tables.trial_table import TrialTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frontier:
-    """The non-dominated models, best in the first objective first.
+    """The non-dominated models, sorted by the first objective, best first.
 
     Attributes:
-        objectives: the m axes.
-        members: their k rows of the table. Models with equal objectives all stay: each has a checkpoint.
-        values: (k, m), as measured.
+        objectives: the m objectives.
+        members: the k rows of the models. All models with equal objectives are members, as each has a checkpoint.
+        values: (k, m), the measured objectives.
         costs: (k, m), in [0, 1].
-        contributions: (k,), the hypervolume that would be lost without the member (and without its equals).
+        contributions: (k,), the hypervolume that would be lost without the member (and members with equal objectives).
         hypervolume: the share of the box between best and worst bounds that the trials dominate, in [0, 1].
-        unscored: ids of trials without a model that has a finite value of every objective.
+        unscored: the ids of trials that have no model with finite values of all objectives.
     """
 
     objectives: tuple[Objective, ...]
@@ -44,15 +44,15 @@ class Frontier:
 
     @property
     def trial_ids(self) -> tuple[str, ...]:
-        """The trial of each member; a trial may have several epochs on the frontier."""
+        """The trial id of each member. A trial may have several epochs on the frontier."""
         return tuple(self.members["trial_id"])
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """Return the frontier of a table's finished trials; in ``table.models`` each evaluated epoch is one.
+    """Return the frontier of the finished rows of a table. In ``table.models`` each evaluated epoch is a row.
 
-    Dominance compares the values as measured; the hypervolume clips them to the bounds. Without objectives (the sweep
-    is still making its target) the frontier is empty.
+    Dominance compares the measured values. The hypervolume clips them to the bounds. If there are no objectives,
+    because the sweep is still making its target, the frontier is empty.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -68,7 +68,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     )
     oriented = np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])
     best = np.flatnonzero(scored)[nondominated(oriented[scored])]
-    # Ties go by id, so that the order does not depend on which trial finished first.
+    # Ties are sorted by id, so that the order does not depend on which trial finished first.
     keys = [
         *(finished[name].to_numpy()[best] for name in ("step", "trial_id") if name in finished),
         *oriented[best].T[::-1],
@@ -81,9 +81,9 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 
 
 def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
-    """Return the models that may be taken: the ends of finished trials, and the other epochs on the frontier.
+    """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
-    Only these have a checkpoint and metrics beside the losses.
+    Only these models have a checkpoint, and metrics in addition to the losses.
     """
     models = table.models
     if not table.every_epoch:
@@ -96,8 +96,8 @@ def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Two members of a frontier, by position: the knee, ``nearest`` to the ideal corner (0, ..., 0) at a Euclidean
-    ``distance`` of at most sqrt(m), and the one with the ``largest`` contribution to the hypervolume.
+    """The positions of two members of a frontier: the knee, which is ``nearest`` to the ideal corner (0, ..., 0), and
+    the member with the ``largest`` contribution to the hypervolume. ``distance`` is the knee's Euclidean distance.
     """
 
     nearest: int
@@ -106,9 +106,9 @@ class Recommendation:
 
 
 def recommend(front: Frontier) -> Recommendation | None:
-    """Return the knee and the largest contribution, the first member if several are equal; None without members.
+    """Return the knee and the largest contribution; ties go to the first member. None if there are no members.
 
-    The knee is the better answer, because contributions are tiny where many good trials crowd.
+    The knee is the better recommendation, because contributions are tiny if many good trials are close together.
     """
     if len(front.members) == 0:
         return None
@@ -118,13 +118,13 @@ def recommend(front: Frontier) -> Recommendation | None:
 
 
 LEAST_GAIN = 0.01
-"""Share of the box by which a model must be ahead of the target in some objective to be worth taking."""
+"""A model has begun to unlearn if its cost in some objective is lower than the target's by more than this."""
 
 
 def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
-    """Which models of a table have begun to unlearn, shape (rows,): those ahead of the target in some objective.
+    """Return which models have begun to unlearn (are better than the target in some objective), shape (rows,).
 
-    A model whose target was not measured counts as ahead. If no model is ahead, all are returned as True.
+    A model whose target was not measured counts as better. If no model is better, the result is True for all.
     """
     columns = [item.column for item in sweep.objectives]
     starts = [sweep.baseline_of(row) for _, row in rows.iterrows()]
@@ -135,7 +135,7 @@ def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
-    """Which of ``points``, shape (n, m), smaller is better, no other point dominates; equal points all stay.
+    """Return which of ``points``, shape (n, m), are not dominated; smaller is better. Equal points do not dominate.
 
     Raises:
         AnalysisError: a value is NaN or infinite.
@@ -159,9 +159,9 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 
 
 def contributions(costs: npt.ArrayLike) -> Floats:
-    """Return what each of ``costs``, shape (n, m), mutually non-dominated, adds to the hypervolume; shape (n,).
+    """Return the hypervolume, shape (n,), that each of ``costs`` adds; they have shape (n, m) and are non-dominated.
 
-    Equal points share one contribution: what would be lost without all of them.
+    Equal points all have the contribution that would be lost without all of them.
     """
     array = checked_costs(costs)
     if len(array) == 0:

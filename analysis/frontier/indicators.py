@@ -1,6 +1,6 @@
-"""Quality indicators of a set of costs against a reference front, and their sensitivity to the reference point.
+"""Compute quality indicators of sets of costs relative to a reference front, and how the reference point affects them.
 
-Costs are in [0, 1], smaller is better; every function raises an AnalysisError for a cost that is NaN or outside.
+Costs are in [0, 1], and smaller is better. Every function raises an AnalysisError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
-"""Reference points, each the same cost on every axis; 1 is the worst corner."""
+"""The reference points. Each has the same cost on every axis; 1 is the worst corner."""
 LOG_FLOOR = 1e-3
-"""The best bound of a loss on a log scale, as a share of its worst bound."""
+"""The lower bound of a loss on a log scale, as a share of its upper bound."""
 LOG_RETAIN = "log retain loss"
 
 
 @dataclass(frozen=True, slots=True)
 class Indicators:
-    """One set against the pooled front; the last two are None for a set without points.
+    """The indicators of one set relative to the pooled front.
 
     Attributes:
-        hypervolume: share of the box dominated, in [0, 1]; larger is better.
-        igd_plus: mean distance by which the pooled front is ahead (Ishibuchi et al. 2015); 0 is best.
+        hypervolume: the share of the box that the set dominates, in [0, 1]; larger is better.
+        igd_plus: the mean distance by which the pooled front is better (Ishibuchi et al. 2015); 0 is best.
         epsilon: the smallest shift of all costs after which the set weakly dominates the pooled front (Zitzler et al.
-            2003); 0 is best.
+            2003); 0 is best. Both distances are None for a set without points.
     """
 
     hypervolume: float
@@ -42,9 +42,9 @@ class Indicators:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceSensitivity:
-    """Hypervolumes of k sets with r reference points, shape (k, r), each as a share of its own box.
+    """The hypervolumes of k sets for r reference points, shape (k, r), each as a share of its own box.
 
-    ``stable`` says whether the sets have the same order, ties included, for every reference point.
+    ``stable`` is whether the order of the sets, including ties, is the same for every reference point.
     """
 
     names: tuple[str, ...]
@@ -56,12 +56,12 @@ class ReferenceSensitivity:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Return other boxes in which to describe the same trials, by name. No search or test uses them.
+    """Return other reference boxes, by name, that are only used to describe the trials, not in the search or in tests.
 
-    - :data:`LOG_RETAIN`: the same objectives with the retain loss on a log scale from :data:`LOG_FLOOR` of its worst
-      bound (ln|V|) to that bound. On a linear scale the loss at which half of the utility is lost costs only 10%.
-    - ``verbmem and utility``, or what was ``measured`` instead: the primary score of the forget set, or its first other
-      score with a direction and bounds, against the primary score of the retain set.
+    - :data:`LOG_RETAIN`: the same objectives, with the retain loss on a log scale from :data:`LOG_FLOOR` times ln|V| to
+      ln|V|, its upper bound. On a linear scale, the loss at which half of the utility is lost costs only 0.1.
+    - ``verbmem and utility``, or other ``measured`` scores: the primary score of the forget set (or its first other
+      score with a direction and bounds) and the primary score of the retain set.
     """
     found: dict[str, tuple[Objective, ...]] = {}
     logged = tuple(
@@ -92,7 +92,7 @@ def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
-    """Return the non-dominated points of all ``sets`` together, equal points once; shape (k, m)."""
+    """Return the non-dominated points of all ``sets`` together, shape (k, m); equal points are included once."""
     filled = [array for array in map(checked_costs, sets) if len(array)]
     if not filled:
         return np.empty((0, 0))
@@ -101,19 +101,21 @@ def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
 
 
 def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Return the mean over z in ``reference`` (k, m) of min over a in ``costs`` (n, m) of ``||max(a - z, 0)||``."""
+    """Return the mean over z in ``reference`` (k, m) of the minimum over a in ``costs`` (n, m) of ``||(a - z)+||``."""
     points, target = _pair(costs, reference)
     return float(moocore.igd_plus(points, ref=target))
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Return max over z of min over a of max over axes of ``a - z``; below 0 if ``costs`` are ahead."""
+    """Return the maximum over z of the minimum over a of the maximum over axes of ``a - z``.
+
+    As in :func:`igd_plus`, z is in ``reference`` and a in ``costs``. The result is below 0 if ``costs`` are better."""
     points, target = _pair(costs, reference)
     return float(moocore.epsilon_additive(points, ref=target))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Compare every set, by name, with the front of all sets together."""
+    """Return the indicators of every set, by name, relative to the front of all sets together."""
     target = pooled_front(list(sets.values()))
     found = {}
     for name, costs in sets.items():
@@ -126,14 +128,14 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
 def reference_sensitivity(
     sets: Mapping[str, npt.ArrayLike], *, references: Sequence[float] = REFERENCES
 ) -> ReferenceSensitivity:
-    """Return hypervolumes with the reference at x on every axis, for x in ``references``, as shares of [0, x]^m."""
+    """Return hypervolumes with the reference point (x, ..., x), as shares of [0, x]^m, for each x in ``references``."""
     if not all(0.0 < place <= 1.0 for place in references):
         raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")
     table = np.zeros((len(sets), len(references)))
     for row, costs in enumerate(sets.values()):
         array = checked_costs(costs)
         for column, place in enumerate(references):
-            # Points beyond the reference are clipped onto it: a face of the box has no volume.
+            # Points beyond the reference are clipped to a face of the box, where they add no volume.
             table[row, column] = hypervolume(np.minimum(array / place, 1.0))
     orders = [np.sign(np.subtract.outer(column, column).round(12)) for column in table.T]
     stable = all(np.array_equal(order, orders[0]) for order in orders)

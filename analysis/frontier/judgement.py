@@ -1,6 +1,6 @@
-"""Whether any model of a sweep is worth taking: every model is held against the thresholds before one is recommended.
+"""Decide whether any model of a sweep is good enough to recommend: every model is first compared with the thresholds.
 
-A good model forgot something and kept something. Console, page, ``pick`` and MLflow all report this judgement.
+A good model forgot something and kept something. The console, the page, ``pick`` and MLflow all report this judgement.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""Share of the way from the target's value to the threshold up to which nothing counts as forgotten."""
+"""The share of the way from the target's value to the threshold up to which nothing counts as forgotten."""
 
 
 class Outcome(StrEnum):
-    """What a sweep found."""
+    """The outcome of a sweep."""
 
     GOOD = "good trade-off"
     NOTHING_FORGOTTEN = "nothing was forgotten"
@@ -62,17 +62,17 @@ class Decisive(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What was found in a table of models.
+    """The judgement on a table of models.
 
     Attributes:
-        outcome: what was found.
-        place: the position of the row to take or, if none is good, of the closest row; None without rows.
-        considered, judged: the number of rows, and of those that could be judged.
-        decisive: the threshold that the outcome is about; None if it is about several.
-        unknown: the side about which nothing is known, if that is the outcome.
-        near: if models miss either side: whether some forget enough and others keep enough.
-        selection: how the row was selected among the acceptable ones; None if none is acceptable.
-        assessment: what is known about the row.
+        outcome: the outcome of the sweep.
+        place: the position of the selected row, or of the closest row if none is good; None if no row can be compared.
+        considered, judged: the number of rows, and the number of rows that could be judged.
+        decisive: the threshold that the outcome is about; None if the outcome is not about a single threshold.
+        unknown: the unknown side, if the outcome is that one side is not known.
+        near: whether, if no model does both, some models forget enough and others keep enough.
+        selection: how the row was selected among the acceptable rows; None if no row is acceptable.
+        assessment: the assessment of the row.
     """
 
     outcome: Outcome
@@ -87,7 +87,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the row is one to take, as far as it can be judged."""
+        """Whether the row is recommended, as far as it can be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property
@@ -98,7 +98,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelChoice:
-    """The models ``rows`` that were considered, and how they were judged by the ``thresholds``."""
+    """The models (``rows``) that were considered, the ``thresholds``, and the judgement."""
 
     rows: pd.DataFrame
     thresholds: Thresholds
@@ -106,12 +106,12 @@ class ModelChoice:
 
     @property
     def row(self) -> pd.Series | None:
-        """The model to take or, if none is recommended, the closest one; None if no model can be judged."""
+        """The recommended model, or the closest model if none is recommended; None if no model can be compared."""
         return None if self.judgement.place is None else self.rows.iloc[self.judgement.place]
 
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
-    """Judge every model of the sweep's own trials that may be taken.
+    """Judge every model of the sweep's own trials that can be selected.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -121,15 +121,15 @@ def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
 
 
 def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objective]) -> Judgement:
-    """Hold every row, one finished model each, against the thresholds.
+    """Compare every row, each a finished model, with the thresholds, and choose one row.
 
-    :func:`~analysis.frontier.selection.select` takes one of the good models. If no model is good, the closest has the
-    smallest sum of misses (:func:`_missed`).
+    :func:`~analysis.frontier.selection.select` chooses among the good models. If every model misses a threshold, the
+    closest model is the one with the smallest sum of misses (:func:`_missed`).
     """
     columns, distance = thresholds.columns, _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
     judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
-    # If no threshold can be judged, only the stand-ins are.
+    # If no threshold can be judged, only the stand-ins are used.
     asked = judged or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
     if not asked:
         return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)
@@ -158,12 +158,12 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 
 
 Missed = Mapping[int, Mapping[Check, float]]
-"""By row, what it misses and by how much."""
+"""For each row, the thresholds that it misses and by how much."""
 
 
 def _outcome(rows: pd.DataFrame, missed: Missed, thresholds: Thresholds) -> tuple[Outcome, Decisive | None, bool]:
-    """Return what all rows have in common (they forget too little, lose too much, or either), the threshold that shows
-    it, and whether there are both kinds."""
+    """Return the outcome if every row misses a threshold, the threshold that it is about, and whether some rows forget
+    enough and others keep enough."""
     by = {
         side: {i: sum(by for check, by in checks.items() if check.side == side) for i, checks in missed.items()}
         for side in SIDES
@@ -189,7 +189,7 @@ def _named(
     thresholds: Thresholds,
     side: str,
 ) -> tuple[Outcome, Decisive | None]:
-    """Return the outcome and the threshold that most of the rows miss, if all miss it."""
+    """Return the outcome for one side, and the threshold that most rows miss; None if not all of them miss it."""
     wanted = {i: {check.wanted for check in checks if check.side == side} for i, checks in missed.items()}
     every = dict.fromkeys([*thresholds.all, *(check.wanted for checks in missed.values() for check in checks)])
     asked = [item for item in every if asks_for(item, thresholds.columns) == side]
@@ -204,7 +204,7 @@ def _named(
             for value, before, bound in zip(values, starts, bounds, strict=True)
         )
         return (Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE), decisive
-    # A model misses the loss's stand-in only if it keeps nothing.
+    # A model misses the stand-in of the loss only if it keeps nothing.
     collapsed = (thresholds.columns.is_loss(item.name) and item not in thresholds.all) or all(
         value < bound / 2 if item.sign.startswith(">") else value > 2 * bound
         for value, bound in zip(values, bounds, strict=True)
@@ -218,10 +218,10 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
 
 
 def _missed(assessment: Assessment, columns: Columns) -> dict[Check, float]:
-    """Return by how much a model misses each threshold: ``x / (1 + x)``, with x the share of the way to the worst.
+    """Return by how much a model misses each threshold: ``x / (1 + x)``, with x the miss divided by a scale.
 
-    The worst value is the target's if something is to be forgotten, and the far bound if it is to be kept. If that is
-    unknown, x is in units of the bound, or of the range for a bound of 0.
+    The scale is the distance from the threshold to the worst value: the target's value for forgetting, or the worst
+    bound for keeping. If the worst value is unknown, the scale is the threshold itself, or the range if it is 0.
     """
     found = {}
     for check in assessment.held:
@@ -239,8 +239,8 @@ def _missed(assessment: Assessment, columns: Columns) -> dict[Check, float]:
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
-    """Return per row the distance from the ideal corner within the bounds, and the sum of the oriented objectives to
-    break ties beyond them; infinite if an objective is missing."""
+    """Return, for each row, the distance of the clipped objectives from the ideal corner, and the sum of the unclipped
+    ones, which breaks ties beyond the bounds. Both are infinite if an objective is missing."""
     found = [(math.inf, math.inf)] * len(rows)
     if objectives and len(rows):
         values = values_of(rows, objectives)
@@ -255,9 +255,10 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The settings of the models considered, from which advice starts; () and None for what no model has.
+    """The settings of the considered models, on which the advice is based; () or None if no model has the setting.
 
-    ``diverged_lr`` is the lowest learning rate at which a trial diverged, if it is above all others.
+    ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is set only if it is above the learning
+    rates of all considered models.
     """
 
     epochs: tuple[float, ...]
@@ -270,7 +271,7 @@ class Tried:
 
 
 def tried(rows: pd.DataFrame, diverged: pd.DataFrame) -> Tried:
-    """Summarize the settings of the models considered and of the trials that diverged."""
+    """Summarize the settings of the considered models and of the diverged trials."""
 
     def values(name: str) -> tuple[float, ...]:
         return tuple(sorted(set(numbers(rows, name).dropna())))

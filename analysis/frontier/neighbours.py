@@ -1,4 +1,4 @@
-"""The next models on either side of the frontier, and what they trade for the model taken."""
+"""Find the next models on the frontier on either side of a model, and compare their scores with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A score of the neighbour, and that of the model taken."""
+    """A score of the neighbour (``value``) and of the selected model (``instead_of``)."""
 
     value: float
     instead_of: float
@@ -30,10 +30,10 @@ class Neighbour:
     """The next model on one side of the frontier.
 
     Attributes:
-        side: ``better forget_loss`` or ``worse forget_loss``: the first objective orders the frontier.
-        better, worse: the columns in which it is better or worse, with the scores.
-        within_limits: whether it is within the limits; None if a value is missing or no limit was given.
-        name, settings: the model and its settings in words.
+        side: ``better forget_loss`` or ``worse forget_loss``, because the first objective orders the frontier.
+        better, worse: the columns in which the neighbour is better or worse, with both scores.
+        within_limits: whether the neighbour is within the limits; None if a value is missing or there are no limits.
+        name, settings: the model and its settings as text.
     """
 
     side: str
@@ -50,10 +50,10 @@ class Neighbour:
 def neighbours(
     row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
 ) -> tuple[Neighbour, ...]:
-    """Return the models before and behind ``row`` on the frontier of ``table``; fewer at an end of it.
+    """Return the models before and after ``row`` on the frontier of ``table``; fewer at an end of the frontier.
 
-    They are compared in the objectives, the primary metrics and the column ``best``. Models with equal objectives are
-    skipped. ``row`` need not be on the frontier itself.
+    The compared scores are the objectives, the primary metrics and the column ``best``. Models with equal objectives
+    are skipped. ``row`` itself need not be on the frontier.
     """
     front = frontier(table.models, sweep.objectives)
     if not len(front.members):

@@ -1,4 +1,4 @@
-"""pareto.json: the frontier for other tools."""
+"""Compute the content of pareto.json, the frontier for other tools."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from analysis.tables.trial_table import TrialTable
 def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict[str, object]:
     """Return the content of pareto.json.
 
-    ``objectives``, ``reference`` (the worst bound of each, in its own unit), ``hypervolume`` in [0, 1], ``front`` (one
-    entry a model) and ``baseline`` (the target's objectives and metrics; null before they are measured).
+    The keys are ``objectives``, ``reference`` (the worst bound of each objective, in its unit), ``hypervolume`` in
+    [0, 1], ``front`` (an entry for each model) and ``baseline`` (the target's objectives and metrics, or null).
     """
     names = [objective.name for objective in front.objectives]
     return {
@@ -43,12 +43,12 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
 
 
 def whole(value: float) -> float | int | None:
-    """Return an epoch or a step: 3 instead of 3.0, None for NaN."""
+    """Return an epoch or a step as an integer if it is whole (3 for 3.0); None for NaN."""
     return None if math.isnan(value) else int(value) if float(value).is_integer() else float(value)
 
 
 def plain(value: object) -> object:
-    """Return ``value`` as JSON can hold it: numpy's values as Python's, infinities, NaN and "" as None."""
+    """Convert ``value`` for JSON: numpy values become Python values; infinities, NaN and "" become None."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value == "" or (isinstance(value, float) and not math.isfinite(value)):

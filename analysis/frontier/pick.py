@@ -1,4 +1,4 @@
-"""Which model to take, by a named rule, and why."""
+"""Select a model by a named rule."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from search_spaces.messages import expected_one_of, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
-"""The model on the frontier nearest to the ideal corner; the best by the primary metric of the retain set within the
-limits; the best by it among the models that meet the thresholds."""
+"""The rules: the model on the frontier nearest to the ideal corner; the model within the limits that has the best
+primary metric of the retain set; the model with the best such metric among those that meet the thresholds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """A column to make as large ("max") or as small ("min") as possible."""
+    """A column to maximize ("max") or minimize ("min")."""
 
     column: str
     direction: str
 
     @property
     def words(self) -> str:
-        """``maximize utility``."""
+        """The goal as text, such as ``maximize utility``."""
         return f"{self.direction}imize {self.column}"
 
     def oriented(self, values: npt.ArrayLike) -> Floats:
-        """``values`` with the sign that makes smaller better."""
+        """Return ``values`` with the sign that makes smaller better."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pick:
-    """The model that a rule takes.
+    """The model that a rule selects.
 
     Attributes:
-        row: its row of the table of models, with its ``epoch``.
-        eligible: the number of models it was taken from.
-        noun: what a model is, ``epoch`` or ``trial``.
+        row: the row of the model in the table of models, with its ``epoch``.
+        eligible: the number of models from which it was selected.
+        noun: the noun for a model, ``epoch`` or ``trial``.
         limits: the limits that all eligible models are within.
-        by_thresholds: whether they meet the thresholds instead, as far as they were measured.
-        best: the column that decided, with its ``value``; None if the distance did.
-        distance: Euclidean distance from the ideal corner, objectives scaled to [0, 1]; None if a column decided.
+        by_thresholds: whether all eligible models meet the thresholds that can be judged.
+        best: the column that decided, with its ``value``; None if the distance decided.
+        distance: the Euclidean distance from the ideal corner in costs; None if a column decided.
     """
 
     row: pd.Series
@@ -69,7 +69,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """No finished trial meets what was asked; the message names the nearest value."""
+    """No finished trial meets the request; for a limit, the message names the nearest value."""
 
 
 def pick(
@@ -80,17 +80,17 @@ def pick(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> Pick:
-    """Take a model of a sweep by a rule, after ``limits`` are applied.
+    """Select a model of a sweep by a rule, after ``limits`` are applied.
 
-    Candidates are the ends of finished trials and, if every epoch counts, the other epochs on the frontier, without
-    those that have hardly begun to unlearn if others are left. With ``best`` the rule only decides which models are
-    eligible, and the best in that column is taken, from those that have hardly begun as well. Ties in the primary
-    metric of the retain set go to the better one in that of the forget set, then to the nearer one to the ideal corner,
-    then to the first.
+    Candidates are the last epochs of finished trials and, if every epoch counts, the other epochs on the frontier. If
+    ``best`` is given, the rule only decides which models are eligible, and the model with the best value in this column
+    is selected. Otherwise, epochs that have not begun to unlearn are left out unless there are no others. Ties in the
+    primary metric of the retain set go to the model that is better in that of the forget set, then to the model nearer
+    to the ideal corner, then to the first.
 
     Raises:
-        NothingQualifies: no finished trial, none within the limits, or none that meets the thresholds.
-        AnalysisError: an unknown rule, ``constraint`` without a limit, or a limit on a missing column.
+        NothingQualifies: no trial has finished, or no model is within the limits or meets the thresholds.
+        AnalysisError: the rule is unknown, ``constraint`` has no limit, or a limit is on a missing column.
     """
     if rule not in RULES:
         raise AnalysisError(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
@@ -113,7 +113,7 @@ def pick(
                 f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'this table has none'})"
             )
         within = good
-    # The metric of the retain set decides before that of the forget set.
+    # The metric of the retain set is compared before that of the forget set.
     primaries = columns.primaries(table.of(within).measured(columns.metrics))
     keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
     if best is None and rule != KNEE and keys and columns[keys[0].column].of == "retain":
@@ -128,7 +128,7 @@ def pick(
     distance: float | None = None
     if best is not None:
         away = np.linalg.norm(scored(within, objectives)[1], axis=1)
-        # The last key is the first to sort by; NaN comes last.
+        # lexsort sorts by the last key first. NaN comes last.
         order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
         row = within.iloc[int(order[0])]
     else:
@@ -141,7 +141,7 @@ def pick(
 
 
 def numeric_columns(models: pd.DataFrame) -> tuple[str, ...]:
-    """The columns of a table of models that have a number."""
+    """Return the columns of a table of models that contain a finite number."""
     return tuple(
         name
         for name in map(str, models.columns)
@@ -154,7 +154,7 @@ def _with(limits: Sequence[Constraint]) -> str:
 
 
 def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
-    """Return the models within all limits; a missing value is within none."""
+    """Return the models within all limits; a model with a missing value is left out."""
     within = models
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:

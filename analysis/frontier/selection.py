@@ -1,8 +1,8 @@
-"""Which of several acceptable models to recommend: one that answers fluently and that no other model beats.
+"""Select the model to recommend among the acceptable ones: it answers fluently, and no other model beats it.
 
-All comparisons use the *cost* of a score: the score in units of its range, or for a retain loss in nats, with the sign
-that makes smaller better. :data:`TOLERANCE` is the largest difference in cost that counts as noise: 2% of the range of
-a score, 0.02 nats of a retain loss (2% of a token's probability).
+All comparisons use the *cost* of a score, for which smaller is better: the score in units of its range, or a retain
+loss in nats. :data:`TOLERANCE` is the largest difference in cost that counts as noise: 2% of the range of a score, or
+0.02 nats of a retain loss (2% of a token's probability).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from analysis.tables.trade_off import Floats, Mask, Objective
 from analysis.tables.trial_table import numbers
 
 TOLERANCE = 0.02
-"""In cost: a smaller difference between two models is noise."""
+"""The largest difference in cost between two models that counts as noise."""
 
 
 class Decision(StrEnum):
-    """What decided between the models that are fluent and unbeaten."""
+    """The criterion that decided between the models that are fluent and not beaten."""
 
     ONLY = "only one left"
     TRADE_OFF = "nearest to the ideal corner"
@@ -36,12 +36,12 @@ class Selection:
     """How one of ``eligible`` acceptable models was selected.
 
     Attributes:
-        place: its position in the rows.
-        decision: what decided between the models left.
+        place: the position of the selected model in the rows.
+        decision: the criterion that decided between the remaining models.
         eligible: the number of acceptable models.
-        repeating: the number left out because their retained answers repeat themselves.
-        unmeasured: the number left out because less of them was measured.
-        beaten: the number left out because another model beats them.
+        repeating: the number of models left out because their answers on the retain set are repetitive.
+        unmeasured: the number of models left out because fewer of their scores were measured.
+        beaten: the number of models left out because another model beats them.
     """
 
     place: int
@@ -52,7 +52,7 @@ class Selection:
     beaten: int
 
     def to_dict(self) -> dict[str, object]:
-        """The entry ``selection`` of pareto.json's answer."""
+        """Return the entry ``selection`` of the answer in pareto.json."""
         names = ("decision", "eligible", "repeating", "unmeasured", "beaten")
         return {name: getattr(self, name) for name in names}
 
@@ -65,12 +65,12 @@ def select(
     objectives: Sequence[Objective],
     columns: Columns,
 ) -> Selection | None:
-    """Select one of the rows at the positions ``acceptable``; None if the retained answers of all repeat themselves.
+    """Select one of the rows at the positions ``acceptable``; None if all have repetitive answers on the retain set.
 
-    Models whose retained answers repeat themselves are left out, then those about which more is unknown than about
-    others, then those that another one beats. The rest go by ``distance`` from the ideal corner, one pair per row
-    (within the bounds, then beyond them); among models within the tolerance of the nearest, less repetition in forget
-    answers decides first.
+    Models with repetitive answers on the retain set are left out first, then models about which more is unknown than
+    about others, then models that another model beats. Of the rest, the model with the smallest ``distance`` from the
+    ideal corner is selected (a pair per row: within the bounds, and beyond them to break ties). If several models are
+    within the tolerance of the nearest, only those with the least repetition in forget answers are considered.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
@@ -94,9 +94,9 @@ def select(
 
 
 def scores_compared(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns) -> tuple[Objective, ...]:
-    """The scores in which models are compared: the objectives, the loss on each set, and every metric with a direction.
+    """Return the scores by which models are compared: objectives, the loss on each set, and metrics with a direction.
 
-    The loss on a set is left out if another loss on the same set, such as the capped one, is an objective.
+    The loss on a set is left out if another loss on the same set, such as the capped loss, is an objective.
     """
     found = {item.column: item for item in objectives}
     covered = {columns[name].of for name in found if columns.is_loss(name)}
@@ -109,11 +109,11 @@ def scores_compared(rows: pd.DataFrame, objectives: Sequence[Objective], columns
 
 
 def beaten_rows(costs: Floats) -> Mask:
-    """Which of n models another one beats; ``costs`` has shape (n, scores), NaN where a score was not measured.
+    """Return which of n models are beaten by another; ``costs`` has shape (n, scores), NaN for unmeasured scores.
 
-    One model beats another if it was measured in every score in which the other was, is worse by more than the
-    tolerance in none of them, and better by more than the tolerance in at least one. If every model is beaten (the
-    relation can have cycles), the model with the smallest sum of costs stays.
+    Model A beats model B if A has all scores that B has, is worse by more than the tolerance in none of these scores,
+    and is better by more than the tolerance in at least one. The relation can have cycles. If every model is beaten,
+    the model with the smallest sum of costs counts as not beaten.
     """
     n = len(costs)
     beats: Mask = np.zeros((n, n), dtype=bool)

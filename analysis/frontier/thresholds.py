@@ -1,8 +1,9 @@
-"""The thresholds that a model must meet, and the scores that replace them if they do not decide a side.
+"""Determine the thresholds that a model must meet, and stand-ins for a side that no threshold decides.
 
-The thresholds are those that a user stated (``--constraint``) and, for a set without a stated one, the paper's. If none
-of them shows whether something was forgotten, or kept, another primary metric of the set does, or its loss: with a
-bound that every good model meets, and one that only a good model meets. In between nothing is known.
+A threshold is stated by a user (``--constraint``) or, for a set without a stated threshold, taken from the paper. If no
+threshold shows whether something was forgotten (or kept), a stand-in does: another primary metric of the set, or its
+loss. A stand-in has a bound that every good model meets, and a bound that only good models meet. In between the two, it
+is unknown whether the model is good.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, parse_constraint
 
 NEAR_GUESS = 0.75
-"""Share of a random guess's loss: a model with this retain loss or more keeps nothing."""
+"""A model keeps nothing if its retain loss is at least this share of the loss of a random guess."""
 _SHOWN = 0.1
-"""Share of the way from the target's loss to a guess's: a larger forget loss shows forgetting, a smaller retain loss
-shows keeping."""
+"""A share of the way from the target's loss to that of a random guess. A forget loss beyond it shows forgetting, and a
+retain loss below it shows keeping."""
 _FELL, _HALVED, _KEPT = 0.95, 0.5, 0.7
-"""Shares of the target's value of another metric of the forget set: above the first nothing was forgotten, up to the
-second something was. The third is the paper's, for a metric of the retain set."""
+"""Shares of the target's value. For another metric of the forget set, nothing was forgotten above the first share, and
+something was forgotten below the second. The third, from the paper, is for a metric of the retain set."""
 FORGETTING, KEEPING = "forgetting", "keeping"
 SIDES = (FORGETTING, KEEPING)
-"""The two sides of a trade-off."""
+"""The two sides of the trade-off."""
 _OF = {FORGETTING: "forget", KEEPING: "retain"}
 
 
@@ -45,9 +46,9 @@ class Thresholds:
     """The thresholds in force.
 
     Attributes:
-        all: those that apply, the ``stated`` ones first.
-        aside: the paper's for sets with stated ones: they apply to models whose stated scores were not measured.
-        baseline_of: returns the metrics of the target from which a row of a table of models started.
+        all: the thresholds that apply; the ``stated`` ones come first.
+        aside: the paper's thresholds for sets with stated ones. They apply only if the stated scores were not measured.
+        baseline_of: the function that returns the metrics of the target from which a row started.
     """
 
     all: tuple[Constraint, ...]
@@ -57,15 +58,15 @@ class Thresholds:
     aside: tuple[Constraint, ...] = ()
 
     def of(self, name: str) -> tuple[Constraint, ...]:
-        """The thresholds on one column."""
+        """Return the thresholds on one column."""
         return tuple(item for item in self.all if item.name == name)
 
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
-    """Return the thresholds in force: the stated ones, and the paper's for each set without one."""
+    """Return the thresholds in force: the stated ones, and the paper's for each set without a stated one."""
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
-    # The paper's thresholds are not about the metrics of image classifiers.
+    # The paper's thresholds do not apply to the metrics of image classifiers.
     files = (sweep, *sweep.parts.values())
     measured = {name for file in files for known in (file.baseline, *file.baselines.values()) for name in known}
     other = {name for name, item in columns.entries.items() if item.primary and item.threshold is None}
@@ -77,7 +78,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:
-    """:data:`FORGETTING` or :data:`KEEPING`, by the column's set and the direction of the bound; "" for neither."""
+    """Return the side that a threshold is about, from its column's set and the direction of its bound; "" if none."""
     column = columns[item.name]
     if column.of not in _OF.values() or column.direction is None:
         return ""
@@ -86,7 +87,8 @@ def asks_for(item: Constraint, columns: Columns) -> str:
 
 
 def stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) -> dict[str, StandIn]:
-    """Return the stand-in of each side. A side without numbers is missing, and keeping if the target keeps nothing."""
+    """Return the stand-in of each side; a side without measured scores is missing. Keeping is also missing if the
+    target's retain loss shows that it has nothing to keep and no metric replaces the loss."""
     found: dict[str, StandIn] = {}
     for side, item in _stand_ins(row, target, columns):
         found.setdefault(side, item)
@@ -97,7 +99,7 @@ def _stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) ->
     for name, column in columns.entries.items():
         if column.primary and column.threshold is None and finite_cell(row, name) is not None and target.get(name):
             sign, rises = (">=", True) if column.direction == "max" else ("<=", False)
-            # A share of the target's value, or its inverse if smaller values are kept or larger ones forgotten.
+            # The inverse share is used if smaller values mean keeping, or larger values mean forgetting.
             shares = (_KEPT, _KEPT) if column.of == _OF[KEEPING] else (_FELL, _HALVED)
             is_share = rises == (column.of == _OF[KEEPING])
             least, proof = (Constraint(name, sign, x if is_share else 1.0 / x, relative=True) for x in shares)
@@ -114,5 +116,5 @@ def _stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) ->
 
 
 def _rounded(value: float) -> float:
-    """The bound with the three digits that sentences show."""
+    """Round a bound to three digits, as it is shown in sentences."""
     return float(f"{value:.3g}")

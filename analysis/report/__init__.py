@@ -1,1 +1,1 @@
-"""The report: what each part says, and the page."""
+"""Write the report: the content of each part, and the page."""

@@ -1,6 +1,6 @@
-"""The answer of a sweep: which checkpoint to take, why, and what it scores beside the target before unlearning.
+"""The answer of a sweep: the recommended checkpoint, the reason, and its scores beside the target before unlearning.
 
-The sweep is judged before a model is recommended, by all finished trials and not only by those on the frontier.
+The sweep is judged before a model is recommended. All finished trials are judged, not only those on the frontier.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: ``trial 00007 after epoch 3``, its settings in words, and the folder of its checkpoint if one exists.
+    """One model: its name (``trial 00007 after epoch 3``), its settings as text, and its checkpoint folder, if any.
 
-    ``epoch`` is None if only the end of a trial counts.
+    ``epoch`` is None if only the last epoch of a trial counts.
     """
 
     name: str
@@ -41,9 +41,9 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of the target and of the model that the answer names; None if it was not measured.
+    """One score of the target (``before``) and of the model that the answer names (``after``); None if not measured.
 
-    ``met`` is the verdict on the thresholds ``wanted``; None without a verdict.
+    ``met`` is whether the model meets the thresholds ``wanted``; None if unknown or if there are no thresholds.
     """
 
     column: str
@@ -60,12 +60,12 @@ class Member:
     """A model on the frontier.
 
     Attributes:
-        values: its objectives.
-        contribution: the hypervolume that would be lost without it, in [0, 1].
-        met: whether it meets all thresholds; None if that is not known.
-        roles: why it stands out.
-        measured: whether more than its losses was measured.
-        collapsed: whether a loss to keep small is near that of a random guess or above it.
+        values: the objectives of the model.
+        contribution: the hypervolume that would be lost without the model, in [0, 1].
+        met: whether the model meets all thresholds; None if unknown.
+        roles: the reasons why the model stands out.
+        measured: whether any metric other than the losses was measured.
+        collapsed: whether a loss to be minimized is near the loss of a random guess, or above it.
     """
 
     model: Model
@@ -79,21 +79,22 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What to take, or why nothing. Sentences are rendered from the facts.
+    """The recommended model, or the reason why there is none. Sentences are rendered from these facts.
 
     Attributes:
-        noun: what a model is, ``epoch`` or ``trial``.
-        statuses: the number of trials with each status, zeros left out; ``has_target`` if the target exists.
-        judgement: what judging every model came to.
+        noun: the noun for a model, ``epoch`` or ``trial``.
+        statuses: the number of trials with each status, zeros left out.
+        has_target: whether the target exists.
+        judgement: the judgement on all models.
         members: the models on the frontier.
-        model: the model to take or, if none is recommended, the closest one; None if no model can be compared. The
-            fields below are about it.
-        objectives, scores: its objectives, and every score of it or of the target.
+        model: the recommended model, or the closest model if none is recommended; None if no model can be compared.
+            The fields below are about this model.
+        objectives, scores: the objectives, and every score that was measured for the model or the target.
         compared: the number of models compared: evaluated epochs, or finished trials.
-        on_front: whether it is on the frontier of these models.
-        nearer: the row of another program's table, with its method, that is nearer to the ideal corner; "" if none is.
+        on_front: whether the model is on the frontier of these models.
+        nearer: the external row, with its method, that is nearer to the ideal corner than the model; "" if none.
         no_gain: whether the target is at least as good in every objective.
-        seeds: the numbers of good trials and of all trials with its settings, if not all are good.
+        seeds: the number of good trials and of all trials with these settings; None if all are good.
     """
 
     noun: str
@@ -114,36 +115,36 @@ class Answer:
 
     @property
     def recommended(self) -> bool:
-        """Whether the model is one to take."""
+        """Whether the model is recommended."""
         return self.model is not None and self.judgement.recommended
 
     @property
     def outcome(self) -> str:
-        """What was found, a value of :class:`Outcome`; "" if no model can be judged or compared."""
+        """The value of the :class:`Outcome`; "" if no model can be judged or compared."""
         return "" if self.model is None else str(self.judgement.outcome)
 
     @cached_property
     def headline(self) -> str:
-        """The answer in a sentence."""
+        """The answer in one sentence."""
         return say("answer.headline", answer=self)
 
     @cached_property
     def advice(self) -> str:
-        """Which options to change, if no model is recommended."""
+        """The advice on options to change, if no model is recommended."""
         return say("answer.advice", answer=self)
 
     @cached_property
     def reason(self) -> str:
-        """Why the model was selected among the acceptable ones; "" if none is acceptable."""
+        """The reason why the model was selected among the acceptable models; "" if no model is acceptable."""
         return say("answer.reason", answer=self)
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
-        """What the model meets and misses, what could not be judged, and the reason."""
+        """The sentences on thresholds that the model meets, misses or cannot be judged by, and :attr:`reason`."""
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
-        """The entry ``answer`` of pareto.json, which console and MLflow show."""
+        """Return the entry ``answer`` of pareto.json, which the console and MLflow show."""
         model, selection = self.model, self.judgement.selection
         return {
             "headline": self.headline,
@@ -160,7 +161,7 @@ class Answer:
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
-    """Answer for a sweep, with its ``choice``; ``front`` may have rows of other programs, which cannot be taken."""
+    """Return the answer for a sweep and its ``choice``. ``front`` may have external rows, which cannot be selected."""
     rows, thresholds, judgement = choice.rows, choice.thresholds, choice.judgement
     own = frontier(table.own.models, sweep.objectives)
     every = table.own.every_epoch
@@ -217,7 +218,7 @@ def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) ->
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
-    """Return the numbers of good trials and of all trials with the settings of a good one, if not all are good."""
+    """Return the number of good trials, and of all trials, with the settings of a good trial; None if all are good."""
     if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished
@@ -239,7 +240,7 @@ def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, l
 
 
 def _scores(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds) -> Iterator[Score]:
-    """Yield the objectives, then every other score that the target or the one model ``chosen`` has."""
+    """Yield the objectives, then every other score that was measured for the target or for the one row ``chosen``."""
     columns, baseline = sweep.columns, sweep.baseline_of(chosen.iloc[0])
     labels = {name: columns.axis(name) for name in (*baseline, *columns.losses, *columns.metrics)}
     own = {objective.column: objective.label for objective in sweep.objectives}
@@ -248,7 +249,7 @@ def _scores(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds) -> I
         wanted = thresholds.of(name)
         if name not in chosen or (before is None and not math.isfinite(after)):
             continue
-        # Two losses on one set differ in their cap.
+        # If a set has two losses, only one of them is capped, which the label must show.
         twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
         cap = ", uncapped" if name in twins[:1] else ", at most a random guess"
         yield Score(

@@ -1,4 +1,4 @@
-"""The model that ``pick`` takes, and how it is judged. Without a rule it is the report's answer."""
+"""Select the model for ``pick``, and judge it. Without a rule it is the model of the report's answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from search_spaces.constraint import Constraint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
-    """A row of the table of models, the number of models it was taken from, and the reason in a sentence."""
+    """The selected row of the table of models, the number of eligible models, and the reason in a sentence."""
 
     row: pd.Series
     eligible: int
@@ -30,7 +30,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceJudged:
-    """Whether the model is ``recommended``, the sweep's ``outcome``, and both in sentences, with advice if needed."""
+    """Whether the model is ``recommended``, the ``outcome`` of the sweep, and sentences on both, with any advice."""
 
     recommended: bool
     outcome: str
@@ -45,7 +45,7 @@ def choose(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> tuple[Taken, ChoiceJudged]:
-    """Take the model of a rule or, without a rule, that of the report's answer.
+    """Select a model by a rule or, without a rule, the model of the report's answer.
 
     Raises:
         AnalysisError: as :func:`analysis.frontier.pick.pick`.
@@ -69,7 +69,7 @@ def choose(
 def neighbour_entries(
     row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
 ) -> tuple[dict[str, object], ...]:
-    """Return the entries ``neighbours`` of ``pick --json``; ``words`` has each in a sentence."""
+    """Return the entries ``neighbours`` of ``pick --json``; the key ``words`` describes each in a sentence."""
     found = neighbours(row, table, sweep, limits=limits, best=best)
     entries = [asdict(item) | {"words": say("pick.neighbour", neighbour=item)} for item in found]
     return tuple({key: value for key, value in item.items() if key not in ("name", "settings")} for item in entries)

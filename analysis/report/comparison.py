@@ -1,4 +1,4 @@
-"""A comparison for its readers: Markdown, LaTeX (booktabs), CSV, HTML and JSON."""
+"""Render a comparison as Markdown, LaTeX (booktabs), CSV, HTML and JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LATEX = str.maketrans({
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row in words; a cell has a text for each side, and whether it is bold."""
+    """A row as text. A cell has, for each side, its text and whether it is bold."""
 
     label: str
     is_target: bool
@@ -41,7 +41,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table in words; the last two columns of the header are success and configuration."""
+    """A table as text. The last two columns of the header are success and configuration."""
 
     title: str
     header: list[str]
@@ -50,7 +50,7 @@ class _Table:
 
 
 def comparison_content(tables: Sequence[ComparisonTable]) -> object:
-    """The content of ``compare --json``; NaN and infinite numbers are null."""
+    """Return the content of ``compare --json``; NaN and infinite numbers are null."""
     return plain({
         "tables": [
             {name: getattr(table, name) for name in ("model", "dataset", "apart", "metrics")}
@@ -71,7 +71,7 @@ def _entry(entry: Entry | None) -> dict[str, object] | None:
 
 
 def _rule(table: ComparisonTable) -> str:
-    """How an entry was chosen, and what its numbers and bold mean."""
+    """Return the explanation of how an entry was chosen, and what its numbers and bold print mean."""
     thresholds: dict[str, list[str]] = {}
     for item in table.thresholds:
         thresholds.setdefault(item.words(), []).append(item.name)
@@ -101,22 +101,22 @@ def _row(table: ComparisonTable, row: MethodRow) -> _Row:
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
-    """A GitHub-flavoured table for every model and data set, the rule below."""
+    """Return a GitHub-flavoured Markdown table for every problem, followed by the rule."""
     return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """A table environment for every model and data set. Needs ``\\usepackage{booktabs,graphicx}``."""
+    """Return a LaTeX table environment for every problem. It needs ``\\usepackage{booktabs,graphicx}``."""
     return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
 def web_page(tables: Sequence[ComparisonTable]) -> str:
-    """One self-contained page."""
+    """Return one self-contained HTML page."""
     return _rendered("comparison_page.html.j2", tables)
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
-    """One row for each model, data set, method, policy and metric: the numbers unrounded.
+    """Return a CSV with a row for each problem, method, policy and metric. Numbers are not rounded.
 
     An entry without a finished seed has one row without a metric.
     """
@@ -139,4 +139,4 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
 FORMATS: Mapping[str, Callable[[Sequence[ComparisonTable]], str]] = MappingProxyType(
     {"md": markdown, "tex": latex, "csv": comma_separated, "html": web_page}
 )
-"""Every format by the suffix of its file."""
+"""The renderer of each format, keyed by the file suffix."""

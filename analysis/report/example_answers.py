@@ -1,4 +1,4 @@
-"""Ten answers of the recommended model beside those of the target, from the per-item logs in the folder items/."""
+"""Read ten answers of the recommended model and of the target from the per-item logs in the folder items/."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 
 PER_SET = 5
 TARGET_ITEMS = "target-{key}.json"
-"""The file in items/ with the answers of the target with this key."""
+"""The name of the file in items/ with the answers of the target that has this key."""
 _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
-"""The part of a per-item log by evaluation set, in the format of the TOFU authors' evaluation logs."""
+"""The part of a per-item log for each evaluation set, in the format of the TOFU authors' evaluation logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Successive words of an answer; ``changed`` if they differ between the two answers."""
+    """Successive words of an answer; ``changed`` is whether they differ between the two answers."""
 
     text: str
     changed: bool
@@ -28,7 +28,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class ExampleAnswer:
-    """What the target and the recommended model answer to one question."""
+    """The answers of the target (``before``) and of the recommended model (``after``) to one question."""
 
     question: str
     before: tuple[Words, ...]
@@ -37,9 +37,9 @@ class ExampleAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ExampleAnswers:
-    """Answers to questions of the ``forget`` and of the ``retain`` set, evenly spread over each.
+    """The answers to questions that are evenly spread over the ``forget`` set and the ``retain`` set.
 
-    ``is_target`` says whether the answers before are the target's; otherwise they are the data set's own.
+    ``is_target`` is whether the answers ``before`` are from the target; otherwise they are from the data set.
     """
 
     forget: tuple[ExampleAnswer, ...]
@@ -48,9 +48,9 @@ class ExampleAnswers:
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Read the answers of the model with a checkpoint; None if no generated answers were recorded.
+    """Read the answers of the model at ``checkpoint``; None if no generated answers were recorded.
 
-    ``checkpoint`` is relative to the report's folder ``out``, inside ``checkpoints`` of its sweep.
+    ``checkpoint`` is a path relative to the report's folder ``out``, inside the folder ``checkpoints`` of its sweep.
     """
     place = out / checkpoint
     items = place.parent.parent / "items"
@@ -76,7 +76,7 @@ def _examples(model: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[E
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return what all prompts have before and after their question, such as ``Question: `` and ``\\nAnswer:``."""
+    """Return the text before and after the question in all prompts, such as ``Question: `` and ``\\nAnswer:``."""
     if len(set(prompts)) < 2:
         return "", ""
     head = re.match(r".*\s", _shared(prompts), re.DOTALL)  # questions may start with the same letters
@@ -85,14 +85,14 @@ def _template(prompts: list[str]) -> tuple[str, str]:
 
 
 def _shared(texts: list[str]) -> str:
-    """Return the longest start that all texts have."""
+    """Return the longest common prefix of the texts."""
     first, last = min(texts), max(texts)
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
     return "".join(letter for letter, _ in same)
 
 
 def _compared(before: str, after: str) -> tuple[tuple[Words, ...], tuple[Words, ...]]:
-    """Return both texts as runs of equal and of different words."""
+    """Return both texts as sequences of equal and different words."""
     first, second = before.split(), after.split()
     runs = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     return (

@@ -1,4 +1,4 @@
-"""The folded sections of a report: sentences, tables and figures. A section without data is left out."""
+"""Build the collapsible sections of a report: sentences, tables and figures. Sections without data are left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADINGS = {
     "courses": "How training went",
     "gradients": "What the gradients did",
 }
-"""The heading of each section, by its anchor, in the order of the page."""
+"""The heading of each section, keyed by its anchor, in the order of the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PageFigure:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One section of the page; ``anchor`` names it in links."""
+    """One section of the page; links use its ``anchor``."""
 
     anchor: str
     heading: str
@@ -56,9 +56,9 @@ def findings(
     figures: Sequence[tuple[str, PageFigure]],
     study: LrStudy | None = None,
 ) -> Iterator[Finding]:
-    """Yield the sections with data; ``figures`` are (anchor of the section, figure), ``parts`` the sources by task.
+    """Yield the sections that have data. ``figures`` are pairs (anchor of the section, figure).
 
-    With a ``study`` the section on AutoLR is its verdict, otherwise a description.
+    If the ``study`` has verdicts, the section on AutoLR shows them; otherwise it describes the trials of each problem.
     """
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
@@ -92,7 +92,7 @@ def findings(
 
 
 def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
-    """Describe both arms; () if only one was run."""
+    """Return sentences and a table that compare AutoLR with fixed rates; both are () if only one of them was run."""
     data = ablation_data(sources)
     if data is None:
         return (), ()

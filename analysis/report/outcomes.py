@@ -1,4 +1,4 @@
-"""How the trials ended, and what they cost in seconds."""
+"""Summarize how the trials ended, and what they cost in seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.tables.trial_table import STATUSES, TrialTable, numbers
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Trials that ended early for the same reason; ``varied`` if the numbers in it differ between them."""
+    """Trials that failed or diverged for the same reason; ``varied`` is whether the numbers in the reason differ."""
 
     status: str
     reason: str
@@ -27,9 +27,9 @@ class EarlyStops:
     """Trials that a scheduler stopped.
 
     Attributes:
-        stopped, trials: the number of them, and of all trials.
+        stopped, trials: the number of stopped trials, and of all trials.
         after: the number of trials stopped after each epoch, as (epoch, count).
-        saved, planned: epochs not run, and epochs of all trials; None if they were not recorded.
+        saved, planned: the number of epochs not run, and of all planned epochs; None if they were not recorded.
     """
 
     stopped: int
@@ -41,7 +41,7 @@ class EarlyStops:
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """Seconds of some trials: ``mean`` per trial (None without trials), ``share`` of all seconds in [0, 1]."""
+    """The seconds of a group of trials: total, ``mean`` per trial (None without trials), and ``share`` in [0, 1]."""
 
     name: str
     trials: int
@@ -52,14 +52,14 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Trial-seconds: the sum over trials of the time for which each held its worker.
+    """The cost in trial-seconds: the sum over trials of the time for which each trial used its worker.
 
     Attributes:
         seconds: the total.
-        parts: the total split into training, evaluation and the rest (loading, saving).
+        parts: the total, split into training, evaluation and the rest (loading, saving, waiting).
         starts: the time until the first trial of each worker took its first step. It depends on which trial comes
-            first, so ``lost``, ``by_status`` and ``by_method`` leave it out.
-        lost: what trials that did not finish took.
+            first, so ``lost``, ``by_status`` and ``by_method`` do not include it.
+        lost: the cost of trials that did not finish.
     """
 
     seconds: float
@@ -76,9 +76,9 @@ def ended_as(table: TrialTable) -> dict[str, int]:
 
 
 def failures(table: TrialTable) -> tuple[Failure, ...]:
-    """Return the trials that failed or diverged by status and reason, the most frequent reason first."""
+    """Return the failed and diverged trials, grouped by status and reason; the most frequent reason comes first."""
     unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]
-    # "at step 12" and "at step 40" are one reason.
+    # Reasons that differ only in numbers ("at step 12", "at step 40") are the same reason.
     kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
     groups = [
         Failure(
@@ -94,7 +94,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
 
 
 def early_stops(table: TrialTable) -> EarlyStops | None:
-    """Return which trials a scheduler stopped; None if it stopped none."""
+    """Summarize the trials that a scheduler stopped; None if there are none."""
     trials = table.trials
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:
@@ -108,11 +108,11 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
 
 
 def cost(table: TrialTable) -> Cost:
-    """Return what the trials cost. A trial without ``wall_seconds`` counts its training and evaluation."""
+    """Return the cost of the trials. If ``wall_seconds`` is missing, a trial costs its training and evaluation time."""
     trials = table.trials
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
-    # A clock that was set back must not make the rest negative.
+    # The rest must not be negative if the clock was set back.
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
     total = float(held.sum())
     own = held - _starts(trials, most=held - busy)
@@ -137,7 +137,7 @@ def cost(table: TrialTable) -> Cost:
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """Return the seconds, at most ``most``, that the first trial on each worker waited for its first step; else 0."""
+    """Return the seconds until the first step, at most ``most``, for the first trial of each worker; 0 for others."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

@@ -64,43 +64,43 @@ def say(macro: str, /, **facts: object) -> str:
 
 
 def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
-    """Render one macro whose sentences are separated by blank lines; each sentence as one line."""
+    """Render one macro and split the text at blank lines. Return each paragraph as one line."""
     file, _, name = macro.partition(".")
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
-    # Line breaks of a template before a punctuation mark are no spaces.
+    # Remove the spaces that line breaks in a template leave before punctuation marks.
     parts = (re.sub(r"\s+(?=[,;:.](\s|$))", "", " ".join(part.split())) for part in re.split(r"\n\s*\n", text))
     return tuple(filter(None, parts))
 
 
 def plural(count: float, one: str, many: str) -> str:
-    """The word for a count: ``{{ n | plural("is", "are") }}``."""
+    """Return the word for a count, as in ``{{ n | plural("is", "are") }}``."""
     return one if count == 1 else many
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """``12%`` for 0.12."""
+    """Return a share as a percentage, such as ``12%`` for 0.12."""
     return f"{100 * share:.{digits}f}%"
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:
-    """``a, b and c``; "" for nothing."""
+    """Return the items as a list in a sentence, such as ``a, b and c``; "" if there are none."""
     *first, final = [str(item) for item in items] or [""]
     return f"{', '.join(first)} {last} {final}" if first else final
 
 
 def sentence(text: str) -> str:
-    """``text`` with a capital first letter; the other letters stay."""
+    """Return ``text`` with a capital first letter. The other letters are not changed."""
     return text[:1].upper() + text[1:]
 
 
 def note_text(note: Note) -> str:
-    """Word a note with its macro in note.j2, without capital and full stop; its source comes first."""
+    """Render a note with its macro in note.j2, without capital letter and full stop. Its source comes first."""
     text = say(f"note.{note.code}", **dict(note.facts))
     return f"{note.source}: {text}" if note.source else text
 
 
 def seeds(numbers: Iterable[int]) -> str:
-    """``seed 0``, ``seeds 1, 2``, ``seeds 0 to 7, 9``; ``no seed`` for none."""
+    """Return text such as ``seed 0``, ``seeds 1, 2`` or ``seeds 0 to 7, 9``; ``no seed`` if there are none."""
     runs: list[list[int]] = []
     for seed in sorted(numbers):
         if runs and seed == runs[-1][-1] + 1:
@@ -112,12 +112,12 @@ def seeds(numbers: Iterable[int]) -> str:
 
 
 def signed(value: float) -> str:
-    """A number with its sign: ``+0.43``, ``-0.12``, ``0``."""
+    """Return a number with its sign, such as ``+0.43``, ``-0.12`` or ``0``."""
     return f"{'+' if value > 0 else ''}{number(value + 0.0)}"  # no -0
 
 
 def grouped(items: Iterable[Any], key: str | int) -> list[tuple[Any, list[Any]]]:
-    """The items by an attribute or a place, in the order in which its values first appear."""
+    """Group the items by an attribute or an index, in the order in which the values first appear."""
     found: dict[Any, list[Any]] = {}
     for item in items:
         found.setdefault(item[key] if isinstance(key, int) else getattr(item, key), []).append(item)

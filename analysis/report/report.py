@@ -1,4 +1,4 @@
-"""report.html and the files beside it, from a sweep's tables: pareto.json, the frontier, figures/ and the page."""
+"""Write report.html and the files beside it from a sweep's tables: pareto.json, the frontier and figures/."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ from search_spaces.durable import write_json, write_whole
 
 @dataclass(frozen=True, slots=True)
 class PageFrontier:
-    """A drawn frontier as ``<svg>`` for wide and narrow screens; ``kind`` and ``labels`` name the scores, "" and () for
-    that over the objectives."""
+    """A drawn frontier as ``<svg>`` for wide and narrow screens.
+
+    ``kind`` and ``labels`` name the scores; they are "" and () for the frontier over the objectives."""
 
     wide: str
     narrow: str
@@ -52,9 +53,9 @@ class PageFrontier:
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """The answer of one problem; ``anchor`` ends its ids, "" if it is the only one.
+    """The answer for one problem; ``anchor`` is the suffix of its ids, or "" if there is only one problem.
 
-    ``hypervolumes`` are those in further boxes, by the box's name.
+    ``hypervolumes`` has the hypervolume in each other reference box, by the name of the box.
     """
 
     title: str
@@ -70,11 +71,12 @@ class PageAnswer:
 def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html into ``out``, from the tables in it.
 
-    While the sweep runs they hold the trials that have ended so far. Each file is replaced whole. With ``sources``
-    (sweeps' folders, runs' folders, CSV tables) the report is about all of them and ``out`` need not be a sweep.
+    While the sweep runs, the files contain the trials that have ended. Each file is replaced atomically. ``sources``
+    may be folders of sweeps or runs, or CSV tables. If they are given, the report is about them, and ``out`` need not
+    be a sweep.
 
     Raises:
-        AnalysisError: a table or sweep.json cannot be read; nothing was written.
+        AnalysisError: a table or sweep.json cannot be read. In this case nothing was written.
         OSError: the folder cannot be written.
     """
     read = read_sources(list(sources) or [out], out=out)
@@ -110,9 +112,9 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
 
 
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:
-    """Draw a single run's figures (its landscape, its AutoLR log, its course) into ``figures`` of ``out`` or the run.
+    """Draw the figures of a single run (landscape, AutoLR log, training curves). Return the paths of the PNG files.
 
-    ``columns`` describes the run's columns.
+    The files are written to ``figures`` in ``out``, or in the run's folder. ``columns`` describes the run's columns.
 
     Raises:
         AnalysisError: the run's files cannot be read.
@@ -126,7 +128,7 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
 
 
 def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> PageAnswer:
-    """Answer for one problem; nothing is drawn yet."""
+    """Return the answer for one problem, without its drawn frontiers."""
     table, sweep = part.table, part.sweep
     front, choice = frontier(table.models, sweep.objectives), choose_model(table, sweep)
     found, row = answer(table, sweep, front, choice), choice.row
@@ -145,16 +147,16 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
 
 
 def _is_study(sources: Sources) -> bool:
-    """Whether every sweep is a learning-rate study: then its verdict is the page's answer."""
+    """Return whether every sweep is a learning-rate study. If so, the answer of the page is the study's verdict."""
     return bool(sources.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in sources.sweeps)
 
 
 def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
-    """Draw the frontiers over the objectives and over the primary scores, into files and for the page."""
+    """Draw the frontiers over the objectives and over the primary scores, as files and for the page."""
     table, sweep = part.table, part.sweep
     scores = score_objectives(table, sweep)
     units = {table.columns[score.column].unit for score in scores}
-    # "ROUGE-L recall" of both is ROUGE; scores without a common unit are named themselves.
+    # If both scores have the unit "ROUGE-L recall", the figure is named ROUGE; without a common unit, by the scores.
     unit = units.pop().partition("-")[0] if len(units) == 1 else ""
     wanted: list[tuple[str, ParetoData, str, list[str]]] = []
     if len(sweep.objectives) > 1:
@@ -188,15 +190,16 @@ def _page(
     verdict: Sequence[str],
     is_judged: bool,
 ) -> str:
-    """Return one HTML document that loads nothing and runs no script but its own.
+    """Return one HTML document that loads nothing and runs only its own script.
 
-    ``verdict`` is a study's headline and cautions; ``is_judged`` says whether a section has what it rests on.
+    ``verdict`` has the headline and cautions of a study. ``is_judged`` is whether the page has a section with its
+    verdicts.
     """
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
     )
-    # The policy names the only script that may run by its hash.
+    # The content security policy allows only the script with this hash.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     table, sweep = sources.table, sources.sweep
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
@@ -237,7 +240,8 @@ def _page(
 
 
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
-    """Return the content of pareto.json; of several problems all fronts in a row, and each problem in ``places``."""
+    """Return the content of pareto.json. If there are several problems, ``front`` has the models of all fronts, and
+    ``places`` has the content for each problem."""
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
@@ -248,14 +252,14 @@ def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAns
         return first
     every = [member for content in contents.values() for member in cast("list[object]", content["front"])]
     each = [problem._asdict() | content for problem, content in contents.items()]
-    # Different problems share neither a box nor a target.
+    # Different problems do not share a reference box or a target.
     return first | {"hypervolume": None, "baseline": None, "answer": None, "front": every, "places": each}
 
 
 def _notices(
     sources: Sources, notes: Sequence[Note], answers: Mapping[Problem, PageAnswer], study: LrStudy | None
 ) -> tuple[str, ...]:
-    """Return what is incomplete or left out."""
+    """Return sentences on trials and data that are incomplete or left out."""
     table, sweep = sources.table, sources.sweep
     finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
     outside = values_outside(table.trials, sweep.columns)
@@ -267,7 +271,7 @@ def _notices(
         planned=sweep.planned_trials,
         running=len(table.running),
         unscored=list(dict.fromkeys(unscored)) if sweep.objectives else [],
-        # The name of a source stays as it is written.
+        # A note that starts with the name of a source must not be capitalized.
         notes=[
             note_text(note) if note.source in names else sentence(note_text(note))
             for note in dict.fromkeys([*notes, *outside])

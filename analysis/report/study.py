@@ -1,4 +1,4 @@
-"""A study for its readers: lr_study.json and lr_study.csv, its sentences and its tables."""
+"""Write a study for its readers: lr_study.json and lr_study.csv, sentences and tables."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ _NOTHING = "\u2013"
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write lr_study.json, and beside it the fronts as a table."""
+    """Write lr_study.json to ``path``, and beside it a CSV table of the fronts."""
     write_json(path, study_content(study))
     write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
 
 def study_headline(study: LrStudy) -> str:
-    """The answer in one paragraph, a primary question first, with the collapsed runs of either side."""
+    """Return the answer in one paragraph, with the collapsed runs of both sides; a primary question comes first."""
     return say("study_headline.headline", study=study)
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """What weakens the headline: objectives chosen afterwards, lost seeds, the grid's edge, starts, few updates."""
+    """Return cautions that weaken the headline: objectives chosen afterwards, lost seeds, the edge of the grid, AutoLR
+    starts with different results, and few updates."""
     return tuple(dict.fromkeys(paragraphs("study_headline.cautions", study=study)))
 
 
 def verdict_lines(verdict: Verdict) -> tuple[str, ...]:
-    """A verdict in sentences without their full stop."""
+    """Return the sentences of a verdict, without full stops."""
     return paragraphs("study_verdict.lines", v=verdict)
 
 
 def sensitivity_line(item: Sensitivity) -> str:
-    """The sensitivity of a method to the learning rate in a sentence without its full stop."""
+    """Return a sentence, without full stop, on how sensitive a method is to the learning rate."""
     return say("study_tables.sensitivity", item=item)
 
 
 def study_content(study: LrStudy) -> dict[str, object]:
-    """The content of lr_study.json; NaN and infinite numbers are null."""
+    """Return the content of lr_study.json; NaN and infinite numbers are null."""
     columns = study.grid.configuration_columns
     content = {
         "settings": list(columns),
@@ -92,7 +93,7 @@ def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
 
 
 def _content(item: Any, names: dict[str, str]) -> dict[str, Any]:
-    """The fields of a record with a task, under the names that the file gives them."""
+    """Return the fields of a record with a task, renamed to the keys of the file."""
     found = asdict(item)
     task: dict[str, Any] = found.pop("task")
     return task | {names.get(name, name): value for name, value in found.items()}
@@ -133,7 +134,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
 
 
 def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
-    """The learning rates of a method, and AutoLR's starts among them."""
+    """Return the table of the learning rates of a method, followed by the starts of AutoLR."""
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {place.variant} from {number(row.lr)}", row) for place in item.auto for row in place.starts]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)
@@ -176,7 +177,7 @@ def _box(found: Indicators | None) -> tuple[str, str]:
 
 
 def differences_table(study: LrStudy) -> DataTable:
-    """The differences behind the verdicts."""
+    """Return the table of the differences on which the verdicts are based."""
     caption = say(
         "study_tables.differences_caption",
         same_seeds=any(verdict.same_seeds for verdict in study.verdicts),

@@ -1,4 +1,4 @@
-"""The table of all trials in a report, and what is drawn for each."""
+"""Build the table of all trials in a report, and the data that is drawn for each trial."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from analysis.words import format_settings, model_name, number
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
-"""Reports of all courses together, a dozen numbers each: a limit on the size of the page."""
+"""The approximate maximum of reports of all trials together, to limit the size of the page."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column of the page's table; ``numeric`` columns are right-aligned and sorted by value."""
+    """A column of the table of trials; ``numeric`` columns are right-aligned and sorted by value."""
 
     name: str
     text: str
@@ -33,7 +33,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class TrialLine:
-    """One row; points of the figures link to its ``anchor``. Missing ``values`` are None."""
+    """One row of the table; points of the figures link to its ``anchor``. Missing ``values`` are None."""
 
     anchor: str
     trial_id: str
@@ -44,7 +44,7 @@ class TrialLine:
 
 @dataclass(frozen=True, slots=True)
 class TrialsSection:
-    """The table of trials; ``same`` has the settings that all trials share, with their values."""
+    """The table of trials; ``same`` has the settings that are equal in all trials, with their values."""
 
     headings: tuple[Heading, ...]
     lines: tuple[TrialLine, ...]
@@ -53,9 +53,9 @@ class TrialsSection:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A small chart of a trial over time: ``lines`` are (column, name); ``log`` allows a logarithmic axis.
+    """A small chart of a trial over epochs or steps. ``lines`` are pairs (column, name); ``log`` allows a log axis.
 
-    A chart of ``losses`` starts with the target's and shows that of a random guess.
+    A chart of ``losses`` starts with the losses of the target, and shows the loss of a random guess.
     """
 
     title: str
@@ -65,14 +65,16 @@ class Chart:
 
 
 def anchors(table: TrialTable) -> dict[str, str]:
-    """Return the anchor of each trial's row on the page, by trial id."""
+    """Return the anchor of each trial's row on the page, keyed by trial id."""
     return {trial_id: f"trial-{i}" for i, trial_id in enumerate(table.trials["trial_id"])}
 
 
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> TrialsSection:
-    """Return every trial, with the settings that differ between trials as columns; ``on_front`` are trial ids."""
+    """Return the table of all trials; its columns are the settings that vary and the scores that were measured.
+
+    ``on_front`` has the ids of the trials on the frontier."""
     trials, columns = table.trials, table.columns
-    # Paths and hashes are nothing to compare.
+    # Paths and hashes are left out, because comparing them is not useful.
     shown = [name for name in table.spec_columns if columns[name].role != "placement" and not name.endswith("_key")]
     varying = [name for name in shown if name in table.varying]
     scores = [*columns.losses, *columns.metrics, "wall_seconds"]
@@ -100,7 +102,7 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
-    """Return what the points of a frontier figure show when pointed at, by their link, such as ``#trial-3@13``."""
+    """Return the labels of the points in a frontier figure, keyed by their link, such as ``#trial-3@13``."""
     shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
     places = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
@@ -119,7 +121,7 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
 
 
 def charts(table: TrialTable) -> tuple[Chart, ...]:
-    """Return the charts of a trial over time, as far as its history has their columns."""
+    """Return the charts of a trial over epochs or steps."""
     columns = table.columns
     scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]
     units = {columns[name].unit for name in scores}
@@ -138,9 +140,9 @@ def charts(table: TrialTable) -> tuple[Chart, ...]:
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
-    """Return what the page's script draws by trial id: settings, error and course.
+    """Return the data for the page's script, by trial id: settings, checkpoint, error and the reports over steps.
 
-    A course has at most 300 evenly chosen reports, fewer (but at least 30) for more than 40 trials.
+    At most 300 evenly spaced reports are included for each trial, and fewer (at least 30) for more than 40 trials.
     """
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]
@@ -151,7 +153,7 @@ def page_data(table: TrialTable) -> dict[str, object]:
         for name in drawn:
             values = numbers(rows, name)
             if not values.isna().all():
-                # Five digits draw the same line and halve the page.
+                # Rounding to five digits does not change the drawn line, and halves the size of the page.
                 yield name, plain([float(f"{value:.5g}") for value in values])
 
     return {
