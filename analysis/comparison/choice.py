@@ -1,4 +1,4 @@
-"""Choose the configuration that represents a method, the one most certain to succeed, and average it over seeds.
+"""Choose the configuration that represents a method (the one most certain to succeed) and average its results.
 
 Configurations are ranked by the share of seeds that meet the paper's thresholds: by the lower end of its exact 95%
 interval (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by the share of the reference box

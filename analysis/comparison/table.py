@@ -12,8 +12,7 @@ from search_spaces.constraint import Constraint
 @dataclass(frozen=True, slots=True)
 class Value:
     """The mean and standard deviation (None for one seed) of a metric over the ``seeds`` on which it was measured.
-
-    ``met`` is whether the metric meets its threshold; None if that is unknown."""
+    ``met`` is whether the metric meets its threshold; None if unknown."""
 
     mean: float
     deviation: float | None
@@ -27,8 +26,7 @@ class Entry:
 
     Attributes:
         label: the configuration, such as ``lr 1e-4, c 0.9`` or AutoLR's variant and start; may be empty.
-        seeds: the number of finished trials, over which the means are taken.
-        lost: the number of trials that diverged, failed or were stopped.
+        seeds, lost: the number of finished trials (whose mean is shown), and of trials that did not finish.
         values: the value of each measured metric.
         succeeded, missed, not_judged: how many finished seeds meet all thresholds, miss one, or cannot be judged.
         seed_numbers: the seeds, including lost ones; () if an external table does not give all of them.
@@ -98,7 +96,6 @@ class ComparisonTable:
         return (*([MethodRow("No-unlearn", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the entries of a row, without and with AutoLR. There is only the first if no method was run with
-        AutoLR, or if the row is No-unlearn."""
+        """Return the entries without and with AutoLR; only the former for No-unlearn, or if AutoLR was never run."""
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)

@@ -22,8 +22,7 @@ from analysis.tables.trial_table import auto_lr_on
 def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
     """Return the hypervolume over compute: a panel for each problem, and a curve for each method and AutoLR setting.
 
-    Each problem has its own reference box. The result is None before the target exists. A method has the same colour in
-    all panels.
+    Each problem has its own reference box. The result is None before the target exists. Colours identify methods.
     """
     drawn = []
     for problem, part in parts.items():

@@ -45,8 +45,7 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if no trial reported them.
 
-    The trials are those of :func:`metrics_data`. Only methods that compute the two gradients separately measure norms
-    and cosine.
+    The trials are those of :func:`metrics_data`. Only methods with two separate gradients measure norms and cosine.
     """
     return figure_of(
         _panels(sources, _GRADIENTS, from_target=False),

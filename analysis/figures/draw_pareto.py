@@ -134,7 +134,6 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
 
 
 def _shares(axes: Axes, positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the positions as shares of the plot."""
     shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
     return [(float(x), float(y)) for x, y in shares]
 
@@ -145,9 +144,7 @@ def _every_point(data: ParetoData) -> list[tuple[float, float]]:
 
 
 def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
-    """Return the approximate width and height of lines of text (9 points), as shares of the plot.
-
-    A letter is 0.08 inches wide, and a line is 0.17 inches high."""
+    """Return the approximate width and height of lines of text (0.08 x 0.17 inches per letter), as plot shares."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     across, up = figure.get_size_inches()

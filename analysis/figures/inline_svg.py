@@ -34,8 +34,7 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
 
     The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...).
     Every id starts with ``prefix``, so that ids are unique if a page has several figures. Links of points
-    (:func:`point_link`) lead to the row of their trial. Their entry in ``labels`` is added as ``aria-label`` and as
-    data attributes for the page's script.
+    (:func:`point_link`) lead to the row of their trial, with their ``labels`` as ``aria-label`` and data attributes.
     """
     svg = document[document.index("<svg") :]
     # Comments repeat names from the sweep, but the text is drawn as outlines.

@@ -57,9 +57,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return metrics over steps, with a line for each trial in the colour of its learning rate; AutoLR is dashed.
-
-    The result is None if there are fewer than two rates."""
+    """Return metrics over steps: a line per trial, coloured by learning rate (AutoLR: dashed). None below two rates."""
     table = sources.table.own
     finished = table.of(table.finished)
     methods = _methods_with_rates(finished)
@@ -85,7 +83,6 @@ def _of_method(table: TrialTable, method: str) -> TrialTable:
 
 
 def _rates(table: TrialTable) -> list[float]:
-    """Return the fixed learning rates of the trials."""
     rates = numbers(table.trials[~auto_lr_on(table.trials)], "lr")
     return [float(rate) for rate in rates[rates > 0]]
 

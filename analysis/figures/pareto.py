@@ -34,10 +34,9 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A model, in the units of the axes and clipped to the bounds.
+    """A model, in the units of the axes and clipped to the bounds; evaluated after ``epoch`` (NaN if unknown).
 
-    ``filled`` is false for a fixed rate if trials with AutoLR are also shown. ``epoch`` is the epoch after which the
-    model was evaluated; NaN if unknown.
+    ``filled`` is false for a fixed rate if trials with AutoLR are also shown.
     """
 
     trial_id: str
@@ -119,9 +118,7 @@ class ParetoData:
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
-    """Return the frontier figure of a sweep: the first objective is the x axis, the second the y axis.
-
-    The model of ``choice`` is marked; by default it is chosen here.
+    """Return the frontier figure of a sweep (x: first objective, y: second objective) with the chosen model marked.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -183,7 +180,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 def _chosen(
     choice: ModelChoice, table: TrialTable, pair: Sequence[Objective], on_front: Collection[str]
 ) -> Chosen | None:
-    """Return the model that the answer names; None if there is no such model, or if it lacks an objective."""
+    """Return the model that the answer names; None if there is none, or if the model lacks an objective."""
     if choice.row is None:
         return None
     point = next(_points(choice.row.to_frame().T.infer_objects(), pair, on_front), None)
@@ -194,9 +191,7 @@ def _chosen(
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the primary metrics of the forget and retain set as objectives.
-
-    The result is () if they were not measured, or if they are already the objectives of the sweep."""
+    """Return the primary metrics as objectives; () if they are unmeasured, or already the sweep's objectives."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -204,9 +199,7 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
 
 
 def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData | None:
-    """Return the frontier figure for :func:`score_objectives`; None if there are none.
-
-    The marked model is still chosen by the sweep's objectives."""
+    """Return the frontier figure for :func:`score_objectives`, with the same choice; None if there are none."""
     pair = score_objectives(table, sweep)
     choice = choice or choose_model(table, sweep)
     return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None

@@ -38,8 +38,7 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """Return the selected trial of each method, if it has a history. If no such trial has finished, return the first
-    trial of each method that has reported."""
+    """Return the selected trials that have a history; if there are none, the first trial of each method with one."""
     table = sources.table
     reporting = set(table.history["trial_id"])
     best = selected(sources)

@@ -39,8 +39,7 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """The reason why the threshold cannot be judged: ``unmeasured``, ``no target value`` or ``target is 0``; "" if
-        it can be judged."""
+        """Why the threshold cannot be judged: ``unmeasured``, ``no target value`` or ``target is 0``; otherwise ""."""
         if self.met is not None:
             return ""
         return "unmeasured" if self.value is None else "no target value" if self.target is None else "target is 0"

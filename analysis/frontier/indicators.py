@@ -107,9 +107,7 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Return the maximum over z of the minimum over a of the maximum over axes of ``a - z``.
-
-    As in :func:`igd_plus`, z is in ``reference`` and a in ``costs``. The result is below 0 if ``costs`` are better."""
+    """Return max over z in ``reference`` of min over a in ``costs`` of max over axes of ``a - z``; < 0 if better."""
     points, target = _pair(costs, reference)
     return float(moocore.epsilon_additive(points, ref=target))
 

@@ -257,8 +257,7 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 class Tried:
     """The settings of the considered models, on which the advice is based; () or None if no model has the setting.
 
-    ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is set only if it is above the learning
-    rates of all considered models.
+    ``diverged_lr`` is the lowest rate at which a trial diverged, if it is above the rates of all considered models.
     """
 
     epochs: tuple[float, ...]

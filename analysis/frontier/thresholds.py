@@ -2,8 +2,7 @@
 
 A threshold is stated by a user (``--constraint``) or, for a set without a stated threshold, taken from the paper. If no
 threshold shows whether something was forgotten (or kept), a stand-in does: another primary metric of the set, or its
-loss. A stand-in has a bound that every good model meets, and a bound that only good models meet. In between the two, it
-is unknown whether the model is good.
+loss. A stand-in has a bound that every good model meets, and one that only good models meet; between them, it is open.
 """
 
 from __future__ import annotations
@@ -87,8 +86,7 @@ def asks_for(item: Constraint, columns: Columns) -> str:
 
 
 def stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) -> dict[str, StandIn]:
-    """Return the stand-in of each side; a side without measured scores is missing. Keeping is also missing if the
-    target's retain loss shows that it has nothing to keep and no metric replaces the loss."""
+    """Return the stand-in of each side; a side is missing without scores, or if the target has nothing to keep."""
     found: dict[str, StandIn] = {}
     for side, item in _stand_ins(row, target, columns):
         found.setdefault(side, item)

@@ -83,8 +83,7 @@ class Answer:
 
     Attributes:
         noun: the noun for a model, ``epoch`` or ``trial``.
-        statuses: the number of trials with each status, zeros left out.
-        has_target: whether the target exists.
+        statuses: the number of trials with each status, zeros left out; ``has_target`` is whether the target exists.
         judgement: the judgement on all models.
         members: the models on the frontier.
         model: the recommended model, or the closest model if none is recommended; None if no model can be compared.

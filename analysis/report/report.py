@@ -41,9 +41,8 @@ from search_spaces.durable import write_json, write_whole
 
 @dataclass(frozen=True, slots=True)
 class PageFrontier:
-    """A drawn frontier as ``<svg>`` for wide and narrow screens.
-
-    ``kind`` and ``labels`` name the scores; they are "" and () for the frontier over the objectives."""
+    """A drawn frontier as ``<svg>`` for wide and narrow screens. ``kind`` and ``labels`` name the scores; they are ""
+    and () for the frontier over the objectives."""
 
     wide: str
     narrow: str
@@ -71,9 +70,8 @@ class PageAnswer:
 def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html into ``out``, from the tables in it.
 
-    While the sweep runs, the files contain the trials that have ended. Each file is replaced atomically. ``sources``
-    may be folders of sweeps or runs, or CSV tables. If they are given, the report is about them, and ``out`` need not
-    be a sweep.
+    While the sweep runs, the files contain the trials that have ended. Each file is replaced atomically. If ``sources``
+    (folders of sweeps or runs, CSV tables) are given, the report is about them, and ``out`` need not be a sweep.
 
     Raises:
         AnalysisError: a table or sweep.json cannot be read. In this case nothing was written.
@@ -192,8 +190,7 @@ def _page(
 ) -> str:
     """Return one HTML document that loads nothing and runs only its own script.
 
-    ``verdict`` has the headline and cautions of a study. ``is_judged`` is whether the page has a section with its
-    verdicts.
+    ``verdict`` has the headline and cautions of a study; ``is_judged`` is whether the page shows its verdicts.
     """
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
@@ -240,8 +237,7 @@ def _page(
 
 
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
-    """Return the content of pareto.json. If there are several problems, ``front`` has the models of all fronts, and
-    ``places`` has the content for each problem."""
+    """Return the content of pareto.json; for several problems, ``front`` has all models, ``places`` each problem."""
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}

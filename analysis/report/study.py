@@ -33,8 +33,7 @@ def study_headline(study: LrStudy) -> str:
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """Return cautions that weaken the headline: objectives chosen afterwards, lost seeds, the edge of the grid, AutoLR
-    starts with different results, and few updates."""
+    """Return cautions on the headline: objectives chosen afterwards, lost seeds, grid edge, starts, few updates."""
     return tuple(dict.fromkeys(paragraphs("study_headline.cautions", study=study)))
 
 
@@ -156,7 +155,7 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
 
 
 def arms_table(fronts: ArmFronts) -> DataTable:
-    """Each arm's front against the front of all arms."""
+    """Return the table that compares the front of each arm with the front of all arms."""
     sensitivity = fronts.sensitivity
     rows = tuple(
         (

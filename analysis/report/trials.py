@@ -70,9 +70,7 @@ def anchors(table: TrialTable) -> dict[str, str]:
 
 
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> TrialsSection:
-    """Return the table of all trials; its columns are the settings that vary and the scores that were measured.
-
-    ``on_front`` has the ids of the trials on the frontier."""
+    """Return the table of all trials: varying settings and measured scores. ``on_front`` has ids on the frontier."""
     trials, columns = table.trials, table.columns
     # Paths and hashes are left out, because comparing them is not useful.
     shown = [name for name in table.spec_columns if columns[name].role != "placement" and not name.endswith("_key")]

@@ -65,7 +65,7 @@ def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
 
 
 def chosen(unit_of: Sequence[tuple[Configuration, Unit]]) -> Unit:
-    """Return the front that consists of each configuration's run from its given unit."""
+    """Return a front with one run for each configuration, taken from the unit that is paired with it."""
     return replace(unit_of[0][1], runs={item: unit.runs[item] for item, unit in unit_of})
 
 

@@ -41,12 +41,10 @@ class ArmFronts:
 
 @dataclass(frozen=True, slots=True)
 class StudyAttainment:
-    """The attainment of AutoLR and of the best single learning rate on the fresh seeds.
-
-    A run is the front over c on one seed; AutoLR has a run for each start and seed.
+    """The attainment of AutoLR and of the best single learning rate. A run is the front over c on one fresh seed.
 
     Attributes:
-        arms: the names of the two arms, AutoLR first.
+        arms: the names of the two arms, AutoLR first. AutoLR has a run for each start and seed.
         surfaces: for each arm, the surfaces that one, two, ..., all of its runs attain.
         difference: AutoLR's share of runs minus that of the best single rate.
     """

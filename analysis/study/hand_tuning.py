@@ -1,4 +1,4 @@
-"""The hand-tuned baselines: the best single rate, the per-c oracle, and whether a best rate may lie off the grid."""
+"""Compute the hand-tuned baselines (best single rate, per-c oracle), and check if a best rate may be off the grid."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def edge_of_choice(
     choice: Mapping[Configuration, float],
     mean_volume: Callable[[Mapping[Configuration, float]], float],
 ) -> GridEdge | None:
-    """Return the edges at which some configuration has its rate, if its next inner rate would lower the mean volume."""
+    """Return the edges at which some configuration has its best rate: the next rate inwards lowers the mean volume."""
     if len(rates) == 1:
         return _edge(rates, low=True, high=True)
     top = mean_volume(choice)
@@ -107,7 +107,6 @@ def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequenc
 
 
 def _ties(volumes: Sequence[float]) -> list[int]:
-    """Return the positions of all volumes that tie for the highest."""
     top = max(volumes)
     return [place for place, volume in enumerate(volumes) if volume >= top - TIE]
 

@@ -81,7 +81,7 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 
 def described(verdict: Verdict) -> Verdict:
-    """Return the verdict as a description: without tested outcome, p-value and bounds."""
+    """Return a copy of the verdict that is only a description: it has no tested outcome, p-value or bounds."""
     baselines = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.baselines)
     return replace(verdict, baselines=tuple(baselines))
 
@@ -173,7 +173,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
-    """Return the verdicts with corrected p-values, bounds and outcomes; the primary question is a family of its own."""
+    """Return the verdicts with p-values, bounds and outcomes. The primary question is corrected separately."""
     rows = [(row, column) for row, verdict in enumerate(verdicts) for column in verdict.asked]
     found = [list(verdict.baselines) for verdict in verdicts]
     first = [
@@ -243,7 +243,7 @@ def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSee
 
 
 def _lacks(unit: Unit | None) -> list[str]:
-    """Return how each run was lost that a front lacks."""
+    """Return, for each missing run of a front, how it was lost."""
     if unit is None:
         return [MISSING]
     runs = (unit.runs.get(configuration) for configuration in unit.missing)
@@ -277,8 +277,7 @@ def _why(grid: LrGrid, task: Task, variant: str) -> Note:
 
 
 def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
-    """Return a note on the first part of an arm (the whole arm, a configuration, or a rate) in which no run has an
-    outcome; None if every part has one."""
+    """Return a note on the first part of an arm (all of it, a configuration or a rate) without any outcome, or None."""
     units = [unit for by_seed in arm.values() for unit in by_seed.values()]
     configurations = dict.fromkeys(item for unit in units for item in (*unit.runs, *unit.missing))
     parts: list[tuple[tuple[tuple[str, object], ...], float | None, list[StudyRun]]]

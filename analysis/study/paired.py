@@ -77,8 +77,7 @@ def upper_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return the smallest number of seeds with a one-sided p-value below ``level`` if every seed has this difference;
-    None above a million."""
+    """Return how many seeds with this difference give a one-sided p-value below ``level``; None above a million."""
     if not 0 < abs(difference) <= 1:
         return None
 

@@ -82,8 +82,7 @@ def _rows(arm: Arm) -> list[pd.Series]:
 
 
 def updates_of(row: pd.Series) -> int | None:
-    """Return the number of AutoLR updates in a trial. If it was not logged, it is computed from the number of steps:
-    one update at ``auto_lr_start``, and then one every ``auto_lr_every`` steps."""
+    """Return the number of updates in a trial: as logged, or one at ``auto_lr_start`` and every ``auto_lr_every``."""
     if (logged := finite_cell(row, LOGGED)) is not None:
         return int(logged)
     steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")

@@ -29,8 +29,7 @@ class RateRow:
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
         metrics: the mean of each measured metric over the finished trials of the compared seeds, by name.
-        further: the hypervolume in each other reference box, keyed by its name and averaged over the compared seeds;
-            NaN if it was not measured.
+        further: the mean hypervolume in each other reference box, by its name; NaN if it was not measured.
     """
 
     lr: float

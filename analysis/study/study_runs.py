@@ -61,8 +61,7 @@ class StudyRun:
         seed: the seed; None if an external table does not give it.
         costs: the costs, shape (m,), in [0, 1]; None unless the trial finished and has all objectives.
         row: the row of the trial table.
-        further: the costs in each other reference box, keyed by its name
-            (:func:`analysis.frontier.indicators.further_objectives`).
+        further: the costs in each other box of :func:`analysis.frontier.indicators.further_objectives`, by its name.
     """
 
     task: Task
@@ -95,10 +94,9 @@ class StudyRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyRuns:
-    """All runs of a study.
+    """All runs of a study. ``configuration_columns`` names the parts of a configuration.
 
-    ``configuration_columns`` names the parts of a configuration. ``notes`` list the trials that were left out.
-    ``problems`` has the problem of every trial that was read, including trials that were left out.
+    ``problems`` has the problem of every trial that was read, including trials that were left out (see ``notes``).
     """
 
     runs: tuple[StudyRun, ...]

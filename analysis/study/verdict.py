@@ -138,8 +138,8 @@ class Verdict:
         lost: the planned seeds that were lost, for each side whose runs have no outcome.
         collapse: the collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the collapsed runs of AutoLR on all other seeds (tuning seeds and left-out seeds).
-        charge: AutoLR's cost in runs. ``charge_measured`` is true if it was computed from training times, and false if
-            it was computed from the number of probes.
+        charge: AutoLR's cost in runs; ``charge_measured`` is true for a cost from training times, false for one from
+            the number of probes.
         seeds_vary: ``order``, ``target`` or ``data``: what the seeds vary; "" if the studies disagree.
         updates: the median number of AutoLR updates in a run; None if unknown.
     """

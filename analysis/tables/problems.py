@@ -24,9 +24,9 @@ _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "dat
 
 
 class Problem(NamedTuple):
-    """The model, the data set, and the settings that distinguish the problem from others with the same two.
+    """The model, the data set, and the settings that distinguish problems on the same model and data set.
 
-    ``apart`` has these settings, such as ``forget split forget01``; it is empty if there is no other such problem.
+    ``apart`` has these settings, such as ``forget split forget01``. It is empty if the problem is the only one there.
     """
 
     model: str

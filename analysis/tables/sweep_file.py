@@ -88,7 +88,7 @@ class SweepFile:
 
     @property
     def seeds_vary(self) -> str:
-        """The thing that the seeds vary: ``order``, ``target`` or ``data``; "" if the sweeps disagree."""
+        """The part of a trial that its seed varies: ``order``, ``target`` or ``data``; "" if the sweeps disagree."""
         varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
         return varied.pop() if len(varied) == 1 else ""
 

@@ -84,8 +84,7 @@ class Objective:
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
-    """Return the reference box for all trials of one problem: each axis spans from its lowest to its highest bound. The
-    result is () if there are no boxes.
+    """Return the smallest box that contains all ``boxes``, in which all trials of one problem are scored.
 
     Trials of different problems are never scored in one box, because ln|V| depends on the model.
     """

@@ -36,8 +36,7 @@ class TrialTable:
             epoch of a trial counts.
         columns: the dictionary of columns.
         notes: the notes on rows that were left out while reading.
-        methods: the methods of all trials in the report, even if this table has only some of the trials. Their order
-            determines the colours.
+        methods: the methods of all trials in the report, even if this table has fewer trials; the order sets colours.
     """
 
     trials: pd.DataFrame
