@@ -2,7 +2,8 @@
 
 A threshold is stated by a user (``--constraint``) or, for a set without a stated threshold, taken from the paper. If no
 threshold shows whether something was forgotten (or kept), a stand-in does: another primary metric of the set, or its
-loss. A stand-in has a bound that every good model meets, and one that only good models meet; between them, it is open.
+loss. Every good model meets the first bound of a stand-in, and only good models meet the second. If a model meets only
+the first, the side is unknown.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:
-    """Return the side that a threshold is about, from its column's set and the direction of its bound; "" if none."""
+    """Return the side (forgetting or keeping) that a threshold is about; "" if neither."""
     column = columns[item.name]
     if column.of not in _OF.values() or column.direction is None:
         return ""

@@ -93,7 +93,7 @@ class Answer:
         on_front: whether the model is on the frontier of these models.
         nearer: the external row, with its method, that is nearer to the ideal corner than the model; "" if none.
         no_gain: whether the target is at least as good in every objective.
-        seeds: the number of good trials and of all trials with these settings; None if all are good.
+        seeds: the number of good trials and of all trials with the settings of a good model; None if all are good.
     """
 
     noun: str
