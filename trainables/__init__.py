@@ -1,1 +1,1 @@
-"""One unlearning run: its target, data, objectives, weightings, learning-rate policy, metrics, and its Ray wrapper."""
+"""One unlearning run: the target, data, objectives, weightings, learning-rate rules, metrics, and the Ray wrapper."""

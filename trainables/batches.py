@@ -1,4 +1,4 @@
-"""Group items into batches of similar length, so that little is padding, in a reproducible order."""
+"""Group items into batches of similar length, which need little padding, in a reproducible order."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import random
 from collections.abc import Sequence
 
 Pair = tuple[list[int], list[int]]
-"""One step's batches: indices into the forget set and into the retain set."""
+"""The two batches of a step, as indices into the forget set and into the retain set."""
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
-    """Return one pass over all items in random batches of similar length, a pure function of ``key``.
+    """Return one pass over all items, in random batches of similar length. ``key`` is the random seed.
 
-    Items are shuffled, sorted by length (with 4% jitter, so that batches differ between passes) inside windows of
-    50 batches, and cut into batches, which are shuffled. At most one batch is short.
+    Items are shuffled and then sorted by length within windows of 50 batches. Lengths are varied by 4%, so that batches
+    differ between passes. The batches are then shuffled. At most one batch is short.
     """
     rng = random.Random(key)
     order = list(range(len(lengths)))
@@ -28,9 +28,9 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
 
 
 class EndlessBatches:
-    """Endless passes over a set in batches of similar length; every pass has its own order.
+    """An endless sequence of passes over a set, in batches of similar length. Every pass has its own order.
 
-    ``batches[n]`` is the ``n``-th batch, as indices: a pure function of the lengths, the batch size, ``key`` and ``n``.
+    ``batches[n]`` is the ``n``-th batch, as indices. It depends only on the lengths, the batch size, ``key`` and ``n``.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, key: str) -> None:
@@ -48,12 +48,12 @@ class EndlessBatches:
 
 
 class TrainingBatches:
-    """The batches of an unlearning run: an epoch is one pass over the forget set, paired with endless retain batches.
+    """The batches of an unlearning run. An epoch is one pass over the forget set; each step also has a retain batch.
 
     Attributes:
-        forget_lengths, retain_lengths: the length of each item of the two training sets.
-        steps_per_epoch: forget batches in one pass.
-        probe: retain batches in an order of their own, for AutoLR.
+        forget_lengths, retain_lengths: the length of each item in the forget set and in the retain set.
+        steps_per_epoch: the number of forget batches in one pass.
+        probe: the retain batches for AutoLR's probes, in a separate order.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class TrainingBatches:
         self._batch_size, self._seed = batch_size, seed
 
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
-        """Return the batches after ``step`` steps and ``epoch`` epochs; fewer than a pass if ``max_steps`` ends it."""
+        """Return the batches of the epoch that follows ``step`` steps and ``epoch`` epochs, up to ``max_steps``."""
         forget = epoch_batches(self.forget_lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
             forget = forget[: max_steps - step]
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
-        """Return how many passes over the forget set these batches are."""
+        """Return the number of passes over the forget set that these batches make, which may be a fraction."""
         return sum(len(forget) for forget, _ in batches) / len(self.forget_lengths)
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Return all items once, longest first: the least padding, and memory runs out at the first batch if it does."""
+    """Return all items once, longest first: padding is minimal, and if memory is too small, the first batch fails."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

@@ -1,7 +1,7 @@
-"""Decide which epochs' models a worker saves: those that may be on the front of the sweep.
+"""Decide which models a worker saves: the models of epochs that may be on the sweep's Pareto front.
 
-The driver writes the costs of the sweep's front to a small file. A worker saves an epoch's model unless a model on the
-front, or an earlier epoch of the same trial, dominates it. Only the driver deletes models.
+The driver writes the costs of the epochs on the front to a small file. A worker saves the model of an epoch unless an
+epoch on the front, or an earlier epoch of the same trial, dominates it. Only the driver deletes models.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pathlib import Path
 from search_spaces.durable import write_whole
 
 FRONT_FILE = "ray/front.json"
-"""The costs of the epochs on the front, relative to the sweep's folder."""
+"""The file with the costs of the epochs on the front, relative to the sweep's folder."""
 
 Goals = tuple[tuple[str, str], ...]
-"""The objectives as (column, "min" or "max")."""
+"""The objectives, each as (column, "min" or "max")."""
 Costs = tuple[float, ...]
-"""The objectives of a candidate as measured, with the sign that makes smaller values better."""
+"""The measured objectives of an epoch. The sign is changed for maximised objectives, so that lower is always better."""
 
 
 def candidate_folder(trial_id: str, epoch: float) -> str:
-    """Return the folder of an epoch's model, relative to the sweep's folder: ``checkpoints/00007-epoch-3``."""
+    """Return the folder for an epoch's model, relative to the sweep's folder: ``checkpoints/00007-epoch-3``."""
     return f"checkpoints/{trial_id}-epoch-{epoch:g}"
 
 
 def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
-    """Return the costs of a report or of a table's row; None if an objective is missing or not finite."""
+    """Return the costs in a report or a table row; None if an objective is missing or not finite."""
     found = []
     for column, direction in goals:
         try:
@@ -42,17 +42,17 @@ def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
 
 
 def dominates(one: Costs, other: Costs) -> bool:
-    """Return whether ``one`` is nowhere worse and somewhere better; equal costs do not dominate each other."""
+    """Return whether ``one`` is better in at least one objective and worse in none."""
     return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:
-    """Write the front for the workers; raise OSError if the disk refuses."""
+    """Write the front for the workers. Raises OSError if the disk cannot be written."""
     write_whole(out / FRONT_FILE, json.dumps(sorted(set(front))))
 
 
 def read_front(out: Path) -> list[Costs]:
-    """Return the front that :func:`write_front` last wrote; empty if the file is missing or unreadable."""
+    """Return the front that :func:`write_front` wrote last; empty if the file is missing or unreadable."""
     try:
         return [tuple(map(float, costs)) for costs in json.loads((out / FRONT_FILE).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Choose the device, move batches to it, and set its treatment of denormal numbers."""
+"""Choose the device, move batches to the device, and disable denormal numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def default_device() -> str:
-    """Return ``cuda`` if available, otherwise ``cpu``."""
+    """Return ``cuda`` if a GPU is available, otherwise ``cpu``."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Move a host tensor to ``device``; to a GPU through pinned memory, so that the host does not wait."""
+    """Move a tensor from the host to ``device``. Pinned memory is used for a GPU, so that the host does not wait."""
     import torch
 
     if torch.device(device).type == "cuda":
@@ -29,9 +29,9 @@ def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 @contextmanager
 def smallest_as_zero() -> Iterator[None]:
-    """Flush numbers below 1e-38 to 0 in this thread.
+    """Replace numbers below 1e-38 by 0 in this thread, while the block runs.
 
-    Under ascent the probabilities of forgotten tokens fall below that, where a CPU is slower.
+    Under gradient ascent, probabilities of forgotten tokens are so small, and CPUs compute slowly with such numbers.
     """
     import torch
 

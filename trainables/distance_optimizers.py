@@ -1,6 +1,6 @@
-"""Optimizers that estimate the distance to the solution, with a cap on the growth of the estimate.
+"""Optimizers that estimate the distance to the solution. The growth of the estimate is capped.
 
-Under ascent the maximised loss has no minimiser, so the distance has no bound and the estimates diverge.
+Without the cap, estimates diverge under gradient ascent: the loss is unbounded, so there is no solution.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from trainables.gradients import total_norm
 
 
 class CappedProdigy(Prodigy):
-    """Prodigy whose ``d`` grows by at most the factor ``growth`` per step, even from its start ``d0``, unlike the
-    package's.
+    """Prodigy with a distance ``d`` that grows by at most the factor ``growth`` per step.
 
-    The package steps at the previous estimate, so a cap after the step applies to all later steps.
+    In contrast to the package, the cap also applies to the growth from the initial value ``d0``. A step uses the
+    previous estimate, so a cap that is applied after the step affects all later steps.
     """
 
     def step(self, closure: Any = None) -> Any:
@@ -35,10 +35,9 @@ class CappedProdigy(Prodigy):
 
 
 class CappedDoG(DoG):
-    """DoG (arXiv:2302.12022) whose distance ``rbar`` grows by at most the factor ``growth`` per step; no iterate
-    averaging.
+    """DoG (arXiv:2302.12022) with a distance ``rbar`` that grows by at most the factor ``growth`` per step.
 
-    A missing gradient counts as zero. Norms are accumulated in float64; the package uses float32.
+    Iterates are not averaged. A missing gradient counts as zero. Norms are accumulated in float64 instead of float32.
     """
 
     def __init__(self, params: Sequence[Parameter], *, growth: float, **settings: Any) -> None:
@@ -60,7 +59,7 @@ class CappedDoG(DoG):
             group["rbar"] = group["reps_rel"] * (1 + total_norm([p.detach() for p in group["params"]]))
             group["G"] = torch.zeros_like(squared) + group["eps"]
         else:
-            # One difference at a time, because all of them would take the memory of the weights.
+            # Compute one difference at a time, because all of them need as much memory as the weights.
             moved = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
             away = total_norm(list(moved))
             group["rbar"] = torch.minimum(torch.maximum(group["rbar"], away), group["rbar"] * group["growth_rate"])
@@ -76,8 +75,8 @@ class CappedDoG(DoG):
 class CappedDoWG(CappedDoG):
     """DoWG (Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1) with the same cap.
 
-    ``v_t = v_{t-1} + rbar_t^2 |g_t|^2`` and the step is ``rbar_t^2/sqrt(v_t) g_t``; no package maintains it. The first
-    distance is DoG's, ``1e-6 (1 + |x_0|)``, and ``v`` starts at 0, as published.
+    ``v_t = v_{t-1} + rbar_t^2 |g_t|^2``, and the step is ``rbar_t^2/sqrt(v_t) g_t``. There is no maintained package for
+    DoWG. The first distance is that of DoG, ``1e-6 (1 + |x_0|)``, and ``v`` starts at 0, as published.
     """
 
     def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:
@@ -91,15 +90,14 @@ class CappedDoWG(CappedDoG):
 def make_distance_optimizer(
     name: str, parameters: Sequence[Parameter], *, lr: float, weight_decay: float, growth: float
 ) -> torch.optim.Optimizer:
-    """Return the optimizer called ``name``; weight decay is decoupled for prodigy and dadapt-adam, L2 for dog and dowg.
-    Return the optimizer called ``name``; weight decay is decoupled for prodigy and dadapt-adam, L2 for dog and dowg."""
+    """Return the optimizer ``name``. Weight decay is decoupled for prodigy and dadapt-adam, and L2 for dog and dowg."""
     parameters = list(parameters)
     if name in ("dog", "dowg"):
         kind = CappedDoG if name == "dog" else CappedDoWG
         made: torch.optim.Optimizer = kind(parameters, growth=growth, lr=lr, weight_decay=weight_decay)
         return made
     adam = CappedProdigy if name == "prodigy" else DAdaptAdam
-    with contextlib.redirect_stdout(io.StringIO()):  # the packages print that decay is decoupled
+    with contextlib.redirect_stdout(io.StringIO()):  # the packages print a message about decoupled decay
         capped: torch.optim.Optimizer = adam(
             parameters, lr=lr, weight_decay=weight_decay, decouple=True, growth_rate=growth
         )

@@ -1,4 +1,4 @@
-"""Compute inner products and weighted sums of gradients that are lists of tensors."""
+"""Compute inner products and weighted sums of gradients. A gradient is a list of tensors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""Elements converted to float64 at a time: few kernel launches on a GPU; chunks that fit a CPU's cache, 20 times as
-fast."""
+"""The number of elements converted to float64 at a time. Large chunks need few kernel launches on a GPU. Small chunks
+fit into a CPU's cache, which is 20 times as fast."""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
-    """Return the gradients and set ``p.grad`` to None; nothing is copied."""
+    """Return the gradients without copying them, and set ``p.grad`` to None."""
     gradient = [parameter.grad for parameter in parameters]
     for parameter in parameters:
         parameter.grad = None
@@ -26,7 +26,7 @@ def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
 def gramian(retain: Gradient, forget: Gradient) -> Gramian:
     """Return ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f``, accumulated in float64, with one transfer to the host.
 
-    float32 sums over 16M elements have errors of 1e-3, which a normalised direction would inherit.
+    Sums of 16M elements in float32 have errors of 1e-3, which would cause equal errors in a normalised direction.
     """
     pairs = list(zip(retain, forget, strict=True))
     both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
@@ -44,24 +44,24 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
 
 
 def norm(gradient: Gradient) -> float:
-    """Return the Euclidean norm, accumulated in float64."""
+    """Return the Euclidean norm of a gradient, accumulated in float64."""
     parts = [part for part in gradient if part is not None]
     return float(total_norm(parts)) if parts else 0.0
 
 
 def total_norm(parts: Sequence[Tensor]) -> Tensor:
-    """Return the Euclidean norm of all elements of at least one tensor, as a float64 scalar on their device.
+    """Return the Euclidean norm of all elements of one or more tensors, as a float64 scalar on their device.
 
-    Accumulated in float64, because torch's float32 norm of 16M elements has an error of 5e-4.
+    It is accumulated in float64, because torch's float32 norm of 16M elements has an error of 5e-4.
     """
     found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
     return found
 
 
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:
-    """Set ``p.grad = w_r g_r + w_f g_f``, in the memory of the forget gradient if there is one.
+    """Set ``p.grad = w_r g_r + w_f g_f``. The memory of the forget gradient, if there is one, is reused.
 
-    A weight of exactly 0 drops its gradient, so that ``0 * inf`` cannot become NaN.
+    If a weight is exactly 0, its gradient is ignored, so that ``0 * inf`` does not give NaN.
     """
     kept_r = [g_r if weights.retain != 0 else None for g_r in retain]
     kept_f = [g_f if weights.forget != 0 else None for g_f in forget]
@@ -77,7 +77,7 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
     """Scale a gradient of norm ``length`` down to norm ``limit``, as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
 
-    Clipping changes normalised directions, so the default is no limit.
+    Clipping changes the length of normalised directions, so the default is no limit.
     """
     if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
         _scale_([part for part in gradient if part is not None], factor)
@@ -89,10 +89,10 @@ def _scale_(parts: list[Tensor], factor: float) -> None:
 
 
 def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield all elements as float64 in order, in chunks; tensors of the same shapes give the same chunks.
+    """Yield all elements in order, as float64 chunks. Tensors of the same shapes give the same chunks.
 
-    Small tensors share a chunk, which saves kernel launches for adapters. Large ones are split: converting a
-    100M-element embedding at once would take 1.6 GB.
+    Small tensors share a chunk, which saves kernel launches for adapters. Large tensors are split, because the
+    conversion of an embedding with 100M elements would need 1.6 GB.
     """
     size = _CHUNK if parts and parts[0].is_cuda else _CPU_CHUNK
     small: list[Tensor] = []

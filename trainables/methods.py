@@ -1,8 +1,9 @@
-"""Parse a method name into a pair (forget objective, weighting) with its options.
+"""Parse a method name. A method is a pair of a forget objective and a weighting, with their options.
 
-``ngdiff`` is (ascent, ngdiff). ``npo`` is (npo, ga), the paper's NPO without a retain term. ``npo+ngdiff`` is NPO's
-objective under NGDiff's weights. ``rmu`` is (rmu, gdiff), because RMU needs its retain term to keep other hidden
-states.
+``ngdiff`` means the objective ascent with the weighting ngdiff. ``npo`` means the objective npo with the weighting ga,
+which is the paper's NPO without a retain term. ``npo+ngdiff`` means the objective npo with the weighting ngdiff.
+``rmu`` means the objective rmu with the weighting gdiff, because RMU needs a retain term to preserve the hidden states
+of other data.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
 class MethodError(ValueError):
-    """The method name is unknown or the pair makes no sense; the message is for the user."""
+    """The method name is unknown, or the forget objective would have no effect; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective with a weighting; an alias in ``name`` is replaced by the objective's own name."""
+    """A forget objective with a weighting. In ``name``, an alias is replaced by the name of the objective."""
 
     name: str
     objective: ForgetObjective
@@ -31,12 +32,12 @@ class Method:
 
     @property
     def options(self) -> Mapping[str, Field]:
-        """The options of the method by name, those of the objective first."""
+        """The options of the method by name; the options of the objective come first."""
         return {option.name: option for option in self.owned_options.values()}
 
     @property
     def owned_options(self) -> dict[str, Field]:
-        """The options by key, such as ``npo.beta`` or ``gdiff.c``; the owner distinguishes equal names."""
+        """The options by key, such as ``npo.beta`` or ``gdiff.c``. The prefix distinguishes options of equal name."""
         return _by_key(self.objective, self.weighting)
 
     def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
@@ -45,25 +46,25 @@ class Method:
 
 
 def method_names() -> tuple[str, ...]:
-    """Return every single name; pairs ``objective+weighting`` are methods, too."""
+    """Return all method names except pairs ``objective+weighting``, which are also valid."""
     return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
 
 
 def option_names() -> tuple[str, ...]:
-    """Return the options of all methods, ``c`` first: the option columns of a table of trials."""
+    """Return the option names of all methods, ``c`` first. They are the option columns of a table of trials."""
     return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
 
 
 def options_by_method(names: Iterable[str]) -> dict[str, dict[str, Field]]:
-    """Return the options of these methods by method and key."""
+    """Return the options of these methods, by method name and option key."""
     return {name: parse_method(name).owned_options for name in names}
 
 
 def parse_method(name: str) -> Method:
-    """Return the method called ``name``.
+    """Return the method with this name.
 
     Raises:
-        MethodError: the name is unknown, or the pair's weighting does not use the forget objective.
+        MethodError: the name is unknown, or it is a pair whose weighting does not use the forget objective.
     """
     objective_name, plus, weighting_name = name.partition("+")
     if objective_name in ALIASES:
@@ -98,7 +99,7 @@ def parse_method(name: str) -> Method:
 
 
 def retain_objective_problem(method: Method, retain_objective: str) -> str | None:
-    """Return why the retain objective makes no sense with the method, or None."""
+    """Return a message if the retain objective would have no effect with the method; otherwise None."""
     if retain_objective == "ce":
         return None
     if method.objective.reference is Reference.HIDDEN:
@@ -116,7 +117,7 @@ def retain_objective_problem(method: Method, retain_objective: str) -> str | Non
 
 
 def weight_scale_problem(method: Method, weight_scale: str) -> str | None:
-    """Return why the method's weights cannot be scaled, or None; a method that combines gradients has no weights."""
+    """Return a message if the method has no weights that could be scaled; otherwise None."""
     if method.weighting.needs is Needs.GRADIENTS and weight_scale != "raw":
         return f"weight_scale {weight_scale} does not go with {method.weighting.name}: it has no weights"
     return None
@@ -127,4 +128,4 @@ def _by_key(*owners: ForgetObjective | Weighting) -> dict[str, Field]:
 
 
 OPTIONS: Mapping[str, Field] = MappingProxyType(_by_key(*WEIGHTINGS.values(), *OBJECTIVES.values()))
-"""The options of all methods, by key."""
+"""The options of all methods, by option key."""

@@ -1,4 +1,4 @@
-"""The optimizers by name."""
+"""The registry of optimizers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 DEFAULT_GROWTH = 1.2
-"""Largest growth factor of a distance estimate per step: a hundredfold in 26 steps, without jumps."""
+"""The default of the maximum growth factor of a distance estimate per step: 100 in 26 steps, without jumps."""
 
 LR_FREE_LR = 1.0
 LR_FREE_RANGE = (0.1, 10.0)
-"""The multiplier of a learning-rate-free step: 1 as published; the default search covers a decade to either side."""
+"""The multiplier of a learning-rate-free step: 1 as published; by default, a search covers 0.1 to 10."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:
-    """One optimizer in listings: its rule, its options, and how many buffers of the parameters' size it keeps."""
+    """One optimizer: its update rule and options in words, and how many buffers of the parameters' size it keeps."""
 
     name: str
     rule: str
@@ -64,7 +64,7 @@ OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
         )
     }
 )
-"""Every optimizer by name. sgd keeps its buffer only if it has momentum."""
+"""Every optimizer by name. sgd only keeps a buffer if its momentum is not 0."""
 
 OPTIMIZERS = tuple(OPTIMIZER_INFO)
 LR_FREE = tuple(name for name, info in OPTIMIZER_INFO.items() if info.lr_free)
@@ -79,12 +79,11 @@ def make_optimizer(
     momentum: float = 0.0,
     growth: float | None = None,
 ) -> Optimizer:
-    """Return the optimizer called ``name`` over the trainable parameters. The updates of adamw and sgd are linear in
-    lr.
+    """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
 
-    ``adamw``: betas (0.9, 0.999), eps 1e-8, decoupled ``weight_decay`` (0 by default, so it is the paper's Adam).
-    ``sgd``: the paper's Algorithm 1 with ``momentum`` 0. The others are in :mod:`trainables.distance_optimizers`; their
-    distance grows by at most the factor ``growth`` per step (default 1.2).
+    ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay it is the paper's Adam.
+    ``sgd`` with ``momentum`` 0 is the paper's Algorithm 1. The others are in :mod:`trainables.distance_optimizers`;
+    their distance grows by at most the factor ``growth`` per step (default 1.2).
     """
     import torch
 
@@ -95,5 +94,5 @@ def make_optimizer(
         return make_distance_optimizer(name, parameters, lr=lr, weight_decay=weight_decay, growth=growth)
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
-    # One kernel per tensor: a third of the time of the default on a CPU (benchmarks/step_parts.py).
+    # Fused: one kernel per tensor takes a third of the default's time on a CPU (benchmarks/step_parts.py).
     return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay, fused=True)

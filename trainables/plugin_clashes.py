@@ -1,4 +1,4 @@
-"""Find plug-ins whose names exist already."""
+"""Find plug-ins that define names that already exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.weightings import WEIGHTINGS
 
 
 def clashes() -> list[str]:
-    """Return a message with file and line for each name of a plug-in that another part has; loads all registries."""
+    """Return a message, with file and line, for each plug-in name that another entry has. Loads all registries."""
     assert all((DATASETS, METRICS, MODELS, TEMPLATES)), "every registry has entries"
     taken = {"weighting": {*OBJECTIVES, *ALIASES}, "objective": {*WEIGHTINGS, *ALIASES}, "metric": {*SETS}}
     across = [

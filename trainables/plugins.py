@@ -1,9 +1,9 @@
-"""Load plug-ins: files that define entries of the project's registries.
+"""Load plug-ins: files that define entries for the project's registries.
 
-A plug-in is a Python file with one or more of :data:`KINDS`, a Jinja file with a prompt template, or a module that an
-installed package names as an entry point of the group ``sweeper.plugins``. Each registry is filled at its first use, so
-plug-ins must be loaded before. A worker reads from its environment which files to load, and verifies that they have not
-changed since the sweep started.
+A plug-in is a Python file that defines names in :data:`KINDS`, a Jinja file with a prompt template, or a module that an
+installed package declares as an entry point of the group ``sweeper.plugins``. A registry is filled when it is first
+used, so plug-ins must be loaded before that. A worker gets the list of plug-ins from its environment, and verifies that
+they have not changed since the sweep started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from search_spaces.messages import did_you_mean
 GROUP = "sweeper.plugins"
 """The entry point group of installed plug-ins."""
 VARIABLE = "SWEEPER_PLUGINS"
-"""The environment variable that lists a worker's plug-ins, see :func:`to_environment`."""
+"""The environment variable that lists a worker's plug-ins (see :func:`to_environment`)."""
 KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "WEIGHTING": ("weighting", "Weighting"),
@@ -37,12 +37,13 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "TEMPLATES": ("template", "Template"),
     }
 )
-"""The names that a plug-in may define, as an entry or a tuple of entries: their kind, and the class of an entry."""
+"""The names that a plug-in may define, each with the kind and the class of its entries. The value of a name is an entry
+or a tuple of entries."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class PluginError(ValueError):
-    """Problems with plug-ins, as messages with file and line."""
+    """Plug-ins cannot be used. ``problems`` are messages with file and line."""
 
     exit_code = 2
 
@@ -53,7 +54,7 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One entry of a plug-in; ``line`` is the line of its definition."""
+    """One entry of a plug-in. ``line`` is the line where the plug-in defines it."""
 
     kind: str
     name: str
@@ -66,10 +67,10 @@ class Plugin:
     """A loaded plug-in.
 
     Attributes:
-        name: the file's name, ``toy.py``, or the entry point's name.
-        place: the file it was first read from, or the package that installs it.
-        digest: 16 hex digits of its source.
-        installed: whether a package installs it, so that workers with the package have it.
+        name: the name of the file, such as ``toy.py``, or of the entry point.
+        place: the file from which it was first read, or the package that installs it.
+        digest: 16 hex digits of the hash of its source.
+        installed: whether a package installs it. Workers with this package then have the plug-in.
     """
 
     name: str
@@ -86,7 +87,7 @@ _clashes: list[str] = []
 
 
 def active() -> tuple[Plugin, ...]:
-    """Return the plug-ins of this process: the installed ones and, on a worker, those of its sweep.
+    """Return the plug-ins of this process: the installed plug-ins and, on a worker, the plug-ins of its sweep.
 
     Raises:
         PluginError: a plug-in is broken, or has changed since the sweep started.
@@ -104,7 +105,7 @@ def active() -> tuple[Plugin, ...]:
 
 
 def use(plugins: Iterable[Plugin]) -> None:
-    """Activate plug-ins, so that their parts become entries of the registries; active ones stay.
+    """Activate plug-ins, so that their entries are added to the registries. Other plug-ins stay active.
 
     Raises:
         PluginError: a registry is already filled, or another plug-in has the same name.
@@ -128,10 +129,10 @@ def use(plugins: Iterable[Plugin]) -> None:
 
 
 def added(attribute: str, taken: Collection[str]) -> list[Any]:
-    """Return the plug-ins' entries for the registry of an ``attribute`` with the names ``taken``; the registry is then
-    filled.
+    """Return the plug-ins' entries for the registry of the name ``attribute`` in :data:`KINDS`.
 
-    Entries whose names exist are omitted and reported by :func:`left_out`.
+    Entries with a name in ``taken`` are omitted; :func:`left_out` reports them. The registry counts as filled after
+    this call, so no more plug-ins can be activated.
     """
     _filled.add(attribute)
     kind, found = KINDS[attribute][0], {}
@@ -149,18 +150,17 @@ def added(attribute: str, taken: Collection[str]) -> list[Any]:
 
 
 def left_out() -> list[str]:
-    """Return messages for the entries that the filled registries omit, because their names are taken."""
+    """Return messages for the entries that were omitted from registries because their names were taken."""
     return [*dict.fromkeys(_clashes)]
 
 
 def owner(kind: str, name: str | None) -> Plugin | None:
-    """Return the plug-in that defines the part of this name; None for the project's own parts."""
+    """Return the plug-in that defines the entry of this kind and name; None if it is not from a plug-in."""
     return next((item for item in active() if any((part.kind, part.name) == (kind, name) for part in item.parts)), None)
 
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the digests of the plug-ins that define the parts named as ``(kind, name)``; empty if all are the
-    project's."""
+    """Return the digests of the plug-ins that define any of these entries, each given as ``(kind, name)``."""
     if not active():
         return []
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
@@ -170,10 +170,10 @@ def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def read(path: Path | str, *, place: str | None = None) -> Plugin:
-    """Load the plug-in in a file; ``place`` names it in messages. Python files are executed.
+    """Load a plug-in from a file. Python files are executed. ``place`` is the name of the file in messages.
 
     Raises:
-        PluginError: all problems of the file, with line numbers.
+        PluginError: the file has problems. The error lists all of them, with line numbers.
     """
     path = Path(path)
     place = place or str(path)
@@ -195,7 +195,7 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
 
 
 def digest_of(source: str) -> str:
-    """Return 16 hex digits of a plug-in's source."""
+    """Return 16 hex digits of the hash of a plug-in's source."""
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
@@ -207,7 +207,7 @@ def _run(source: str, place: str, *, name: str) -> ModuleType:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise PluginError(f"plug-in {place}, line {line}: {getattr(error, 'msg', error)}") from None
-    sys.modules[name] = module  # its classes are pickled by reference to it
+    sys.modules[name] = module  # the plug-in's classes are pickled by reference to this module
     before = bool(_filled)
     try:
         exec(code, module.__dict__)
@@ -251,7 +251,7 @@ def _parts(module: ModuleType, source: str, place: str) -> tuple[Part, ...]:
 
 
 def _lines(source: str) -> dict[str, int]:
-    """Return the lines of top-level assignments by name."""
+    """Return the line of each top-level assignment, by the assigned name."""
     found: dict[str, int] = {}
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -289,9 +289,9 @@ def _installed() -> list[Plugin]:
 
 
 def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the environment variable that lists the active plug-ins for workers; empty without plug-ins.
+    """Return the environment variable that lists the active plug-ins for workers; empty if there are no plug-ins.
 
-    It holds their names and digests and, for files, a path that all nodes see.
+    It has the name and digest of each plug-in and, for files, the path from ``files``, which all nodes can read.
     """
     listed = [[item.name, item.digest, None if item.installed else str(files[item.name])] for item in active()]
     return {VARIABLE: json.dumps(listed)} if listed else {}

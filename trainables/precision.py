@@ -1,20 +1,18 @@
-"""Decide whether bfloat16 pays off on this machine's CPU: without an instruction for it, bfloat16 is many times slower.
-Decide whether bfloat16 pays off on this machine's CPU: without an instruction for it, bfloat16 is many times slower."""
+"""Measure whether bfloat16 is faster than float32 on this CPU. Without an instruction for it, it is far slower."""
 
 from __future__ import annotations
 
 import time
 
 WORTH = 1.4
-"""bfloat16 must be this many times as fast as float32."""
+"""bfloat16 is worth using if it is at least this many times as fast as float32."""
 _SHAPE = (512, 1024, 1024)  # rows, inputs, outputs: 5 ms in float32
 
 
 def bf16_gain() -> float:
-    """Return how many times as fast as in float32 one thread multiplies matrices in bfloat16, in the best of a few
-    tries.
+    """Return how many times as fast one thread multiplies matrices in bfloat16 as in float32, each at its best of 8.
 
-    Without the instruction a product is very slow, so after one of 0.2 s no further one is tried.
+    Without an instruction for bfloat16 a product is very slow, so if one takes 0.2 s, no more are measured.
     """
     import torch
 
@@ -47,7 +45,7 @@ def bf16_gain() -> float:
 
 
 def bf16_problem() -> str | None:
-    """Return why a run on this CPU should not use bfloat16, or None."""
+    """Return a message if a run on this CPU should not use bfloat16; otherwise None."""
     gain = bf16_gain()
     if gain >= WORTH:
         return None

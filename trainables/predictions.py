@@ -1,4 +1,4 @@
-"""The predictions of any kind of model on a batch, from which all objectives and evaluations start."""
+"""The predictions of a model on a batch, in a form that is the same for all modalities."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A model's predictions on a batch, from the first position that predicts an answer token of any row.
+    """A model's predictions on a batch. They start at the first position that predicts an answer token in any row.
 
     Attributes:
-        logits: ``(B, S, V)``.
-        labels: ``(B, S)`` int64, -100 if not supervised.
-        nll: ``(B, S)`` float32, ``-log p`` of each label in nats, 0 if not supervised.
-        supervised: ``(B, S)`` bool.
+        logits: ``(B, S, V)`` the logits of the next token, or of the image's label.
+        labels: ``(B, S)`` int64, the true token or label; -100 if it is not supervised.
+        nll: ``(B, S)`` float32, ``-log p`` of each label in nats; 0 if it is not supervised.
+        supervised: ``(B, S)`` bool, whether the position counts in losses.
     """
 
     logits: Tensor
@@ -30,13 +30,13 @@ class Predictions:
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Return the mean over all supervised tokens of the batch (nats per token); ``nll`` is 0 elsewhere."""
+    """Return the mean over all supervised tokens of the batch (nats per token). ``nll`` must be 0 for other tokens."""
     return nll.sum() / supervised.sum()
 
 
 @contextmanager
 def scoring(model: PreTrainedModel) -> Iterator[None]:
-    """Switch to eval mode without gradients; restore the model's mode afterwards."""
+    """Run the block with the model in eval mode and without gradients. Restore the model's mode afterwards."""
     import torch
 
     was_training = model.training

@@ -1,9 +1,9 @@
-"""The Ray Tune wrapper of one unlearning run: the only module of this package that imports ray.
+"""The Ray Tune wrapper of one unlearning run. Only this module of the package imports ray.
 
-An exception inside a run ends that trial as ``failed`` with its reason, and the worker stays alive. Ray restarts a
-trial only if its worker died.
+If a run raises an exception, the trial ends as ``failed`` with the reason, and the worker continues with other trials.
+Ray restarts a trial only if its worker died.
 
-The driver imports this module to name the class, so torch is imported inside functions.
+The driver also imports this module, so torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
 
 STORED = "stored"
-"""In a report: the model after its epoch is in the storage."""
+"""The key in a report that says that the epoch's model is in the storage."""
 
 logger = logging.getLogger(__name__)
 
 
 class UnlearningTrainable(tune.Trainable):
-    """One trial. ``config``: ``spec`` (a mapping), ``trial_id``, ``restore_from`` (a state's folder) or None.
+    """One trial. ``config`` has ``spec`` (a mapping), ``trial_id``, and ``restore_from`` (folder of a state, or None).
 
-    ``gpus`` in the config replaces the number of GPUs that all workers get.
+    If the config has ``gpus``, it replaces the number of GPUs that other workers get.
     """
 
     def setup(
@@ -60,26 +60,26 @@ class UnlearningTrainable(tune.Trainable):
         targets: Mapping[str, Target] = MappingProxyType({}),
         storage: Storage | None = None,
     ) -> None:
-        """Prepare the worker; everything expensive waits for the first :meth:`step`.
+        """Prepare the worker. Everything expensive is done in the first :meth:`step`.
 
         Args:
-            target: the target of trials whose ``target_key`` is not among ``targets``.
-            out: the sweep's folder; unused with ``storage``.
-            goals: the objectives of the sweep; the model of each epoch that may be on the front is saved.
-            storage: where files are read and written instead of ``out``.
+            target: the target of trials whose ``target_key`` is not in ``targets``.
+            out: the sweep's folder. It is not used if there is a ``storage``.
+            goals: the objectives of the sweep. The model of an epoch is saved if the epoch may be on the front.
+            storage: the storage in which files are read and written instead of ``out``.
         """
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
         self._first, self._targets, self._goals, self._files = target, targets, goals, TrialFiles(out, storage)
-        self._gpus = float(config.get("gpus", gpus))  # a worker is reused only for trials with equal ones
+        self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same number
         self._device = device_of(self._gpus)
         self._gpu_gb: float | None = None
         gpu_memory.limit_to_share(self._device, self._gpus)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Accept the next trial on this worker."""
+        """Prepare this worker for its next trial."""
         self._spec = TrialSpec.from_dict(new_config["spec"])
         self._target = self._targets.get(self._spec.target_key, self._first)
         self._id = str(new_config["trial_id"])
@@ -89,12 +89,12 @@ class UnlearningTrainable(tune.Trainable):
         self._accepted = time.time()
         self._first_step: float | None = None
         self._saved_costs: list[Costs] = []
-        # Saving may take 2% of the time, because writing the state of a large model is slow.
+        # Saving may take at most 2% of the time. (It is slow for the state of a large model.)
         self._throttle = Throttle(share=0.02, pause=15.0)
         return True
 
     def step(self) -> dict[str, Any]:
-        """Return one report of the run; the last one has the trial's ``outcome``."""
+        """Return one report of the run. The last report has the trial's ``outcome``."""
         result: dict[str, Any] = {}
         try:
             report = self._trial.next_report()
@@ -111,7 +111,7 @@ class UnlearningTrainable(tune.Trainable):
                 self._files.write_items(run, self._id)
                 result["outcome"] = outcome
         except Exception as error:
-            # A report from before the failure stays: a full disk must not cost the numbers of the last epoch.
+            # A report from before the failure is kept, so that a full disk does not lose the last epoch's values.
             result["outcome"] = {"status": str(Status.FAILED), "error": self._files.write_error(error, self._id)}
             self._trial.run = None
         if done := "outcome" in result:
@@ -120,7 +120,7 @@ class UnlearningTrainable(tune.Trainable):
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the state of the run, from which another worker continues to the same bits."""
+        """Write the state of the run. A worker that continues from it gets bit-identical results."""
         import torch
 
         with self._throttle.saving():
@@ -128,7 +128,7 @@ class UnlearningTrainable(tune.Trainable):
                 torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Save as Ray does, including the upload to the storage in the time that saving takes."""
+        """Save as Ray does. The measured duration of the save includes the upload to the storage."""
         with self._throttle.saving():
             return super().save(checkpoint_dir)
 
@@ -146,7 +146,7 @@ class UnlearningTrainable(tune.Trainable):
 
         if self._device == "cuda":
             gpu_memory.empty_gpu_cache()
-        self._gpu_gb = gpu_memory.gpu_size(self._device)  # before a failure: a failed GPU answers no question
+        self._gpu_gb = gpu_memory.gpu_size(self._device)  # asked before a failure, because a failed GPU does not answer
         self._target = local_target(self._target, self._files.storage)
         folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
         run = UnlearningRun(self._spec, self._workspace(), memory=memory)
@@ -159,9 +159,9 @@ class UnlearningTrainable(tune.Trainable):
         return worker_workspace(self._target, self._device)
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
-        """Save the model unless its epoch is dominated; if the disk refuses, the trial continues without it.
+        """Save the epoch's model unless the epoch is dominated. If this fails, the trial continues without the model.
 
-        Returns the report's column that says that the model is in the storage.
+        Returns the entry for the report if the model is now in the storage.
         """
         if not (costs := costs_of({**report.losses, **report.final}, self._goals)):
             return {}
@@ -176,14 +176,14 @@ class UnlearningTrainable(tune.Trainable):
         return {STORED: True} if self._files.storage else {}
 
     def _row(self, report: Report) -> dict[str, object]:
-        """Return what the driver records of an epoch, and of a trial if it is stopped after the epoch."""
+        """Return the values that the driver records for an epoch, and for the trial if it is stopped after it."""
         seconds = {name: getattr(report, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
         stale = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
         return {**report.row(), **seconds, **self._worker_columns(time.time()), **stale, **updates}
 
     def _worker_columns(self, now: float) -> dict[str, object]:
-        """Return the times, the worker's name and the GPU memory used."""
+        """Return the times, the name of the worker, and the GPU memory used."""
         columns: dict[str, object] = {
             "wall_seconds": now - self._accepted,
             "started_at": self._accepted,

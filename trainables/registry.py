@@ -1,4 +1,4 @@
-"""Registries that collect their entries from the files of a package, so that adding an entry is adding a file."""
+"""Registries that collect their entries from the files of a package. To add an entry, add a file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from trainables import plugins
 
 
 def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequence[str]) -> Mapping[str, Any]:
-    """Return the entries of a package by name: the ``attribute`` of its modules, each an entry or a tuple of entries.
+    """Return the entries of a package by name. A module defines an entry, or a tuple of entries, as ``attribute``.
 
-    The names in ``first`` come first, in this order; then the others by name, then those of plug-ins.
+    The names in ``first`` come first, in this order, then other names alphabetically, then the entries of plug-ins.
 
     Raises:
-        ValueError: two modules have an entry of the same name, or a name in ``first`` is missing.
+        ValueError: two modules have entries with the same name, or a name in ``first`` has no entry.
     """
     modules = [import_module(f"{package}.{module.name}") for module in iter_modules(paths)]
     given = [getattr(module, attribute, ()) for module in modules]
@@ -32,12 +32,12 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
 
 
 def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
-    """Return the project's ``own`` entries by name, followed by those that plug-ins define under the ``attribute``."""
+    """Return the project's ``own`` entries by name, followed by the entries that plug-ins define as ``attribute``."""
     return _Entries(attribute, {entry.name: entry for entry in own})
 
 
 class _Entries(Mapping[str, Any]):
-    """A registry that loads the entries of plug-ins at its first use, because their files import the registry's
+    """A registry that loads the entries of plug-ins when it is first used, because plug-ins import the registry's
     package."""
 
     def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Write and read the saved state of an unfinished training: of a run in a sweep, or of a target's fine-tuning."""
+"""Write and read the state of unfinished training: of a run in a sweep, or of the fine-tuning of a target."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ logger = logging.getLogger(__name__)
 
 
 def save_state_file(state: Mapping[str, Any], path: Path) -> None:
-    """Replace ``path`` with a new file for :func:`load_state_file`; if the disk refuses, the previous file stays."""
+    """Write a state to ``path`` for :func:`load_state_file`. If the disk cannot be written, the previous file stays."""
     import torch
 
-    # torch raises some errors of the disk as RuntimeError
+    # torch raises RuntimeError for some disk errors
     with contextlib.suppress(OSError, RuntimeError), staged(path) as staging:
         torch.save(dict(state), staging)
 
 
 def load_state_file(path: Path) -> dict[str, Any] | None:
-    """Return a saved state, on the CPU, or None if the file is missing, torn or unreadable.
+    """Load a state to the CPU; return None if the file is missing, incomplete or unreadable.
 
-    A whole file that cannot be read is logged, because its work is lost.
+    If a complete file cannot be read, a warning is logged, because its training is lost.
     """
     import torch
 
     try:
         with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):  # torn: the archive's directory, at its end, is missing
+            if not zipfile.is_zipfile(file):  # incomplete: the archive's directory, at its end, is missing
                 return None
             with zipfile.ZipFile(file) as archive:  # torch does not verify the checksums
                 if (damaged := archive.testzip()) is not None:
@@ -51,9 +51,9 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return the state of an unfinished run from a checkpoint folder, or None if there is none to continue from.
+    """Return the state of an unfinished run from a checkpoint folder; None if there is no such state.
 
-    A run that had ended runs again, because its last report was lost with its worker.
+    The result is also None if the run had ended: it must run again, because its last report was lost with its worker.
     """
     state = load_state_file(folder / STATE_FILE)
     return None if state is None or state.get("done") else state

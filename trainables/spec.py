@@ -1,6 +1,6 @@
-"""The specification of a trial: each setting described once, and the hash of its content.
+"""The specification of a trial, with a description of each setting, and the hash of its content.
 
-``--help`` reads this module, so slow imports happen inside functions.
+``--help`` imports this module, so slow imports are inside functions.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec` with a description for :class:`search_spaces.fields.Field`."""
+    """Return a field of :class:`TrialSpec`. Its metadata describe it for :class:`search_spaces.fields.Field`."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
 
 def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
-    """Return a function that imports a registry, whose names are the choices of a setting."""
+    """Return a function that imports and returns a registry. The registry's names are the choices of a setting."""
     return lambda: getattr(import_module(f"trainables.{module}"), registry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One trial; the help of each field describes it.
+    """One trial. The help text of each field describes it; some fields are described here in addition.
 
     Attributes:
-        options: the method's own options (``c``, ``beta``, ...) as sorted pairs, see ``option_values``.
-        target_epochs, target_lr, target_batch_size, target_lora_rank: replace the model's own fine-tuning recipe (rank
-            0 trains all weights).
-        template: None is the model's own template. Its content is part of ``target_key``.
-        retain_objective: ``ce`` (L_R) or ``kl`` (to the target). AutoLR's probes and the evaluation's ``retain_loss``
-            are always L_R.
-        target_key: content hash of the target and its data (and of the retain model, if a metric needs it); empty until
-            the target is prepared.
+        options: the method's options (``c``, ``beta``, ...) as sorted pairs; ``option_values`` adds the defaults.
+        target_epochs, target_lr, target_batch_size, target_lora_rank: replace the values in the model's fine-tuning
+            recipe (rank 0 trains all weights).
+        template: None stands for the model's own template. The template's content is part of ``target_key``.
+        retain_objective: ``ce`` (L_R) or ``kl`` (divergence from the target). AutoLR's probes and the ``retain_loss``
+            of evaluations always use L_R.
+        target_key: content hash of the target and its data (and of the retain model, if a metric needs one); empty
+            until the target is prepared.
 
-    A field declared here is an option of the command line (in this order), is checked, can be used in space files, and
-    is a column.
+    Each field becomes a command-line option (in this order), a key in space files, and a column of the tables. Its
+    value is validated.
     """
 
     method: str = setting("method", "gdiff", "Method by name (see 'list methods').")
@@ -227,38 +227,38 @@ class TrialSpec:
 
     @property
     def parsed_method(self) -> Method:
-        """The (objective, weighting) pair of the method's name."""
+        """The method: the pair of objective and weighting."""
         from trainables.methods import parse_method
 
         return parse_method(self.method)
 
     @property
     def option_values(self) -> dict[str, float]:
-        """The method's options by name, with defaults."""
+        """The value of every option of the method by name: the given value or its default."""
         return self.parsed_method.resolve(dict(self.options))
 
     @property
     def can_restart(self) -> bool:
-        """Whether AutoLR's rule restarts from the target when a loss or gradient is not finite."""
+        """Whether AutoLR's rule restarts the run from the target if a loss or gradient is not finite."""
         from trainables.auto_lr.rules import RULES
 
         return self.auto_lr == "on" and RULES[self.auto_lr_smoothing].guard is not None
 
     @property
     def is_interpolated(self) -> bool:
-        """Whether the final weights are interpolated towards the target's."""
+        """Whether the final weights are interpolated towards the target's weights."""
         return self.can_restart if self.interpolate == "auto" else self.interpolate == "on"
 
     @property
     def needs_frozen_target(self) -> bool:
-        """Whether a step also runs the frozen target."""
+        """Whether a step also runs a forward pass of the frozen target."""
         return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
 
     @property
     def spec_hash(self) -> str:
-        """16 hex digits of everything that may change the result; 1 and 1.0 do not differ.
+        """16 hex digits of a hash of everything that can change the result. The values 1 and 1.0 have the same hash.
 
-        A field without effect, such as AutoLR's rule with AutoLR off, is not part of it.
+        A field without an effect, such as AutoLR's rule if AutoLR is off, is not part of the hash.
         """
         import hashlib
         import json
@@ -267,7 +267,7 @@ class TrialSpec:
         content = {
             name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
         }
-        # Hash the effective value, and only if it has an effect.
+        # The hash contains the effective value of interpolate, and only if it has an effect.
         del content["interpolate"]
         if self.is_interpolated or self.can_restart:
             content["interpolate"] = self.is_interpolated
@@ -279,7 +279,7 @@ class TrialSpec:
 
     @property
     def plugins(self) -> list[str]:
-        """The digests of the plug-ins whose parts the trial uses."""
+        """The digests of the plug-ins that the trial uses."""
         from trainables import plugins
 
         if not plugins.active():
@@ -300,12 +300,11 @@ class TrialSpec:
         )
 
     def values(self) -> dict[str, object]:
-        """Return every described field by name."""
+        """Return the value of every field with a description, by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
     def row(self) -> dict[str, object]:
-        """Return every field as columns of a table of trials; one column per method option, None if it does not apply.
-        Return every field as columns of a table of trials; one column per method option, None if it does not apply."""
+        """Return the columns of a table of trials: the fields, and all method options (None if they do not apply)."""
         from trainables.methods import option_names
 
         given = self.option_values
@@ -313,19 +312,19 @@ class TrialSpec:
         return self.values() | joined | {name: given.get(name) for name in option_names()}
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON-able mapping for :meth:`from_dict`."""
+        """Return a JSON-serialisable mapping that :meth:`from_dict` reads."""
         return self.values() | {"options": dict(self.options)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
-        """Return the spec of a mapping from :meth:`to_dict`."""
+        """Rebuild a spec from a mapping that :meth:`to_dict` returned."""
         given: dict[str, Any] = dict(values)
         lists = {name: tuple(given[name]) for name, item in FIELDS.items() if item.many}
         return cls(**given | lists | {"options": tuple(sorted(given["options"].items()))})
 
 
 def _described() -> dict[str, Field]:
-    """Return the description of every field, completed by its type and its role."""
+    """Return the description of every field. Parts of it are derived from the field's type and role."""
     hints = get_type_hints(TrialSpec)
     found = {}
     for item in fields(TrialSpec):
@@ -348,4 +347,4 @@ def _described() -> dict[str, Field]:
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType(_described())
-"""Every field by name, except ``options``, which are the method's: :func:`trainables.methods.option_names`."""
+"""The description of every field, by name. ``options`` is not included: see :func:`trainables.methods.option_names`."""

@@ -1,4 +1,4 @@
-"""Check a trial's spec: each setting by itself, and settings that do not go together."""
+"""Check a trial's spec: each setting alone, and settings that are not valid together."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trainables.spec import FIELDS, TrialSpec
 
 
 def trial_problems(spec: TrialSpec) -> list[str]:
-    """Return the problems of a spec; empty if it can run."""
+    """Return a message for each problem with a spec; empty if the trial can run."""
     found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
     if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
-        return found  # values of the wrong type cannot be checked together
+        return found  # the checks below need values of the right types
     found += unknown_names(spec.metrics) + _misfits(spec) + _modality_problems(spec)
     try:
         method = spec.parsed_method
@@ -31,7 +31,7 @@ def trial_problems(spec: TrialSpec) -> list[str]:
 
 
 def method_problems(spec: TrialSpec, method: Method) -> list[str]:
-    """Return why the spec's other settings do not go with the method."""
+    """Return a message for each other setting in the spec that is not valid with the method."""
     of_method = (
         weight_scale_problem(method, spec.weight_scale),
         retain_objective_problem(method, spec.retain_objective) if spec.retain_objective in RETAIN_OBJECTIVES else None,
@@ -50,7 +50,7 @@ def _option_problem(method: Method, name: str, value: float) -> str | None:
 
 
 def modality_problem(method: Method, dataset: str) -> str | None:
-    """Return why a method cannot unlearn the models of a data set, or None."""
+    """Return a message if a method cannot be used with the models of a data set; otherwise None."""
     modality = dataset_modality(dataset)
     lacking = modality.lacks.get(method.objective.reference)
     if lacking is None:
@@ -59,7 +59,7 @@ def modality_problem(method: Method, dataset: str) -> str | None:
 
 
 def _misfits(spec: TrialSpec) -> list[str]:
-    """Return the problems of settings that are valid alone but not together."""
+    """Return a message for each setting that is valid alone but not together with the other settings."""
     values = spec.values()
     found = [
         f"{item.title} applies to {name} {', '.join(expected)} only, got {values[name]}"
@@ -82,7 +82,7 @@ def _misfits(spec: TrialSpec) -> list[str]:
 
 
 def _modality_problems(spec: TrialSpec) -> list[str]:
-    """Return why the model or its options do not go with the data."""
+    """Return a message for each setting of the model that is not valid with the data set."""
     if spec.dataset not in DATASETS:
         return []
     found = []

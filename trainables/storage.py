@@ -1,8 +1,8 @@
-"""Access the storage of a sweep that is not a local folder: a bucket, or a shared folder.
+"""Read and write the storage of a sweep: a bucket, or a shared folder.
 
-The address alone identifies the storage; credentials come from the machine (``AWS_*`` variables, a role). Each key has
-one writer. A file appears atomically. A folder consists of many objects. The list of the others with their checksums is
-written last and deleted first; without the list the folder does not exist.
+The address does not contain credentials; they come from the machine (``AWS_*`` variables, a role). Each key has only
+one writer. Files are written atomically. A folder consists of several objects, one of which is the list of the others
+with their checksums. The list is written last and deleted first. Without the list, the folder does not exist.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from search_spaces.durable import remove_whole, staged, write_whole
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _KINDS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
 _GOOGLE_PATIENCE = "retry_limit_seconds=30"
-"""By default Google's client retries for 15 minutes."""
+"""An option that makes Google's client retry for 30 seconds instead of 15 minutes."""
 
 
 class StorageError(RuntimeError):
-    """The storage refuses or does not answer; the message has its reason."""
+    """The storage denies access, reports an error or does not answer; the message has the reason."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A folder at an address for :func:`pyarrow.fs.FileSystem.from_uri`; keys are relative to it.
+    """A folder at an address for :func:`pyarrow.fs.FileSystem.from_uri`. Keys are relative to the folder.
 
-    Every method raises StorageError if the storage refuses or does not answer.
+    Every method raises StorageError if the storage denies access, reports an error or does not answer.
     """
 
     uri: str
 
     def within(self, name: str) -> Storage:
-        """Return the folder ``name`` in this one."""
+        """Return the subfolder ``name``."""
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/')}/{name}{mark}{options}")
 
@@ -55,21 +55,21 @@ class Storage:
 
     @property
     def name(self) -> str:
-        """The last part of its address."""
+        """The last part of the address."""
         return self.uri.partition("?")[0].rstrip("/").rpartition("/")[2]
 
     @property
     def filesystem(self) -> Any:
-        """The file system for pyarrow, and so for Ray."""
+        """The pyarrow file system, which Ray also uses."""
         return _opened(self.uri)[0]
 
     @property
     def path(self) -> str:
-        """The path in :attr:`filesystem`."""
+        """The folder's path in :attr:`filesystem`."""
         return _opened(self.uri)[1]
 
     def put(self, local: Path, key: str, *, names: Iterable[str] | None = None) -> None:
-        """Upload a file, a folder, or the files ``names`` of a folder; replaces an existing key.
+        """Upload a file, a folder, or the files ``names`` of a folder. An existing key is replaced.
 
         Raises:
             OSError: a local file cannot be read.
@@ -86,7 +86,7 @@ class Storage:
         self.write(f"{key}/{CHECKSUMS}", format_checksums(local, chosen).encode())
 
     def has_folder(self, key: str) -> bool:
-        """Return whether a complete folder has this key."""
+        """Return whether there is a complete folder with this key."""
         return self.read(f"{key}/{CHECKSUMS}") is not None
 
     def get(self, key: str, local: Path) -> bool:
@@ -108,7 +108,7 @@ class Storage:
                 (staging / name).parent.mkdir(parents=True, exist_ok=True)
                 if not self._download(f"{key}/{name}", staging / name):
                     remove_whole(staging)
-                    return False  # its writer is deleting it
+                    return False  # the writer is deleting the folder
             if wrong := damaged_files(staging):
                 raise StorageError(f"{key}: {', '.join(wrong)} was damaged in transfer")
         return True
@@ -124,7 +124,7 @@ class Storage:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        """Write a small file."""
+        """Write a small file with this content."""
         if self._is_local:
             with _as_storage_error(self.uri):
                 write_whole(Path(self._place(key)), content)
@@ -152,11 +152,11 @@ class Storage:
                     filesystem.delete_dir(place)
 
     def files(self, key: str = "") -> list[str]:
-        """Return the files in a folder and its subfolders, relative to it, sorted."""
+        """Return the sorted paths of the files in a folder and its subfolders, relative to the folder."""
         return sorted(name for name, is_file in self._entries(key, recursive=True) if is_file)
 
     def names(self, key: str = "", *, folders: bool) -> list[str]:
-        """Return the folders, or otherwise the files, directly in a folder, sorted."""
+        """Return the sorted names of the subfolders (if ``folders``) or of the files directly in a folder."""
         return sorted(name for name, is_file in self._entries(key, recursive=False) if is_file != folders)
 
     def _entries(self, key: str, *, recursive: bool) -> Iterator[tuple[str, bool]]:
@@ -167,7 +167,7 @@ class Storage:
             found = self.filesystem.get_file_info(FileSelector(place, allow_not_found=True, recursive=recursive))
         for entry in found:
             name = entry.path[len(place) :].strip("/")
-            if name and not name.rpartition("/")[2].startswith("."):  # hidden names are unfinished files of a writer
+            if name and not name.rpartition("/")[2].startswith("."):  # hidden files are temporary files of a writer
                 yield name, entry.type == FileType.File
 
     def _place(self, key: str) -> str:
@@ -186,7 +186,7 @@ class Storage:
                 return
             from pyarrow.fs import LocalFileSystem, copy_files
 
-            with local.open("rb"):  # raises an error that names the local file
+            with local.open("rb"):  # if the file cannot be read, this error names the local file
                 pass
             copy_files(
                 str(local.absolute()),
@@ -215,12 +215,12 @@ class Storage:
 
 
 def is_address(text: object) -> bool:
-    """Return whether a text is the address of a storage rather than a path."""
+    """Return whether a text is the address of a storage and not a path."""
     return isinstance(text, str) and "://" in text
 
 
 def storage_problem(uri: str) -> str | None:
-    """Return why a sweep cannot use a storage, or None; writes a file and reads it back."""
+    """Return a message if a sweep cannot use a storage; otherwise None. Writes a file and reads it back."""
     if wrong := address_problem(uri):
         return wrong
     probe, content = f".probe-{uuid.uuid4().hex[:12]}", uuid.uuid4().bytes
@@ -235,7 +235,7 @@ def storage_problem(uri: str) -> str | None:
 
 
 def address_problem(uri: str) -> str | None:
-    """Return the problem of an address, without access to the storage; an address with credentials is not repeated."""
+    """Return a message if an address is invalid, without access to the storage. The message shows no credentials."""
     try:
         parts = urlsplit(uri)
         secret = (
@@ -269,12 +269,12 @@ def _opened(uri: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _as_storage_error(uri: str) -> Iterator[None]:
-    """Convert pyarrow's errors, except for missing files, to a StorageError of one line."""
+    """Convert pyarrow's errors, except for missing files, to a StorageError with a message of one line."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise
-    except (OSError, ValueError, NotImplementedError) as error:  # the base classes of Arrow's own errors
+    except (OSError, ValueError, NotImplementedError) as error:  # the base classes of Arrow's errors
         text = (str(error).strip() or type(error).__name__).splitlines()[0]
         if (start := text.find("AWS Error")) >= 0:
             text = text[start:]

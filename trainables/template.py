@@ -1,8 +1,8 @@
-"""Prompt templates: the text before the answer, and the text after it.
+"""Prompt templates: the text before an answer, and the text after it.
 
 A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
-``{{ answer }}``, or :data:`CHAT`. In every case exactly the answer and its end token are supervised, and a prompt ends
-where the answer begins.
+``{{ answer }}``, or :data:`CHAT`. In all cases, the answer and its end token are supervised and nothing else is, and
+the prompt ends where the answer begins.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 """The template of base models."""
 CHAT = "chat"
-"""The tokenizer's own chat template: the question is the user's turn, the answer the assistant's."""
+"""The tokenizer's own chat template. The question is the user's turn, and the answer is the assistant's turn."""
 WITHOUT_CHAT = "use a model that has one, or your own template as --template FILE.jinja"
 _PLACE = "\ue000"
-"""Marks the answer's position while a template is rendered; a private-use character."""
+"""A private-use character that marks the position of the answer while a template is rendered."""
 
 
 class TemplateError(ValueError):
@@ -31,7 +31,7 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A template by name; see the module for ``text``."""
+    """A named template. The module's docstring describes the forms of ``text``."""
 
     name: str
     text: str
@@ -39,13 +39,13 @@ class Template:
 
 
 def is_plain(template: str) -> bool:
-    """Return whether the template is plain text with placeholders, so that the text after the answer belongs to the
+    """Return whether the template is plain text with placeholders. Its text after the answer is supervised like the
     answer."""
     return template != CHAT and "{{" not in template
 
 
 def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | None) -> tuple[str, str]:
-    """Return the text before and after the answer to a question; plain templates need no tokenizer.
+    """Return the text before the answer and the text after the answer. Plain templates need no tokenizer.
 
     Raises:
         TemplateError: the template cannot be rendered, or does not contain the answer exactly once.
@@ -65,7 +65,7 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
 
 
 def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the token that ends an answer: the special token after it in the template, otherwise the tokenizer's EOS.
+    """Return the token that ends an answer: the special token that follows it in the template, or the tokenizer's EOS.
 
     Raises:
         TemplateError: the text after the answer does not begin with a special token.
@@ -85,7 +85,7 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
 
 
 def template_problems(template: str) -> list[str]:
-    """Return the problems of a user's template."""
+    """Return a message for each problem with a user's template."""
     if is_plain(template):
         lacking = [place for place in ("{question}", "{answer}") if place not in template]
         if lacking:
@@ -129,7 +129,7 @@ def _compiled(template: str) -> Any:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    # The settings of transformers for chat templates.
+    # These are the settings that transformers uses for chat templates.
     return ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined).from_string(
         template
     )

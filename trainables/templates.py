@@ -1,4 +1,4 @@
-"""The prompt templates by name; users add theirs as plug-ins."""
+"""The registry of prompt templates. Users add their own templates as plug-ins."""
 
 from __future__ import annotations
 

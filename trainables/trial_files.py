@@ -1,4 +1,4 @@
-"""Write a trial's files to the sweep's folder, or to its storage if the worker does not share that folder."""
+"""Write a trial's files to the sweep's folder, or to the sweep's storage if workers do not share the folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _RESTORED = "restored"
 
 
 class TrialFiles:
-    """The files of a worker's trials.
+    """Reads and writes the files of a worker's trials.
 
-    Every method raises OSError if the disk refuses and StorageError if the storage does.
+    Methods raise OSError if the disk cannot be read or written, and StorageError if the storage cannot.
 
     Attributes:
-        out: the folder that files are written to: the sweep's, or a temporary one in front of the storage.
-        storage: the storage that files are moved to; None if ``out`` is the sweep's folder.
+        out: the folder to which files are written: the sweep's folder or, with a storage, a temporary folder.
+        storage: the storage to which files are then moved; None if ``out`` is the sweep's folder.
     """
 
     def __init__(self, out: str, storage: Storage | None) -> None:
@@ -55,7 +55,7 @@ class TrialFiles:
             self._send(name)
 
     def write_error(self, error: Exception, trial_id: str) -> str:
-        """Write the traceback and the worker's output to a log; return one line for the table that names the log."""
+        """Write the traceback and the worker's output to a log. Return one line for the table, which names the log."""
         reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
         printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
         try:
@@ -66,33 +66,33 @@ class TrialFiles:
         return f"{reason} (see {name})"
 
     def front(self) -> list[Costs]:
-        """Return the sweep's front as last published."""
+        """Return the sweep's front as the driver last wrote it."""
         if self.storage is not None:
             with contextlib.suppress(StorageError, OSError):
                 self.storage.get(FRONT_FILE, self.out / FRONT_FILE)
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder with the state in ``checkpoint`` that outlives Ray's temporary copy of it."""
+        """Return a folder with the state from ``checkpoint``. It still exists after Ray deletes its temporary copy."""
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
         return str(self.out / _RESTORED)
 
     def fetch_state(self, folder: str) -> Path:
-        """Return the local folder of a saved state, which is named by its folder or by its key in the storage."""
+        """Return the local folder of a saved state. If ``folder`` is a key in the storage, download the state."""
         if self.storage is None or Path(folder).is_absolute():
             return Path(folder)
         self.storage.get(f"{folder}/{STATE_FILE}", self.out / _RESTORED / STATE_FILE)
         return self.out / _RESTORED
 
     def discard_state(self) -> None:
-        """Delete the state of a previous trial."""
+        """Delete the copied state of the previous trial, if any."""
         if self.storage is not None:
             remove_whole(self.out / _RESTORED)
 
     def _send(self, name: str) -> None:
-        """Move a file or a folder to the storage, if there is one."""
+        """If there is a storage, move a file or a folder to it."""
         if self.storage is not None:
             try:
                 self.storage.put(self.out / name, name)

@@ -1,7 +1,7 @@
-"""Keep a worker process's :class:`Workspace` between trials, and measure checkpoints with it.
+"""Keep the :class:`Workspace` of a worker process between trials, and measure checkpoints with it.
 
-The workspace (weights, tokenizer, tokenised data) also survives from one actor of the process to the next, so that a
-reused worker starts a trial in milliseconds. The driver imports this module, so torch is imported inside functions.
+The workspace (weights, tokenizer, tokenised data) is also kept if the process gets another actor, so a reused worker
+starts a trial in milliseconds. The driver imports this module, so torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _workspaces: dict[tuple[str, str], Workspace] = {}
 
 
 def worker_workspace(target: Target, device: str) -> Workspace:
-    """Return this process's workspace for a target. A process holds one workspace at a time."""
+    """Return this process's workspace for a target. A process keeps one workspace at a time."""
     from trainables.run.workspace import Workspace
 
     key = (target.key, device)
@@ -38,13 +38,13 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
 ) -> Measured:
-    """Measure a checkpoint of a run on ``target``, bit-identical to what the run itself measures.
+    """Measure the metrics of a checkpoint of a run on ``target``. The values are bit-identical to the run's own values.
 
-    With ``storage``, ``folder`` is a key in it.
+    With ``storage``, ``folder`` is a key in the storage.
 
     Raises:
         LoadError: the checkpoint cannot be loaded.
-        StorageError: the checkpoint cannot be fetched.
+        StorageError: the checkpoint cannot be downloaded.
     """
     if storage is not None:
         with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
@@ -60,7 +60,7 @@ def measure_checkpoint(
 
 
 def device_of(gpus: float) -> str:
-    """Return the device of a worker with so many GPUs."""
+    """Return the device for a worker with this number of GPUs."""
     import torch
 
     return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"

@@ -1,7 +1,7 @@
-"""The modalities by name: everything that differs between language models and image classifiers.
+"""The registry of modalities. A modality is everything that differs between language models and image classifiers.
 
-To add one, write a file with its :class:`~trainables.modality.modality.Modality` and add it to the table below. No
-modality imports torch before a model is loaded, because the command line reads their attributes.
+To add a modality, write a file with its :class:`~trainables.modality.modality.Modality` and add it to the table below.
+A modality must not import torch before a model is loaded, because the command line reads its attributes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODALITIES: Mapping[str, Modality] = MappingProxyType({item.name: item for item 
 
 
 def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
-    """Return the modality of some data; ``template`` is the prompt template of a language model."""
+    """Return the modality of the data; ``template`` is the prompt template for a language model."""
     return MODALITIES[data.modality].with_template(template)
 
 

@@ -1,4 +1,4 @@
-"""The modality of causal language models: examples are questions with answers, items are token sequences."""
+"""The modality of causal language models: examples are questions with answers or texts, items are token sequences."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from trainables.scoring.evaluator import Evaluator
 
 MEMORISED_VERBMEM = 0.95
-"""The data count as memorised above this mean ROUGE-L recall of the forget answers."""
+"""The data count as memorised if the mean ROUGE-L recall of the forget answers is above this value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """See :class:`trainables.modality.modality.Modality`; the processor is the tokenizer.
+    """Implements :class:`trainables.modality.modality.Modality` for language models. The processor is the tokenizer.
 
-    ``template`` is the prompt template, see :mod:`trainables.template`.
+    ``template`` is the prompt template (see :mod:`trainables.template`).
     """
 
     template: str = QUESTION_ANSWER
@@ -54,7 +54,7 @@ class Language:
     def load_base(
         self, name: str, folder: Path | str | None, data: UnlearningData, *, seed: int = 0
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-        """The model in ``folder``, or a random tiny one with a tokenizer trained on ``data.full``."""
+        """Load the model in ``folder``; without a folder, create the tiny model ``name`` and train its tokenizer."""
         if folder is not None:
             return self.load_model(folder), self.load_processor(folder)
         from trainables.models.kernels import with_fast_kernels
@@ -65,7 +65,7 @@ class Language:
         return with_fast_kernels(make_tiny(name, tokenizer, seed=seed)), tokenizer
 
     def classes(self, configuration: PretrainedConfig) -> int:
-        """``|V|``, the size of the vocabulary."""
+        """Return ``|V|``, the size of the vocabulary."""
         return int(configuration.get_text_config().vocab_size)
 
     def encode(

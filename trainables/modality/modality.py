@@ -1,8 +1,8 @@
 """The interface of a modality: everything that differs between language models and image classifiers.
 
-A modality converts examples to *items* (one per example, opaque to other code), items to batches, and batches to
-:class:`~trainables.predictions.Predictions`. An image is a sequence with one supervised position: ``S = 1`` and ``V``
-is the number of classes, so that objectives, weightings, AutoLR, fine-tuning and losses share their code.
+A modality converts examples to *items* (whose type only the modality knows), items to batches, and batches to
+:class:`~trainables.predictions.Predictions`. An image is a sequence with one supervised position: ``S = 1``, and ``V``
+is the number of classes. So objectives, weightings, AutoLR, fine-tuning and losses have the same code for both.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class ModelEvaluator(Protocol):
-    """Scores models on one unlearning task.
+    """Evaluates models on one unlearning task.
 
     Attributes:
         random_guess: the loss of a uniform guess, in nats.
-        retain_loss_se: the standard error of the last retain loss; NaN before the first one.
-        retain_agreement: the share of the retain sample's answers that the model would have generated itself, at the
-            last call of ``losses`` (:func:`trainables.metrics.losses.agreement`).
+        retain_loss_se: the standard error of the retain loss at the last call of ``losses``; NaN before the first call.
+        retain_agreement: the :func:`trainables.metrics.losses.agreement` on the retain sample at the last call of
+            ``losses``; NaN before the first call.
     """
 
     random_guess: float
@@ -47,26 +47,26 @@ class ModelEvaluator(Protocol):
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """Return the metrics called ``names`` (the default set if empty), with their items; raise MetricError.
+        """Return the metrics ``names`` (the default set if empty), and their per-item values. Raises MetricError.
 
-        ``unchanged``: the model has not changed since the last call of :meth:`losses`.
+        Set ``unchanged`` if the model has not changed since the last call of :meth:`losses`.
         """
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the retain model's values that metrics need; ``key`` and ``path`` name the retain model."""
+        """Return the values of the retain model ``model`` that metrics need; ``key`` and ``path`` identify it."""
 
 
 class Modality(Protocol):
-    """Reads, batches and scores one kind of data; a *processor* is a tokenizer or an image processor.
+    """Reads, batches and scores one kind of data. A *processor* is a tokenizer or an image processor.
 
     Attributes:
-        name: the name in data sets, models and data.
-        models: the kind of models in messages, in the plural: language models.
-        task: the task's name in model cards and transformers' pipelines.
-        unit: what a loss is averaged over.
-        offline_model, offline_dataset: the pair that needs no network.
-        unused_fields: the fields of a trial without meaning here, each with the reason.
-        lacks: the needs of objectives that these models cannot meet, in words.
+        name: the name of the modality in the records of data sets and models.
+        models: the models of this modality in messages, in the plural, such as ``language models``.
+        task: the name of the task in model cards and in transformers' pipelines.
+        unit: the unit over which a loss is averaged: token or image.
+        offline_model, offline_dataset: a model and a data set that need no network.
+        unused_fields: the fields of a trial that do not apply to this modality, each with the reason.
+        lacks: the needs of objectives that these models do not have, each in words.
     """
 
     name: ClassVar[str]
@@ -79,35 +79,35 @@ class Modality(Protocol):
     lacks: ClassVar[Mapping[Reference, str]]
 
     def with_template(self, template: str) -> Modality:
-        """Return the modality with a prompt template; itself if its models have no prompts."""
+        """Return a copy with this prompt template; the modality itself if its models have no prompts."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """Return why a folder is not a model of this kind, with its processor unless the processor is made from the
-        data."""
+        """Return what is wrong with a folder that should have a model of this modality and, if ``processor``, its
+        processor."""
 
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0
     ) -> tuple[PreTrainedModel, Any]:
-        """Return the model from which a target of ``data`` is trained, and its processor.
+        """Return the model from which the target for ``data`` is trained, and its processor.
 
-        The model is loaded from ``folder``; without a folder it is the registered model called ``name``, made with
-        weights of ``seed``. Raises LoadError.
+        The model is loaded from ``folder``. Without a folder, the registered model ``name`` is created with random
+        weights from ``seed``. Raises LoadError.
         """
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
-        """Return the model in a folder, in float32; raise LoadError."""
+        """Load the model in a folder, in float32. Raises LoadError."""
 
     def load_processor(self, folder: Path | str) -> Any:
-        """Return its processor, which ``save_pretrained(folder)`` writes; raise LoadError."""
+        """Load the processor in a folder, which its ``save_pretrained(folder)`` wrote. Raises LoadError."""
 
     def classes(self, configuration: Any) -> int:
         """Return ``V``, the number of tokens or labels in a ``transformers`` configuration."""
 
     def encode(self, processor: Any, examples: Any, *, max_length: int) -> Any:
-        """Return the items of some examples, in order; raise DataError if an example does not fit."""
+        """Convert examples to items, in order. Raises DataError if an example is too long."""
 
     def lengths(self, items: Any) -> Sequence[int]:
-        """Return the length of each item, by which batches are formed."""
+        """Return the length of each item. Batches group items by length."""
 
     def supervised(self, items: Any) -> Sequence[int]:
         """Return the number of positions with a loss in each item."""
@@ -121,8 +121,7 @@ class Modality(Protocol):
     def nll(
         self, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int, device: torch.device | str
     ) -> tuple[list[float], list[int]]:
-        """Return per item, in order, the summed NLL of its supervised positions (nats) and their count; in eval mode.
-        Return per item, in order, the summed NLL of its supervised positions (nats) and their count; in eval mode."""
+        """Return the summed NLL (nats) and the number of supervised positions of each item, computed in eval mode."""
 
     def evaluator(
         self,
@@ -137,4 +136,4 @@ class Modality(Protocol):
         """Return the evaluator of models on ``data``."""
 
     def memorised(self, evaluator: Any, model: PreTrainedModel) -> bool:
-        """Return whether a model with a low training loss has memorised its data, as :meth:`evaluator` measures it."""
+        """Return whether a model has memorised its training data, according to metrics of ``evaluator``."""

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from trainables.scoring.classification import ClassificationEvaluator
 
 MEMORISED_ACCURACY = 0.99
-"""The data count as memorised above this accuracy on the forget set and on the retain sample."""
+"""The data count as memorised if the accuracies on the forget set and on the retain sample are above this value."""
 
 
 class Vision:
-    """See :class:`~trainables.modality.modality.Modality`; the processor is an image processor, items have length 1."""
+    """Implements :class:`~trainables.modality.modality.Modality` for image classifiers. All items have length 1."""
 
     name: ClassVar[str] = "vision"
     models: ClassVar[str] = "image classifiers"
@@ -62,11 +62,11 @@ class Vision:
         return found
 
     def classes(self, configuration: PretrainedConfig) -> int:
-        """``K``, the number of labels."""
+        """Return ``K``, the number of labels."""
         return int(configuration.num_labels)
 
     def encode(self, processor: ImageProcessor, examples: ImageSet, *, max_length: int) -> ImageSet:
-        """Return the images unchanged: pixels are converted batch by batch, on the device."""
+        """Return the images unchanged, because pixels are converted batch by batch on the device."""
         return examples
 
     def lengths(self, items: ImageSet) -> list[int]:
@@ -107,6 +107,6 @@ class Vision:
         return ClassificationEvaluator(data, processor, classes=classes, batch_size=batch_size, device=device)
 
     def memorised(self, evaluator: ClassificationEvaluator, model: PreTrainedModel) -> bool:
-        """Return whether the model classifies nearly every training image correctly."""
+        """Return whether the model classifies almost all forget images and sampled retain images correctly."""
         scores = evaluator.measure(model).metrics
         return min(scores["forget_accuracy"], scores["retain_accuracy"]) > MEMORISED_ACCURACY
