@@ -1,1 +1,1 @@
-"""AutoLR: the learning rate fitted along the step."""
+"""AutoLR: choose the learning rate by fitting the retain loss along the update direction."""

@@ -1,4 +1,4 @@
-"""Run AutoLR within a run: when an update is due, which retain batches it probes, and the losses along its steps."""
+"""Apply AutoLR in a run: decide when an update is due and which retain batches are probed, and record the results."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
-"""Takes batches of example indices. The function it returns evaluates their mean cross-entropy at the present weights
-(nats per token over all batches, float32, without gradients)."""
+"""Takes batches of example indices. Returns a function that evaluates the mean cross-entropy of the batches at the
+current weights (nats per token over all batches, float32, without gradients)."""
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The counters: new rates, refused updates by their reason, clipped rates, and steps undone by a restart."""
+"""The counters: updates with a minimum, updates without (by reason), clipped rates, and steps undone by restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When AutoLR updates the rate (steps count from 1), by which rule, and on which batches.
+    """The settings of AutoLR: when it updates the rate (steps count from 1), with which rule, and on which batches.
 
     Attributes:
-        every, start: update at step ``start`` and every ``every`` steps after it; never if ``every`` is None.
-        fresh_batches: retain batches per update that the training does not use; 0 probes the step's own retain batch.
-        log_forget: evaluate ``L_F`` at the first two probes and log it.
-        landscape_points: points along the step to evaluate for landscape.csv; they do not affect the rate.
-        steps: steps of the whole run, for a rule with a guard.
+        every, start: update at step ``start`` and then every ``every`` steps; never if ``every`` is None.
+        fresh_batches: number of separate retain batches per update; if 0, the step's own retain batch is probed.
+        log_forget: whether ``L_F`` is evaluated at the first two probes and logged.
+        landscape_points: number of points along the step to evaluate for landscape.csv. They do not affect the rate.
+        steps: number of steps of the whole run, which a rule with a guard needs.
     """
 
     rule: Rule
@@ -48,17 +48,17 @@ class Schedule:
         return self.every is not None and step >= self.start and (step - self.start) % self.every == 0
 
     def is_due(self, step: int) -> bool:
-        """Return whether AutoLR takes this step: an update, or every step from ``start`` if the rule has a guard."""
+        """Return whether AutoLR takes this step: if it is an update or, with a guard, any step from ``start`` on."""
         return self.is_update(step) or (self.every is not None and self.rule.guard is not None and step >= self.start)
 
 
 class AutoLR:
-    """Takes the optimizer's step when an update of the learning rate is due.
+    """Takes the optimizer's step if an update of the learning rate is due.
 
     Attributes:
-        counts: how often each of ``OUTCOMES`` happened.
-        updates: ``(step, update)`` since the last report.
-        landscape: rows of landscape.csv, ``landscape_points`` per update.
+        counts: the value of each counter in ``OUTCOMES``.
+        updates: the updates since the last report, as ``(step, update)``.
+        landscape: the rows of landscape.csv, ``landscape_points`` rows per update.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class AutoLR:
 
         Args:
             retain_loss, forget_loss: evaluate ``L_R`` and ``L_F`` on batches.
-            fresh: retain batches that the training does not use.
-            training_loss_is_probe: the training loss on a retain batch equals ``retain_loss`` bit for bit.
-            restore_initial: restores weights, buffers and optimizer of the run's start; a rule with a guard needs it.
+            fresh: retain batches for probes, in an order separate from the training's.
+            training_loss_is_probe: whether the training loss on a retain batch is bit-identical to ``retain_loss``.
+            restore_initial: restores the initial weights, buffers and optimizer; needed by a rule with a guard.
         """
         self.schedule = schedule
         self.counts = dict.fromkeys(OUTCOMES, 0)
@@ -99,9 +99,9 @@ class AutoLR:
     def take_step(
         self, step: int, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
     ) -> None:
-        """Step the optimizer once along ``p.grad``, at a fitted rate.
+        """Step the optimizer once along ``p.grad``, at a fitted rate if an update is due.
 
-        ``retain_loss`` is the training loss on ``retain_indices`` before the step, if it was computed.
+        ``retain_loss`` is the training loss on ``retain_indices`` before the step; None if it was not computed.
         """
         guard = self.schedule.rule.guard
         if guard is not None:
@@ -149,13 +149,13 @@ class AutoLR:
         self.updates.append((step, update))
 
     def _set_rate(self, rate: float) -> None:
-        """Scale all parameter groups alike, to ``rate`` in the first."""
+        """Scale the rates of all parameter groups by one factor, so that the first group's rate is ``rate``."""
         share = rate / float(self._optimizer.param_groups[0]["lr"])
         for group in self._optimizer.param_groups:
             group["lr"] *= share
 
     def restart(self, step: int, *, steps: int) -> bool:
-        """Restart from the target at a lower rate after a value that is not finite; False if the rule has no guard.
+        """Restart from the target at a lower rate after a value that is not finite. Return False without a guard.
 
         ``steps`` is the new number of steps of the whole run.
         """
@@ -171,7 +171,7 @@ class AutoLR:
         return True
 
     def columns(self) -> dict[str, float]:
-        """Return the columns of history.csv: the counts and the last fit; empty without AutoLR."""
+        """Return the columns for history.csv: the counters and the last fit; empty if AutoLR is off."""
         if self.schedule.every is None:
             return {}
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
@@ -182,7 +182,7 @@ class AutoLR:
         return columns
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs; ``updates`` belong to reports, not to the state."""
+        """Return the state that a resumed run needs. ``updates`` are not included, because they belong to reports."""
         return {
             "counts": dict(self.counts),
             "last": None if self._last is None else asdict(self._last),
@@ -193,7 +193,7 @@ class AutoLR:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state, even one of an earlier version with other counters."""
+        """Continue from a saved state. The state may come from an earlier version with other counters."""
         self.counts = {name: state["counts"].get(name, 0) for name in OUTCOMES}
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory, self._rate = state["memory"], state["rate"]

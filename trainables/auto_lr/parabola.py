@@ -1,12 +1,12 @@
-"""Fit a parabola to the retain loss along the step; its minimum is AutoLR's learning rate (paper, Eq. 8).
+"""Fit a parabola to the retain loss along the step. Its minimum is AutoLR's learning rate (paper, Eq. 8).
 
-Along ``theta - x d`` the retain loss is ``L0 - x G + x^2 H / 2``, minimal at ``eta* = G / H``. With ``L+ = L_R(theta -
-eta d)`` and ``L- = L_R(theta + eta d)``, evaluated without gradients,
+Along ``theta - x d`` the retain loss is approximately ``L0 - x G + x^2 H / 2``, with its minimum at ``eta* = G / H``.
+With ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``, which need no gradients,
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
-The paper's Algorithm 1 probes ``theta ± eta d`` in the opposite order, which gives minus the step. This module does
-not.
+The paper's Algorithm 1 has ``theta ± eta d`` in the opposite order, which gives minus the step. This module corrects
+it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 class Fit:
     """One fitted parabola: probed losses, slope ``G``, curvature ``H``, and ``eta*`` or the reason why it is undefined.
 
-    The reasons: ``not finite`` (a probe was NaN or infinite), ``no descent`` (``G <= 0``: the step does not lower
-    ``L_R``), ``no curvature`` (``H <= 0``: no minimum).
+    ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent`` (``G <= 0``: the step does
+    not lower ``L_R``) or ``no curvature`` (``H <= 0``: there is no minimum).
     """
 
     eta: float
@@ -34,7 +34,7 @@ class Fit:
 
 
 def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: float) -> Fit:
-    """Return the closed form above, in float64; requires ``eta > 0``."""
+    """Compute G, H and ``eta*`` by the formulas above, in float64. ``eta`` must be positive."""
     slope = (loss_minus - loss_plus) / (2.0 * eta)
     curvature = (loss_minus + loss_plus - 2.0 * loss_zero) / eta**2
     fallback = None

@@ -1,5 +1,4 @@
-"""The interface of an AutoLR rule: a pure function from its memory and the fitted parabolas to the new learning rate.
-The interface of an AutoLR rule: a pure function from its memory and the fitted parabolas to the new learning rate."""
+"""The interface of an AutoLR rule: a pure function from a memory and fitted parabolas to the new learning rate."""
 
 from __future__ import annotations
 
@@ -9,18 +8,18 @@ from dataclasses import dataclass
 from trainables.auto_lr.parabola import Fit
 
 Memory = Mapping[str, float]
-"""A rule's memory between updates: JSON-able, saved with the run, replaced rather than mutated."""
+"""The values that a rule keeps between updates. They are saved with the run; a memory is replaced, never mutated."""
 
 Probe = Callable[[float], Fit]
-"""Fits a parabola at another distance from theta, with two evaluations of ``L_R``."""
+"""Takes a distance from theta, and returns the parabola fitted at this distance, with two evaluations of ``L_R``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The result of a rule for one update: the new rate, or None to keep the present one.
+    """The result of a rule for one update: the new rate, or None to keep the current rate.
 
-    ``reason`` says why no minimum was found, whether or not the rate changes. ``is_minimum``: the rate is meant to be
-    ``eta*``, so a different rate counts as clipped.
+    ``reason`` is the reason why no minimum was found, even if the rate changes; None if a minimum was found. With
+    ``is_minimum``, the rate should be ``eta*``, and a different rate counts as clipped.
     """
 
     eta: float | None
@@ -33,21 +32,21 @@ Propose = Callable[[Memory, Fit, Probe], tuple[Proposal, Memory]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """Settings that apply from one choice of the rate to the next.
+    """The settings for annealing and for restarts.
 
-    Runs under a rule with a guard are also interpolated at their end (:mod:`trainables.run.interpolation`), unless
-    their spec says otherwise.
+    At the end of a run with a guard, the weights are interpolated (:mod:`trainables.run.interpolation`), unless the
+    spec turns this off.
 
     Attributes:
-        annealed: the rate falls linearly to 0 over this last share of the run.
-        cut: a restart after a loss or gradient that is not finite divides the rate by this.
+        annealed: the last share of the run, in which the rate falls linearly to 0.
+        cut: the divisor of the rate at a restart, which follows a loss or gradient that is not finite.
     """
 
     annealed: float
     cut: float
 
     def share(self, step: int, steps: int) -> float:
-        """Return the factor of the chosen rate for step ``step`` of ``steps``, counted from 1."""
+        """Return the factor by which the chosen rate is multiplied at step ``step`` of ``steps``, counted from 1."""
         return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)
 
 
@@ -55,9 +54,9 @@ class Guard:
 class Rule:
     """One rule in the table of rules.
 
-    ``propose(memory, fit, probe) -> (proposal, new_memory)`` is pure except for its probes. ``fit`` is the parabola at
-    the present rate, ``fit.eta``. ``init()`` returns the memory before the first update. ``guard`` describes annealing
-    and restarts, if the rule has them.
+    ``propose(memory, fit, probe) -> (proposal, new_memory)`` is a pure function except for its calls of ``probe``.
+    ``fit`` is the parabola at the current rate, ``fit.eta``. ``init()`` returns the memory before the first update.
+    ``guard`` has the settings for annealing and restarts; None if the rule does not use them.
     """
 
     name: str
@@ -69,7 +68,7 @@ class Rule:
 
 
 def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
-    """Return the ``propose`` of a rule without memory: ``choose(eta, eta*)`` if the fit has a minimum ahead."""
+    """Return the ``propose`` of a rule without memory. It proposes ``choose(eta, eta*)`` if ``eta*`` is defined."""
 
     def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
         return Proposal(None if fit.eta_star is None else choose(fit.eta, fit.eta_star), fit.fallback), memory

@@ -1,4 +1,4 @@
-"""AutoLR's rules by name, and the retain batches they can probe. To add a rule, add an entry here."""
+"""The registry of AutoLR's rules, and the kinds of retain batches that they can probe. Add new rules here."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ PROBES: Mapping[str, str] = MappingProxyType(
         "fresh": "retain batches that the step has not seen, as in the released code of GeN",
     }
 )
-"""The retain batches to probe, by name."""
+"""The kinds of retain batches to probe, with descriptions."""
 
 PROBE_ROWS = 8
-"""With fewer rows, the fitted curvature is mostly noise."""
+"""The minimum number of rows to probe. With fewer rows, the fitted curvature is mostly noise."""
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the default number of fresh batches to probe: at least two, with at least ``PROBE_ROWS`` rows together."""
+    """Return the default number of fresh batches to probe: at least two, with at least ``PROBE_ROWS`` rows in total."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

@@ -1,11 +1,11 @@
-"""This project's rule that protects the model: a rate from the retain loss's curvature, annealed, then interpolated.
+"""This project's rule that protects the model: choose the rate by the retain loss's curvature, anneal, interpolate.
 
-    rate         x0 / 5; at the distance x0 along the first update the curvature alone costs 0.2 nats, x0^2 H / 2 = 0.2
+    rate         x0 / 5, where x0 is the distance along the first update with x0^2 H / 2 = 0.2 nats
     annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
-    at the end   the weights are interpolated towards the target's (trainables/run/interpolation.py)
+    at the end   the weights are interpolated towards the target's weights (trainables/run/interpolation.py)
 
-``H`` comes from both sides of theta, so it does not depend on the direction of the step, even for a method that only
-forgets. A distance that costs 0.2 nats is far above float32 rounding, wherever the search starts.
+``H`` is fitted from both sides of theta, so it does not depend on the sign of the step, even for a method that only
+forgets. A rise of 0.2 nats is far above float32 rounding errors, so the result does not depend on the initial rate.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Guard, Memory, Probe, Proposal, Rule
 
 BEND = 0.2
-"""The rise of the retain loss by curvature alone at the distance looked for (nats per token)."""
+"""The rise of the retain loss, due to curvature alone, at the wanted distance (nats per token)."""
 
 SHARE = 0.2
-"""The rate as a share of that distance: momentum repeats a step up to 1 / (1 - beta1) times."""
+"""The rate as a share of the wanted distance. (Momentum repeats a step up to 1 / (1 - beta1) times.)"""
 
 ANNEALED = 0.3
-"""The last part of the run, over which the rate falls to 0."""
+"""The last share of the run, in which the rate falls to 0."""
 
 CUT = 4.0
-"""A restart after a value that is not finite divides the rate by this."""
+"""The divisor of the rate at a restart, which follows a loss or gradient that is not finite."""
 
 RESOLVED = BEND / 1000.0
-_STRIDE = 30.0  # below sqrt(BEND / RESOLVED): a stride from an unresolved rise never passes the distance
+_STRIDE = (
+    30.0  # below sqrt(BEND / RESOLVED), so a stride from a rise below RESOLVED does not exceed the wanted distance
+)
 _TRUST = 1.25
 _MOST_FITS = 6
 
 
 def bending_distance(first: Fit, probe: Probe) -> float | None:
-    """Return the distance at which ``x^2 H / 2`` is ``BEND``, by probing until it is within ``_TRUST`` of the last
-    probe.
+    """Return the distance x at which ``x^2 H / 2`` is ``BEND``. Probe until x is within a factor ``_TRUST`` of a probe.
 
-    The result is then the same from every start: far from theta the loss is not a parabola, and rises less than one
-    fitted at the minimum. Probes stay between the distances known to rise less and to rise more. After ``_MOST_FITS``
-    fits without success the result is the largest distance that rose less. None if no probe rose more, as on a flat
-    loss however noisy, or if none rose less.
+    So the result does not depend on the first probe, although the loss is not a parabola far from theta, where it rises
+    less than a parabola fitted at the minimum. Probes stay between the distances at which the rise is known to be too
+    small and too large. After ``_MOST_FITS`` fits without success, the result is the largest distance with too small a
+    rise. It is None if no probe had too large a rise, as on a flat (even noisy) loss, or if none had too small a rise.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):
@@ -65,7 +66,7 @@ def _wanted(fit: Fit) -> float:
 
 
 def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    """Propose the rate once, from the distance."""
+    """Propose a rate from the distance, and keep the rate after the first success."""
     if memory["settled"]:
         return Proposal(None, fit.fallback), memory
     distance = bending_distance(fit, probe)

@@ -1,4 +1,4 @@
-"""This project's rules that probe at other distances until the parabola's minimum lies near the probe."""
+"""This project's rules that probe at different distances until the parabola's minimum is close to the probe."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule, within_twice
 
 TRUST = 2.0
-"""A parabola's minimum is trusted up to this factor away from its probe."""
+"""A parabola's minimum is trusted if it is within this factor of the probe's distance."""
 
 STRIDE = 4.0
-"""The probe moves by at most this factor at a time."""
+"""The maximum factor by which the probe's distance changes from one probe to the next."""
 
 HARM = 1.1
-"""Before the first success, a rate is rejected if one step at it multiplies the retain loss by more than this."""
+"""Before the first success, a rate is rejected if a step at this rate multiplies the retain loss by more than this."""
 
 MOST_FITS = 6
-"""The most fits in one update, which reach a factor of ``2 * 4^5`` from the present rate."""
+"""The maximum number of fits in one update. They reach a factor of ``2 * 4^5`` from the current rate."""
 
 
 def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
-    """Probe at other distances until a parabola's minimum lies within a factor ``TRUST`` of its probe.
+    """Probe at different distances until a parabola's minimum is within a factor ``TRUST`` of its probe.
 
-    A parabola through ``x = 0, ±h`` is informative only near ``h``: far below, float32 rounding of the losses
-    dominates; far above, the loss is not a parabola. So its minimum is trusted only near ``h``. Otherwise ``h`` moves
-    there, by a factor of at most ``STRIDE``, and between the bounds once distances too near and too far are known.
+    A parabola through ``x = 0, ±h`` is accurate only near ``h``: far below ``h``, float32 rounding errors of the losses
+    dominate; far above, the loss is not a parabola. So its minimum is trusted only near ``h``. Otherwise ``h`` moves
+    towards the minimum, by a factor of at most ``STRIDE``, and stays between known lower and upper bounds.
 
-    A step that starts uphill (the minimum lies behind theta) is refused. A rate that no update has chosen is a guess,
-    though, and its probes may lie beyond the valley: until the first success, a rise by a factor ``HARM`` counts as too
-    far. ``settled``: an earlier update chose the present rate, that of ``first``.
+    A step that raises the loss at first (the minimum is at x < 0) is rejected. Before the first success, however, the
+    rate is only a guess, and its probes may be beyond the minimum. So until then, a probe that raises the loss by a
+    factor of ``HARM`` counts as too far. ``settled`` is whether an earlier update chose the current rate.
     """
     fit, low, high = first, 0.0, math.inf
     for added in range(MOST_FITS):
@@ -37,7 +37,7 @@ def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
         if wanted is None and not settled and fit.loss_plus > HARM * fit.loss_zero:
             wanted = 0.0
         if wanted is None and low == 0.0:
-            # Unsettled: the guess was too far; this rate is nearer, though its step still leads uphill.
+            # If not settled, earlier probes were too far. Use this smaller rate, although its step raises the loss.
             return Proposal(None if settled or not added else fit.eta, fit.fallback)
         if wanted is not None and fit.eta / TRUST <= wanted <= fit.eta * TRUST:
             return Proposal(wanted)
@@ -53,14 +53,14 @@ def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
             fit = probe(math.sqrt(low * high))
         else:
             fit = probe(min(max(wanted or 0.0, fit.eta / STRIDE), fit.eta * STRIDE))
-    # Out of probes: use the largest rate at which the loss fell, or a smaller one if all probes were too far.
+    # All probes are used: take the largest rate that was too small, or a smaller rate if all probes were too far.
     if low > 0.0:
         return Proposal(low)
     return Proposal(None if fit.fallback == "not finite" else max(wanted or 0.0, fit.eta / STRIDE), fit.fallback)
 
 
 def _wanted(fit: Fit) -> float | None:
-    """Return the estimated minimum: 0 if it is too near to tell, infinity if beyond the probe, None if behind theta."""
+    """Return the estimated minimum: 0 if too close to resolve, infinity if far beyond the probe, None if at x < 0."""
     if fit.fallback == "not finite":
         return 0.0
     if fit.curvature <= 0.0:
@@ -74,14 +74,14 @@ def _unsettled() -> Memory:
 
 
 def _search(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    """Apply :func:`search`; the memory says whether it ever succeeded."""
+    """Apply :func:`search`. The memory records whether an update has succeeded."""
     proposal = search(fit, probe, settled=bool(memory["settled"]))
     return proposal, memory if proposal.eta is None else {"settled": 1}
 
 
 def _trust(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    """Search freely until the first success, which removes the influence of the start; then stay within ``[eta/2, 2
-    eta]``."""
+    """Search without limits until the first success, so that the initial rate has no influence. Later, clip the result
+    to ``[eta/2, 2 eta]``."""
     proposal, new = _search(memory, fit, probe)
     if memory["settled"] and proposal.eta is not None:
         proposal = Proposal(within_twice(fit.eta, proposal.eta))

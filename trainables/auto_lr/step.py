@@ -1,6 +1,6 @@
-"""Take one AutoLR step: the optimizer steps once, at the learning rate that a rule fits along its own update.
+"""Take one AutoLR step: the optimizer steps once, at the learning rate that a rule fits along the optimizer's update.
 
-The parameters are restored bit for bit before the final step is applied.
+Before the final step is applied, the parameters are restored bit for bit.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One AutoLR update, a row of auto_lr.csv: the rate before and after, the last parabola, the probes.
+    """One AutoLR update, which is a row of auto_lr.csv.
 
     Attributes:
-        probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: of the last fit, whose ``eta`` is
-            ``probe_eta``; losses in nats per token.
-        forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``; None unless requested.
-        probes: evaluations of ``L_R`` away from theta.
-        fallback: why no minimum was found, or None.
-        clipped: the rule chose another rate than ``eta_star``.
+        eta, eta_new: the rate before the update and after it.
+        probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: values of the last fit, whose ``eta``
+            is ``probe_eta``; losses in nats per token.
+        forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``; None if it is not logged.
+        probes: number of evaluations of ``L_R`` at other points than theta.
+        fallback: the reason why no minimum was found; None if one was found.
+        clipped: whether a minimum was found but the rule chose another rate than ``eta_star``.
     """
 
     eta: float
@@ -48,13 +49,13 @@ class Update:
 
 
 UPDATE_COLUMNS = tuple(field.name for field in fields(Update))
-"""The columns of auto_lr.csv, without trial and step."""
+"""The columns of auto_lr.csv, except trial and step."""
 
 
 class Line:
     """Tensors on the line ``theta - x d``, starting at ``x = 0``.
 
-    Every position is computed from a copy of theta, because ``w + d - d`` would not restore a float exactly.
+    Every position is computed from a copy of theta, because ``w + d - d`` does not restore a float exactly.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -64,16 +65,16 @@ class Line:
         self._eta = 0.0
 
     def stepped(self, eta: float) -> None:
-        """Record that the optimizer has stepped at rate ``eta``, so the tensors are at ``x = eta``."""
+        """Record that the optimizer has stepped at rate ``eta``, so that the tensors are now at ``x = eta``."""
         self._eta = eta
-        # Counters and masks among the buffers have no direction to move along: they are only restored.
+        # Buffers that are counters or masks are not moved, only restored.
         self._move = [
             tensor.detach() - before if tensor.is_floating_point() else None
             for tensor, before in zip(self._tensors, self._start, strict=True)
         ]
 
     def go(self, x: float) -> None:
-        """Set the tensors to ``theta - x d``, from the exact copy of theta."""
+        """Set the tensors to ``theta - x d``, computed from the copy of theta."""
         for tensor, before, move in zip(self._tensors, self._start, self._move, strict=True):
             tensor.copy_(before)
             if move is not None:
@@ -91,17 +92,17 @@ def auto_lr_step(
     forget_loss: Callable[[], float] | None = None,
     observe: Callable[[Callable[[float], None], Fit], None] | None = None,
 ) -> tuple[Update, Memory]:
-    """Step ``optimizer`` once, at the rate that ``rule`` proposes; return the update and the rule's new memory.
+    """Step ``optimizer`` once, at the rate that ``rule`` proposes. Return the update and the rule's new memory.
 
     Args:
-        optimizer: its update must be linear in lr (SGD, AdamW). All groups are scaled alike, and ``eta`` is the first
-            group's rate.
-        tensors: everything that the step or the probes may change: the trainable parameters, and buffers if any.
-        retain_loss: evaluates ``L_R`` at the present parameters without gradients.
-        loss_zero: ``L_R`` before the step on the batch of ``retain_loss``, if known.
-        forget_loss: evaluates ``L_F``, which is logged at the first two probes.
-        observe: called before the final step with a function that moves the parameters to ``theta - x d``, and the last
-            fit. Its changes to the parameters are undone.
+        optimizer: its update must be linear in lr (SGD, AdamW). The rates of all parameter groups are multiplied by the
+            same factor; ``eta`` is the rate of the first group.
+        tensors: all tensors that the step or the probes may change: the trainable parameters and the buffers.
+        retain_loss: evaluates ``L_R`` at the current parameters without gradients.
+        loss_zero: ``L_R`` before the step, on the batches of ``retain_loss``; None if it is not known.
+        forget_loss: evaluates ``L_F``, which is logged at the first two probes; None if it is not logged.
+        observe: called before the final step, with a function that moves the parameters to ``theta - x d``, and with
+            the last fit. Changes that it makes to the parameters are undone.
     """
     import torch
 
@@ -138,7 +139,7 @@ def auto_lr_step(
 def _update(
     eta: float, new_eta: float, fits: Sequence[Fit], proposal: Proposal, *, forget: tuple[float | None, float | None]
 ) -> Update:
-    """Return the record of a step from ``eta`` to ``new_eta``."""
+    """Return the record of an update from the rate ``eta`` to ``new_eta``."""
     last = fits[-1]
     reached = last.eta_star is not None and math.isclose(new_eta, last.eta_star, rel_tol=1e-9)
     return Update(

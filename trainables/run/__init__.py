@@ -1,1 +1,1 @@
-"""One unlearning run: the training loop and its parts."""
+"""An unlearning run: the training loop and its parts."""

@@ -1,4 +1,4 @@
-"""Compute the direction of a step from the two losses, in as few backward passes as the weighting allows."""
+"""Compute the direction of a step from the two losses, with as few backward passes as the weighting allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainables.run.divergence import finite
 from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
 
 Loss = Callable[[], Tensor]
-"""Runs a forward pass. Returns a scalar to minimise, or a summand of one, with its graph."""
+"""Runs a forward pass. Returns a loss to minimise, or a summand of a loss, as a scalar with its graph."""
 
 Columns = dict[str, float]
 
@@ -32,12 +32,12 @@ def combined_gradient(
 ) -> tuple[Columns, State]:
     """Store ``d = w_r g_r + w_f g_f``, or the method's own combination of the two gradients, in ``p.grad``.
 
-    Each loss is given as summands: one, unless the batch is cut into micro-batches. With several, the graph of each is
-    freed before the next is built, and a weighting by losses needs memory for both gradients, too.
+    Each loss is a list of summands, one per micro-batch. If there are several, the graph of a summand is freed before
+    the next graph is built, and a weighting that depends only on losses also needs memory for both gradients.
 
     Args:
-        unit: scale the weights to sum to 1.
-        when: the end of error messages, such as ``at step 3``.
+        unit: whether to scale the weights to sum to 1.
+        when: the last words of error messages, such as ``at step 3``.
 
     Returns:
         The measured columns of history.csv, and the weighting's new state.
@@ -53,7 +53,7 @@ def combined_gradient(
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
         side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
         loss = _backward(one)
-        # The weights are 1 for this loss and 0 for the other at any scale, so c_t is 1 or 0.
+        # With either weight scale, this loss has weight 1 and the other loss weight 0, so c_t is 1 or 0.
         columns = {f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when), "c_t": float(side == "retain")}
     elif weighting.needs is Needs.LOSSES and len(retain_loss) == len(forget_loss) == 1:
         retain, forget = retain_loss[0](), forget_loss[0]()
@@ -103,5 +103,5 @@ def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, C
 
 
 def _share(weights: Weights) -> Columns:
-    """Return ``c_t``, if the weights define it."""
+    """Return the column ``c_t``; empty if the weights sum to zero."""
     return {} if math.isnan(weights.c) else {"c_t": weights.c}

@@ -1,4 +1,4 @@
-"""Decide when a run has diverged: a value is not finite, or an optimizer's distance estimate grew without bound."""
+"""Decide whether a run has diverged: a value is not finite, or an optimizer's distance estimate is too large."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """A loss or gradient is NaN or infinite, or a distance estimate is too large. The message says which and at which
+    """A loss or gradient is NaN or infinite, or a distance estimate is too large. The message names the value and the
     step."""
 
 
 def finite(value: float, what: str, when: str) -> float:
-    """Return ``value``; raise :class:`Diverged` if it is NaN or infinite."""
+    """Return ``value``, or raise :class:`Diverged` if it is NaN or infinite."""
     if not math.isfinite(value):
         raise Diverged(f"{what} is {value} {when}")
     return value
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return ``distance`` and ``effective_lr``, the factor of the direction.
+    """Return the columns ``distance`` and ``effective_lr``, by which the direction is multiplied.
 
-    Empty before the first step, and for optimizers that do not estimate their distance to the solution.
+    The result is empty before the first step, and for optimizers that do not estimate a distance.
     """
     group = optimizer.param_groups[0]
     if "d" in group:
@@ -48,5 +48,5 @@ def check_distance(optimizer: Optimizer, when: str) -> None:
         if "d" not in group and "start_length" not in group:
             group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
         distance, limit = columns["distance"], 10.0 if "d" in group else 10.0 * float(group["start_length"])
-        if not distance <= limit:  # true for NaN
+        if not distance <= limit:  # also true if the distance is NaN
             raise Diverged(f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g} {when}")

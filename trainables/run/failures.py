@@ -1,5 +1,4 @@
-"""Find out why a trial failed: its own error, or a failure of the infrastructure, after which ``resume`` runs it again.
-Find out why a trial failed: its own error, or a failure of the infrastructure, after which ``resume`` runs it again."""
+"""Classify why a trial failed: an error of its own, or an infrastructure failure, after which ``resume`` reruns it."""
 
 from __future__ import annotations
 
@@ -23,16 +22,16 @@ _SIGNS = {
     NODE_LOST: r"node has died|node was terminated|node is dead|node_died|NodeDiedError",
     WORKER_DIED: r"worker process has died|actor died|ActorDiedError|ActorUnavailableError|owner has exited",
 }
-"""Patterns in the messages of operating systems, libraries and Ray."""
+"""Patterns that identify each failure in the messages of operating systems, libraries and Ray."""
 _MEMORY = re.compile(r"was (\S+) used / (\S+) limit")
 _EXIT = re.compile(r"Worker exit detail: (.+?)(?: Some common causes|$)", re.MULTILINE)
 LOGS = "logs"
-"""The folder of the logs of failed trials in the sweep's folder: one ID.txt per trial."""
+"""The subfolder of the sweep's folder with the logs of failed trials: one file ID.txt per trial."""
 _TAIL = 1 << 16  # bytes of a worker's output to keep
 
 
 def infrastructure(text: str) -> str | None:
-    """Return the infrastructure's failure in an error's text, or None if the error is the trial's own."""
+    """Return the infrastructure failure that an error's text describes; None if the error is the trial's own."""
     for cause, signs in _SIGNS.items():
         if text.startswith(cause) or re.search(signs, text):
             return cause
@@ -40,12 +39,12 @@ def infrastructure(text: str) -> str | None:
 
 
 def is_no_result(status: object, error: object) -> bool:
-    """Return whether a row of trials.csv belongs to a trial that an infrastructure failure ended."""
+    """Return whether the trial with this status and error in trials.csv ended because of an infrastructure failure."""
     return status == "failed" and infrastructure(str(error or "")) is not None
 
 
 def one_line(text: str) -> str:
-    """Return an error as one line for a table: the infrastructure's failure first, if it is one, then the details."""
+    """Return an error as one line for a table. An infrastructure failure is named first, followed by the details."""
     cause = infrastructure(text)
     lines = text.strip().splitlines()
     details = lines[-1].strip() if lines else ""
@@ -60,10 +59,10 @@ def one_line(text: str) -> str:
 
 
 def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
-    """Write the error of a failed trial and the end of its worker's output; return the file relative to OUT.
+    """Write the error of a failed trial and the end of its worker's output. Return the file's path relative to ``out``.
 
     Raises:
-        OSError: the disk refuses.
+        OSError: the disk cannot be read or written.
     """
     name = Path(LOGS) / f"{trial_id}.txt"
     parts = [text.rstrip()]

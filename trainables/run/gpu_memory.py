@@ -1,4 +1,4 @@
-"""Limit a trial to its share of a GPU's memory, and measure the memory used."""
+"""Limit a trial to its share of a GPU's memory, and measure how much memory is used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 
 def limit_to_share(device: str, gpus: float) -> None:
-    """Limit this process to the share ``gpus`` of a GPU's memory; one or more whole GPUs are not limited."""
+    """Limit this process to the share ``gpus`` of a GPU's memory. There is no limit if ``gpus`` is 1 or more."""
     import torch
 
     if device == "cuda" and gpus < 1:
@@ -14,10 +14,10 @@ def limit_to_share(device: str, gpus: float) -> None:
 
 
 def empty_gpu_cache() -> None:
-    """Free the memory of earlier runs of this process, and restart the peak's measurement."""
+    """Free the memory of this process's earlier runs, and reset the peak memory."""
     import torch
 
-    gc.collect()  # the traceback of a run that ran out of memory holds the run in a cycle
+    gc.collect()  # after an out-of-memory error, a reference cycle with the traceback keeps the run alive
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
 

@@ -1,10 +1,10 @@
-"""Interpolate the last weights of a run towards the target's.
+"""Interpolate the last weights of a run towards the target's weights.
 
-On the line from the target's weights to the last ones, most forgetting happens long before the end, and the rest of
-the line mostly lowers the retained quality. As in robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
-arXiv:2109.01903), weights between two models are often better than either.
+On the line from the target's weights to the last weights, most forgetting happens long before the end. The rest of the
+line mostly lowers the quality on retained data. As in robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
+arXiv:2109.01903), weights between two models are often better than those of either model.
 
-For a LoRA adapter the line joins its two matrices' values, so the model itself moves along a curve.
+For a LoRA adapter, the two matrices are interpolated, so the model's weights move along a curve instead of a line.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 FORGOTTEN = 0.9
-"""A model counts as having forgotten if its forget loss has risen by this share of the last weights' rise."""
+"""A model counts as having forgotten if its forget loss has risen by this share of the rise at the last weights."""
 
 KEPT = 0.8
-"""A model counts as kept if it gives at least this share of the retained answers that the target gives."""
+"""A model counts as kept if its share of retained answers is at least this share of the target's."""
 
 KNOWN = 0.1
-"""If the target gives less than this share of the retained answers, models are judged by their retain loss."""
+"""If the target gives less than this share of the retained answers, the retain loss is used instead of the answers."""
 
 HALVINGS = 5
 
@@ -35,9 +35,9 @@ class Quality(NamedTuple):
     """The quality of a model between the target and the last weights.
 
     Attributes:
-        forgotten: capped forget loss (nats per token).
-        answers: share of the retained answers that the model gives; NaN if unknown.
-        retain_loss: nats per token.
+        forgotten: the capped forget loss (nats per token).
+        answers: the share of the retained answers that the model gives; NaN if unknown.
+        retain_loss: the retain loss (nats per token).
     """
 
     forgotten: float
@@ -46,14 +46,14 @@ class Quality(NamedTuple):
 
 
 def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
-    """Return the share of the line from the target (0) to the ``last`` weights (1) at which to stop, by bisection.
+    """Return the position on the line from the target (0) to the ``last`` weights (1) to use, found by bisection.
 
-    The share returned is the smallest, in 32nds, at which the capped forget loss has risen by ``FORGOTTEN`` of its
-    whole rise, but at least the largest share at which all retained answers that the target gives are still given.
-    Keeping the model has priority: the share shrinks until at least ``KEPT`` of the answers are given. If the last
-    weights alone satisfy both, they are returned. ``evaluate`` is called at 0, and ``HALVINGS`` times between unless
-    the last weights keep all answers. If the target's answers are unknown, or it gives hardly any, ``exp(-L_R)``, the
-    likelihood of a token, replaces the share of answers.
+    It is the smallest position, in 32nds, at which the capped forget loss has risen by ``FORGOTTEN`` of its whole rise,
+    but not smaller than the largest position at which the model still gives all retained answers that the target gives.
+    Keeping the model has priority: the position decreases until at least ``KEPT`` of these answers are given. If only
+    the last weights satisfy both conditions, the result is 1. ``evaluate`` is called at 0 and, unless the last weights
+    keep all answers, at ``HALVINGS`` other positions. If the target's answers are unknown or it gives fewer than
+    ``KNOWN``, the likelihood of a token, ``exp(-L_R)``, is used instead of the share of answers.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN
@@ -81,20 +81,20 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
 
 
 class InitialState:
-    """A copy in host memory of the weights and the optimizer that a run starts with."""
+    """A copy of a run's initial weights and optimizer state, in host memory."""
 
     def __init__(self, model: PreTrainedModel, optimizer: Optimizer) -> None:
-        """``optimizer`` must not have taken a step."""
+        """Copy the current state. ``optimizer`` must not have taken a step."""
         self._model, self._optimizer = model, optimizer
         self._weights, self._optimizer_state = weights_state(model), optimizer.state_dict()
 
     def restore(self) -> None:
-        """Restore weights, buffers and optimizer, bit for bit."""
+        """Restore the initial weights, buffers and optimizer state, bit for bit."""
         load_weights(self._weights, self._model)
         load_optimizer(self._optimizer_state, self._optimizer)
 
     def line(self) -> Callable[[float], None]:
-        """Return a function that moves the model to a share of the line from here to its present weights."""
+        """Return a function that sets the model to a position between the initial (0) and the current weights (1)."""
         end = weights_state(self._model)
 
         def go(share: float) -> None:

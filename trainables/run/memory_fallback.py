@@ -1,4 +1,4 @@
-"""Run a trial again in smaller forward passes, then with gradient checkpointing, if GPU memory runs out."""
+"""If GPU memory runs out, run the trial again with smaller forward passes, and then with gradient checkpointing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class MemoryFallback:
     """The memory settings of a run.
 
     Attributes:
-        micro_batch: the most examples per forward pass of training; None is the whole batch.
+        micro_batch: the maximum number of examples per forward pass of training; None for the whole batch.
         gradient_checkpointing: whether activations are recomputed in the backward pass.
-        eval_batch_size: the most examples per forward pass of evaluation.
+        eval_batch_size: the maximum number of examples per forward pass of evaluation.
     """
 
     micro_batch: int | None
@@ -31,13 +31,13 @@ class MemoryFallback:
 
     @classmethod
     def of(cls, spec: TrialSpec) -> MemoryFallback:
-        """Return the settings that a trial asks for."""
+        """Return the memory settings in a trial's spec."""
         return cls(spec.micro_batch, spec.gradient_checkpointing, spec.eval_batch_size)
 
     def next(self, batch_size: int, *, unused: Container[str] = ()) -> MemoryFallback | None:
-        """Halve the passes, down to one example, then switch checkpointing on; None if nothing is left to try.
+        """Return settings that need less memory: half the examples per pass or, if there is only one, checkpointing.
 
-        ``unused`` names the settings that the kind of model does not support.
+        The result is None if nothing is left to try. ``unused`` names the settings that the model does not support.
         """
         size = min(self.micro_batch or batch_size, batch_size)
         smaller = replace(self, eval_batch_size=-(-self.eval_batch_size // 2))
@@ -54,34 +54,34 @@ class MemoryFallback:
 
 
 class FallbackRun(Generic[Run]):
-    """The run of a trial, started again with less memory when a GPU's memory runs out.
+    """The run of a trial. If GPU memory runs out, it is started again with settings that need less memory.
 
     Attributes:
-        run: the present run; None before the first report.
+        run: the current run; None before the first report.
     """
 
     def __init__(
         self, spec: TrialSpec, start: Callable[[MemoryFallback], Run], unused: Callable[[], Container[str]]
     ) -> None:
-        """``start`` makes the run; ``unused`` returns the settings that the kind of model does not support."""
+        """Prepare the run. ``start`` creates it; ``unused`` returns the settings that the model does not support."""
         self._spec, self._start, self._unused = spec, start, unused
         self._memory, self._reported = MemoryFallback.of(spec), 0.0
         self.run: Run | None = None
 
     @property
     def retried_with(self) -> MemoryFallback | None:
-        """The settings in use if they are not those of the spec, otherwise None."""
+        """The current settings if they differ from those in the spec, otherwise None."""
         return None if self._memory == MemoryFallback.of(self._spec) else self._memory
 
     def reset(self) -> None:
-        """Start the run again at the next report."""
+        """Discard the run, so that the next report starts a new one."""
         self.run, self._reported = None, 0.0
 
     def next_report(self) -> Report:
-        """Return the next report. After a retry, epochs that were reported before run again without a report.
+        """Return the next report. After a retry, epochs that were already reported run again without a report.
 
         Raises:
-            OutOfMemoryError: memory runs out with the smallest settings.
+            OutOfMemoryError: memory runs out even with the smallest settings.
         """
         import torch
 

@@ -21,15 +21,15 @@ class Report:
     """The state of a run after an epoch.
 
     Attributes:
-        step, epoch: optimizer steps and passes over the forget set so far; part of a pass counts as a fraction.
-        training: means over the epoch's steps (``c_t``, gradient norms, the two training losses) and the present
-            ``lr``.
-        losses: on the fixed evaluation sets; empty after an epoch that was not evaluated.
-        padding: share of padding among all positions of the training batches so far.
-        final: the chosen metrics, in the last report of a finished run and whenever ``metrics_every`` asks for them.
-        generation_seconds: the part of ``eval_seconds`` that generated answers.
-        status: None while the run continues.
-        error: why a run diverged.
+        step, epoch: the number of optimizer steps and of passes over the forget set so far; ``epoch`` can be 0.5.
+        training: means over the epoch's steps (``c_t``, gradient norms, the two training losses), the current ``lr``,
+            and other columns of history.csv.
+        losses: the losses on the fixed evaluation sets; empty after an epoch without an evaluation.
+        padding: the share of padding among all positions of the training batches so far.
+        final: the chosen metrics, in the last report of a finished run and after the epochs of ``metrics_every``.
+        generation_seconds: the part of ``eval_seconds`` in which answers were generated.
+        status: how the run ended; None while the run continues.
+        error: the reason why a run diverged.
         auto_lr: AutoLR's updates since the previous report, as rows of auto_lr.csv without the trial's id.
     """
 
@@ -48,11 +48,11 @@ class Report:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the losses belong to this epoch; those of a run that diverged belong to an earlier one."""
+        """Whether the losses were measured after this epoch. (A diverged run has the losses of an earlier epoch.)"""
         return bool(self.losses) and self.status is not Status.DIVERGED
 
     def row(self) -> dict[str, object]:
-        """Return the columns of history.csv, without the trial's id."""
+        """Return the columns for history.csv, without the trial's id."""
         return {
             "step": self.step,
             "epoch": self.epoch,
@@ -64,7 +64,7 @@ class Report:
         }
 
     def outcome(self) -> dict[str, object]:
-        """Return the columns of trials.csv that a run knows itself, from its last report."""
+        """Return the columns for trials.csv that are known from the last report of a run."""
         return {
             "status": str(self.status),
             "steps": self.step,

@@ -6,7 +6,7 @@
     run.model                     # the unlearned model
 
 The training step is :meth:`UnlearningRun._train_step`. A run is deterministic: on the same machine's CPU, the same spec
-gives the same bits, even if the state is saved after any report and loaded into a new run.
+gives bit-identical results, even if the state is saved after any report and loaded into a new run.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from trainables.weightings import Needs
 
 
 class UnlearningRun:
-    """One trial as an iterator of reports. It owns the workspace's model until the next run takes the model over.
+    """One trial, as an iterator of reports. The run uses the workspace's model until the next run is created.
 
     Args:
         spec: the trial.
         workspace: the loaded target and its data.
-        landscape_points: points along the step to evaluate at each AutoLR update, for ``auto_lr.landscape``.
-        memory: memory settings that replace those of the spec; a saved state loads under any.
+        landscape_points: number of points along the step to evaluate at each AutoLR update (``auto_lr.landscape``).
+        memory: memory settings that replace those in the spec. A saved state can be loaded with any memory settings.
 
     Attributes:
-        model: the model being unlearned; ``parameters`` are its trainable parameters.
-        step, epoch: optimizer steps and passes over the forget set so far.
-        items: the per-item values behind the last measured metrics.
+        model: the model that is being unlearned; ``parameters`` are its trainable parameters.
+        step, epoch: the number of optimizer steps and of passes over the forget set so far.
+        items: the per-item values behind the metrics that were measured last.
 
     Raises:
-        ValueError: the method does not go with the retain objective or with this model.
+        ValueError: the method cannot be used with the retain objective or with this model.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class UnlearningRun:
         self.step, self.epoch, self._done = 0, 0.0, False
         self.items: ItemLog = {}
         self._timers, self._interpolation = Timers(), math.nan
-        self._last_losses: Mapping[str, float] = {}  # the last finite ones of the evaluation
+        self._last_losses: Mapping[str, float] = {}  # the last finite losses of an evaluation
         self._options = method.resolve(dict(spec.options))
         self._weighting, self._weighting_state = method.weighting, method.weighting.init(spec.seed)
         forget, retain = map(workspace.modality.lengths, workspace.train_sets(max_length=spec.max_length))
@@ -94,23 +94,23 @@ class UnlearningRun:
         self.auto_lr = _auto_lr(self, landscape_points=landscape_points, steps=self._total_steps())
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
-        """Take one optimizer step on batches of the forget and the retain set; return columns of history.csv.
+        """Take one optimizer step on a batch of each set. Return columns for history.csv.
 
         Args:
             forget, retain: the indices of the examples in each batch.
 
         Raises:
-            Diverged: a loss, a gradient or the optimizer's distance estimate is not finite.
+            Diverged: a loss or gradient is not finite, or the optimizer's distance estimate is too large.
         """
         when = f"at step {self.step + 1}"
 
-        # The two losses to minimise, each as summands over micro-batches: L_R (or a KL to the target) on the retain
-        # batch; -L_F, NPO, ... on the forget batch.
+        # The two losses to minimise, each as a list of summands over micro-batches: L_R (or the KL divergence from the
+        # target) on the retain batch, and -L_F, NPO or another objective on the forget batch.
         retain_loss = self.losses.retain_parts(retain)
         forget_loss = self.losses.forget_parts(forget)
 
-        # Their gradients g_r and g_f, the method's weights w_r and w_f, and the direction d = w_r g_r + w_f g_f, which
-        # is left in every p.grad.
+        # The gradients g_r and g_f, the method's weights w_r and w_f, and the direction d = w_r g_r + w_f g_f, which is
+        # stored in every p.grad.
         columns, self._weighting_state = combined_gradient(
             self.parameters,
             retain_loss,
@@ -124,8 +124,8 @@ class UnlearningRun:
         clip_([p.grad for p in self.parameters], self.spec.max_grad_norm, columns["grad_norm"])
         self.step += 1
 
-        # The step theta <- theta - lr d, preconditioned by the optimizer. When an AutoLR update is due, AutoLR takes
-        # the same step at the rate that it fits to L_R along the step.
+        # The step theta <- theta - lr d, preconditioned by the optimizer. If an AutoLR update is due, AutoLR takes the
+        # same step, at a rate that it chooses by fitting L_R along the step.
         if self.auto_lr.schedule.is_due(self.step):
             self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
         else:
@@ -140,10 +140,10 @@ class UnlearningRun:
 
     @smallest_as_zero()
     def __next__(self) -> Report:
-        """Train for one epoch, a pass over the forget set (or the steps that ``max_steps`` leaves), and report.
+        """Train for one epoch (a pass over the forget set, or fewer steps if ``max_steps`` is reached), and report.
 
-        If a loss or gradient is not finite, AutoLR's rule may restart from the target. Otherwise the run ends: its last
-        report has status ``diverged`` and the last finite evaluation losses, if any.
+        If the run diverges, AutoLR's rule may restart it from the target. Otherwise the run ends: its last report has
+        the status ``diverged`` and the last finite evaluation losses, if any.
         """
         if self._done:
             raise StopIteration
@@ -173,7 +173,7 @@ class UnlearningRun:
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the optimizer steps of the whole run if ``done`` steps were taken until ``epoch``."""
+        """Return the number of optimizer steps of the whole run, if ``done`` steps were taken before ``epoch``."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
@@ -187,17 +187,17 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are due after an epoch; metrics need the losses of the same model."""
+        """Return whether the losses are due after an epoch. They are always due with metrics, which reuse scores."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> Mapping[str, float]:
-        """Return ``L_F`` and ``L_R`` on the fixed evaluation sets; raise :class:`Diverged` if one is not finite."""
+        """Return the losses on the fixed evaluation sets. Raise :class:`Diverged` if a loss is not finite."""
         with self._timers.timed("eval_seconds"):
             losses = self._evaluator.losses(self.model)
         return {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
 
     def _measure(self) -> Mapping[str, float]:
-        """Return the chosen metrics, and store the per-item values behind them in ``items``."""
+        """Measure the chosen metrics, and store the per-item values behind them in ``items``."""
         retain = self.workspace.target.retain
         with self._timers.timed("eval_seconds"):
             measured = self._evaluator.measure(self.model, self.spec.metrics, retain=retain, unchanged=True)
@@ -206,7 +206,7 @@ class UnlearningRun:
         return measured.metrics
 
     def _interpolate(self) -> None:
-        """Interpolate the last weights towards the target's while what was forgotten stays forgotten."""
+        """Interpolate the last weights towards the target's weights, as far as :func:`choose_share` allows."""
         assert self._initial is not None
         go, last = self._initial.line(), self._quality()
         position = 1.0
@@ -233,7 +233,7 @@ class UnlearningRun:
             parameter.grad = None
 
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
-        """Count a step's positions, without the batch that the weighting does not need."""
+        """Count the positions of a step's batches. A batch that the weighting does not use is not counted."""
         if self._weighting.needs is not Needs.RETAIN_ONLY:
             self._timers.count_batch([self._batches.forget_lengths[index] for index in forget])
         if self._weighting.needs is not Needs.FORGET_ONLY:
@@ -274,9 +274,9 @@ class UnlearningRun:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that a new run of the same spec needs to continue with the same bits.
+        """Return everything that a new run of the same spec needs to continue with bit-identical results.
 
-        The state is a copy in host memory: neither this run nor a new one on its workspace changes it.
+        The state is a copy in host memory, which later steps of this run or of another run do not change.
         """
         return {
             "spec_hash": self.spec.spec_hash,
@@ -309,7 +309,7 @@ class UnlearningRun:
 
 
 def _auto_lr(run: UnlearningRun, *, landscape_points: int, steps: int) -> AutoLR:
-    """Return AutoLR as the run's spec asks for it."""
+    """Return AutoLR with the settings in the run's spec."""
     spec = run.spec
     schedule = Schedule(
         rule=RULES[spec.auto_lr_smoothing],
@@ -333,7 +333,7 @@ def _auto_lr(run: UnlearningRun, *, landscape_points: int, steps: int) -> AutoLR
 
 
 def _rounded(epoch: float) -> float:
-    """Return ``epoch`` without the rounding error of its summands if it is a whole number."""
+    """Return ``epoch``, rounded if it differs from a whole number only by a rounding error."""
     return float(round(epoch)) if math.isclose(epoch, round(epoch), abs_tol=1e-9) else epoch
 
 

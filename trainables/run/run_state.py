@@ -1,4 +1,4 @@
-"""Copy weights, optimizer and random generators of a run to host memory, and load them back."""
+"""Copy a run's weights, optimizer state and random generator states to host memory, and load them back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    """Return copies of the trained weights, the buffers, the optimizer's state and the random generators' states."""
+    """Return copies of the trainable weights, the buffers, the optimizer state and the random generator states."""
     return {
         **weights_state(model),
         "optimizer": _host_copies(optimizer.state_dict()),
@@ -22,7 +22,7 @@ def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
 
 
 def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
-    """Load what :func:`torch_state` returned, without changing it."""
+    """Load a state that :func:`torch_state` returned. The state is not changed."""
     load_weights(state, model)
     load_optimizer(state["optimizer"], optimizer)
     torch.set_rng_state(state["rng"])
@@ -31,7 +31,7 @@ def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer
 
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:
-    """Return copies of the trained weights and of the buffers."""
+    """Return copies of the trainable weights and of the buffers."""
     return {
         "parameters": _host_copies([part for part in model.parameters() if part.requires_grad]),
         "buffers": _host_copies(list(model.buffers())),
@@ -39,7 +39,7 @@ def weights_state(model: torch.nn.Module) -> dict[str, Any]:
 
 
 def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
-    """Load what :func:`weights_state` returned."""
+    """Load weights and buffers that :func:`weights_state` returned."""
     trained = [part for part in model.parameters() if part.requires_grad]
     with torch.no_grad():
         for part, value in zip(trained, state["parameters"], strict=True):
@@ -50,11 +50,11 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
 
 def load_optimizer(state: Mapping[str, Any], optimizer: Optimizer) -> None:
     """Load a copy of an optimizer's state."""
-    optimizer.load_state_dict(_host_copies(state))  # the optimizer would keep the tensors themselves
+    optimizer.load_state_dict(_host_copies(state))  # copied, because the optimizer keeps the tensors that it loads
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Return the weights a ``share`` of the way from ``state`` to ``other``; integer buffers stay as in ``state``."""
+    """Interpolate from ``state`` (share 0) to ``other`` (share 1). Integer buffers are those of ``state``."""
     return {
         name: [
             torch.where(here == there, here, torch.lerp(here, there, share)) if here.is_floating_point() else here
@@ -65,7 +65,7 @@ def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: f
 
 
 def _host_copies(values: Any) -> Any:
-    """Copy nested lists and dictionaries, with every tensor copied to host memory."""
+    """Copy nested lists and dictionaries. All tensors are copied to host memory."""
     if isinstance(values, torch.Tensor):
         return values.detach().to("cpu", copy=True)
     if isinstance(values, dict):

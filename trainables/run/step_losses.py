@@ -1,4 +1,4 @@
-"""Compute the two losses of a training step, with their graphs, and the losses that AutoLR probes, without graphs."""
+"""Compute the two losses of a training step (with gradients), and the losses that AutoLR probes (without gradients)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class StepLosses:
-    """The losses of a training step: ``retain(indices)`` and ``forget(indices)`` are scalars to minimise.
+    """Computes the losses of a training step. ``retain(indices)`` and ``forget(indices)`` return scalars to minimise.
 
     Attributes:
-        references: the target's precomputed values that the forget objective compares with. They are part of a run's
-            state, so that a resumed run uses the same values; a frozen target's are recomputed from the same weights.
+        references: the target's precomputed values that the forget objective needs. They are part of a run's state, so
+            that a resumed run uses the same values. (Outputs of a frozen target are recomputed with the same weights.)
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class StepLosses:
         refusals: tuple[Any, Sequence[float]] | None = None,
         micro_batch: int | None = None,
     ) -> None:
-        """Prepare the losses of ``model``, which the workspace returned.
+        """Prepare the losses of ``model``, which must come from the workspace.
 
         Args:
-            refusals: items and the target's NLL of each, for objectives with ``PAIR_NLL``.
-            micro_batch: the most examples per forward pass; None is the whole batch.
+            refusals: the items with refusals and the target's NLL of each item, for objectives with ``PAIR_NLL``.
+            micro_batch: the maximum number of examples per forward pass; None for the whole batch.
 
         Raises:
-            ValueError: the method does not go with the retain objective, or the model has no layer of the number in the
+            ValueError: the method cannot be used with the retain objective, or the model does not have the layer in the
                 objective's option.
         """
         method = spec.parsed_method
@@ -72,17 +72,17 @@ class StepLosses:
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether the retain loss equals AutoLR's probe bit for bit if train and eval mode compute the same."""
+        """Whether the retain loss is bit-identical to AutoLR's probe if train and eval mode compute the same."""
         own = self._objective.reference is Reference.HIDDEN
         return self._retain_objective == "ce" and not own and not self._bf16 and self._micro_batch is None
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return forward passes over micro-batches of a retain batch; their values sum to :meth:`retain`."""
+        """Return functions that compute the summands of :meth:`retain` over micro-batches of the batch."""
         hidden = self._objective.reference is Reference.HIDDEN
         return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
     def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return forward passes over micro-batches of a forget batch; their values sum to :meth:`forget`."""
+        """Return functions that compute the summands of :meth:`forget` over micro-batches of the batch."""
         return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _parts(
@@ -150,7 +150,7 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates ``L_R`` on retain batches, under any retain objective."""
+        """Return a function that evaluates ``L_R`` on retain batches, whatever the retain objective is."""
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
@@ -158,10 +158,10 @@ class StepLosses:
         return self._probe(self._forget, batches)
 
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates the mean cross-entropy over all tokens; call it without gradients.
+        """Return a function that evaluates the mean cross-entropy over all tokens. Call it without gradients.
 
-        It is float32 even under bf16: a step of 1e-5 is below bf16's resolution, so a parabola would fit rounding
-        errors. Within one autocast context the cached bf16 weights would also hide the step.
+        It uses float32 even under bf16. A step of 1e-5 is below bf16's resolution, so a parabola would be fitted to
+        rounding errors. Also, within one autocast context the cached bf16 weights would not change with the step.
         """
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 
@@ -186,7 +186,7 @@ class StepLosses:
             return block_output(model, batch, self._layer)
 
     def _target_logits(self, batch: Any) -> Tensor:
-        # A separate autocast context: weights cached without gradients must not be used in the model's own pass.
+        # Use a separate autocast context, because the model's pass must not use weights cached without gradients.
         with self._workspace.frozen_target() as target:
             return self._predictions(target, batch).logits
 

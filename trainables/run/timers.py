@@ -1,4 +1,4 @@
-"""Count what a run has used so far: seconds by activity, and the share of padding in its batches."""
+"""Measure the seconds that a run has spent on each activity, and the share of padding in its batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(slots=True)
 class Timers:
-    """Seconds of training and of evaluation, the part of evaluation that generated answers, and batch positions."""
+    """Seconds of training and of evaluation, the part of evaluation spent on generation, and counts of positions."""
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
@@ -21,7 +21,7 @@ class Timers:
 
     @contextmanager
     def timed(self, activity: Literal["train_seconds", "eval_seconds"]) -> Iterator[None]:
-        """Add the time that the block takes, even if it raises."""
+        """Add the duration of the block to ``activity``, even if the block raises."""
         started = time.perf_counter()
         try:
             yield
@@ -29,7 +29,7 @@ class Timers:
             setattr(self, activity, getattr(self, activity) + time.perf_counter() - started)
 
     def count_batch(self, lengths: Sequence[int]) -> None:
-        """Add the positions of a batch of sequences with these lengths."""
+        """Count the positions of a batch of sequences with these lengths."""
         positions = len(lengths) * max(lengths)
         self.padded += positions - sum(lengths)
         self.positions += positions

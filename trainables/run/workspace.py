@@ -1,4 +1,4 @@
-"""Load what all trials in a process share: the target's weights, its processor and the encoded data."""
+"""Load the target's weights, its processor and the encoded data, which all trials in a process share."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """A target loaded on one device. ``model_for`` returns the same module for every trial, with its weights reset.
+    """A target, loaded on one device. ``model_for`` returns the same module for every trial, with reset weights.
 
-    The original weights are only copied from, so no trial can change another's start; the workers of a machine share
-    them (stored_weights.py). ``tokenizer`` is the model's processor: the image processor of an image classifier.
+    A separate copy of the target's weights is never changed, so every trial starts from the same weights. The workers
+    on a machine share this copy (stored_weights.py). ``tokenizer`` is the model's processor, which is an image
+    processor for image classifiers.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
@@ -52,10 +53,10 @@ class Workspace:
         gradient_checkpointing: bool = False,
         with_frozen_target: bool = False,
     ) -> PreTrainedModel:
-        """Return the target's model with reset weights, in train mode; with ``lora_rank`` a PEFT model with a new
-        adapter.
+        """Return the target's model with reset weights, in train mode. With ``lora_rank``, it has a new PEFT adapter.
 
-        The model returned before becomes invalid. ``with_frozen_target``: the run will use :meth:`frozen_target`.
+        The previously returned model becomes invalid. ``with_frozen_target`` is whether the run will use
+        :meth:`frozen_target`.
         """
         model = self._reset()
         if not with_frozen_target or lora_rank is not None:
@@ -67,7 +68,7 @@ class Workspace:
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        """Restore the loaded model: no adapter, no checkpointing, the target's weights, all of them trainable."""
+        """Restore the loaded model: without adapter and checkpointing, with the target's weights, all trainable."""
         if self._adapted is not None:
             self._model = self._adapted.unload()
             self._adapted = None
@@ -82,29 +83,28 @@ class Workspace:
         self._model.gradient_checkpointing_enable()
         self._checkpointing = True
         if adapter_only:
-            # Activations of frozen embeddings have no gradient, so checkpointing would cut the graph there.
+            # Outputs of frozen embeddings do not require gradients, so checkpointing would cut the graph there.
             self._remove_input_hooks()
             self._model.enable_input_require_grads()
 
     def _disable_checkpointing(self) -> None:
-        """Disable checkpointing; required before adding an adapter, because PEFT hooks the embeddings of such a model.
-        Disable checkpointing; required before adding an adapter, because PEFT hooks the embeddings of such a model."""
+        """Disable checkpointing. Do this before adding an adapter, otherwise PEFT adds hooks to the embeddings."""
         if self._checkpointing:
             self._model.gradient_checkpointing_disable()
             self._remove_input_hooks()
             self._checkpointing = False
 
     def _remove_input_hooks(self) -> None:
-        # Disabling checkpointing leaves its hooks in place, and enabling it twice loses the handles of the first ones.
+        # Disabling checkpointing does not remove its hooks, and enabling it twice loses the handles of the first hooks.
         if hasattr(self._model, "_require_grads_hook"):
             self._model.disable_input_require_grads()
 
     @contextmanager
     def frozen_target(self) -> Iterator[PreTrainedModel]:
-        """Yield the target next to the model being trained, in eval mode and without gradients.
+        """Yield the target, in eval mode and without gradients, while another model is being trained.
 
-        Under LoRA it is the same model with its adapter disabled, without further memory. Otherwise it is a copy of the
-        target, made at the first call and freed by the next trial that does not need it.
+        With LoRA, it is the trained model with its adapter disabled, which needs no more memory. Otherwise it is a copy
+        of the target, which is created at the first call and freed by the next trial that does not need it.
         """
         if self._adapted is not None:
             training = self._adapted.training
@@ -123,11 +123,10 @@ class Workspace:
             yield self._frozen
 
     def refusals(self, *, max_length: int, batch_size: int) -> tuple[Any, tuple[float, ...]]:
-        """Return the forget questions with their refusals as items, and the target's summed NLL (nats) of each, in
-        order.
+        """Return the forget questions with refusals, as items in order, and the target's summed NLL (nats) of each.
 
-        Computed once per workspace in one evaluation pass, which resets the model to the target: call it before
-        :meth:`model_for`.
+        They are computed once per workspace, in one evaluation pass. Call this before :meth:`model_for`, because it
+        resets the model to the target.
         """
         key = (max_length, batch_size)
         if key not in self._refusals:
@@ -173,7 +172,7 @@ class Workspace:
 
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
-        """Whether the model computes the same in both modes: no active dropout, no batch statistics."""
+        """Whether the model computes the same in train and eval mode, because it has no dropout and no batch norm."""
         dropouts = [
             value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
         ]

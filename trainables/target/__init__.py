@@ -1,1 +1,1 @@
-"""The target model all trials start from, and the retain model metrics compare with: made once, cached by content."""
+"""The target model, from which all trials start, and the retain model, which metrics compare with. Both are cached."""

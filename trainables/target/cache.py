@@ -1,4 +1,4 @@
-"""The cache of trained models and their scores, named by the content of models, data and recipes alone."""
+"""The cache of trained models and their scores. Names of entries depend only on the models, data and recipes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from search_spaces.durable import write_whole
 from trainables.target.finetune import TargetError
 
 FORMAT = 3
-"""Part of every cache key; raised when the meaning of a recipe or the cached files change."""
+"""A part of every cache key. It is increased if the meaning of a recipe or the format of cached files changes."""
 
 
 def cache_folder() -> Path:
-    """Return ``$XDG_CACHE_HOME/sweeper``, or ``~/.cache/sweeper``."""
+    """Return ``$XDG_CACHE_HOME/sweeper``, or ``~/.cache/sweeper`` if the variable is not set."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweeper"
 
 
 def digest(*parts: object) -> str:
-    """Return 16 hex digits of the content of plain values, dataclasses, and data with a ``content_hash``."""
+    """Return 16 hex digits of a content hash. Parts are JSON values, dataclasses, or data with a ``content_hash``."""
 
     def plain(value: object) -> object:
         if hasattr(value, "content_hash"):
@@ -37,7 +37,7 @@ def digest(*parts: object) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return a content hash of a model folder's weights, configuration and tokenizer.
+    """Return a content hash of the weights, configuration and tokenizer in a model folder.
 
     Raises:
         TargetError: the folder does not exist.
@@ -55,14 +55,14 @@ def folder_digest(folder: Path) -> str:
 
 
 class NotCached(RuntimeError):
-    """Something would have to be trained or scored first."""
+    """A model or note is not in the cache, and the cache must not compute it."""
 
 
 class Cache:
-    """The cache as one target uses it: its models, and notes, which are small JSON objects computed from a model.
+    """The cache of models, and of notes, which are small JSON objects that are computed from a model.
 
-    If ``computing`` is False, a missing entry raises NotCached. ``notes`` holds the notes that were read, by their
-    paths in the folder.
+    If ``computing`` is False, a missing entry raises NotCached. ``notes`` has the notes that were used, by their paths
+    in the folder.
     """
 
     def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
@@ -71,23 +71,23 @@ class Cache:
         self.notes: dict[str, dict[str, Any]] = {}
 
     def model(self, name: str) -> Path:
-        """Return the folder of a model that is trained here."""
+        """Return the folder for the trained model ``name``. If ``computing``, the model need not exist yet."""
         folder = self.folder / "targets" / name
         if not self.computing and not is_made(folder):
             raise NotCached(f"{folder} is not made yet")
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the note called ``name``; compute and write it if it is missing or unreadable.
+        """Return the note ``name``. Compute and write it if it is missing or unreadable.
 
-        Other processes may do the same meanwhile.
+        Other processes may compute the same note at the same time.
         """
         path = self.folder / f"{name}.json"
         found = _read(path)
         if found is None:
             if not self.computing:
                 raise NotCached(f"{path} is not known yet")
-            write_whole(path, json.dumps(compute()))  # may contain NaN, which Python reads back
+            write_whole(path, json.dumps(compute()))  # the JSON may contain NaN, which Python can read
             found = json.loads(path.read_text(encoding="utf-8"))
         else:
             used(path)
@@ -95,20 +95,20 @@ class Cache:
         return dict(found)
 
     def take_over(self, notes: Mapping[str, dict[str, Any]]) -> None:
-        """Store the notes of another machine's cache, unless this cache has them."""
+        """Store notes from another machine's cache, except those that this cache already has."""
         for name, content in notes.items():
             if _read(path := self.folder / f"{name}.json") is None:
                 write_whole(path, json.dumps(content))
 
 
 def used(path: Path) -> None:
-    """Mark a file as used, because the cache is pruned by last use. Files of other users stay unchanged."""
+    """Set a file's modification time to now, because the cache is pruned by last use. Ignore files of other users."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
 
 def is_made(folder: Path) -> bool:
-    """Return whether the training of this model has ended."""
+    """Return whether the folder has a completely trained model."""
     return (folder / "target.json").is_file()
 
 

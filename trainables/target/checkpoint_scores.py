@@ -1,7 +1,7 @@
 """Score any model folder on an unlearning task: a checkpoint of this project, an adapter, or another model.
 
-Scores are cached by content: weights, processor, data, metrics and retain model, so scores of different models never
-mix.
+Scores are cached by the content of weights, processor, data, metrics and retain model, so scores of different models
+are never confused.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def score_checkpoint(
     device: torch.device | str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Measured:
-    """Return losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
+    """Return the losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
 
-    The template is ``spec.template``, or that of ``spec.model``. A retain model is read from ``spec.retain_path``, if a
-    metric needs one.
+    The template is ``spec.template`` or, if that is None, the template of ``spec.model``. If a metric needs a retain
+    model, it is loaded from ``spec.retain_path``.
 
     Raises:
-        DataError, LoadError, TargetError: with a message for the user.
-        MetricError: the data cannot give a metric that was requested by name.
+        DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
+        MetricError: the data do not allow a metric that was requested by name.
     """
     assert spec.target_path is not None, "the folder to score"
     folder, target_spec = Path(spec.target_path), target_spec_of(spec)
@@ -57,8 +57,8 @@ def score_checkpoint(
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:
-    """Return why an adapter's base model is missing, or the problems that ``other`` finds in a folder without an
-    adapter."""
+    """Return a message if the folder has an adapter whose base model is missing. For a folder without an adapter,
+    return the problems that ``other`` finds."""
     if not (folder / ADAPTER_CONFIG).is_file():
         return list(other(folder))
     base = _base_of(folder)
@@ -76,7 +76,7 @@ def _base_of(folder: Path) -> str | None:
 
 
 def _content(folder: Path) -> str:
-    """Return the identity of the weights; for an adapter including those of its base model."""
+    """Return a hash that identifies the weights; for an adapter, it includes the weights of the base model."""
     own = folder_digest(folder)
     base = _base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
     return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -1,4 +1,4 @@
-"""Fine-tune the target: the model that has learned the full set, forget and retain together."""
+"""Fine-tune the target: the model that has learned the full set, which includes the forget set and the retain set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 MEMORISED_LOSS = 0.05
-"""The full set counts as memorised below this mean loss (nats per supervised token)."""
+"""The full set counts as memorised if its mean loss is below this value (nats per supervised token)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Progress:
 
 
 class TargetError(RuntimeError):
-    """The target could not be made; the message is for the user."""
+    """The target cannot be prepared; the message is for the user."""
 
     exit_code = 1
 
@@ -55,9 +55,9 @@ def finetune(
 ) -> int:
     """Train ``model`` in place with AdamW (warm-up over 5% of the steps, then linear decay). Return the epochs run.
 
-    ``items`` are the examples as encoded by ``modality`` with ``processor``. Under a recipe that stops when memorised,
-    ``memorised`` is called once the mean loss over all items is below 0.05, and training ends when it returns True.
-    With ``state``, a killed training continues from its last save to the same weights, bit for bit.
+    ``items`` are the training examples, encoded by ``modality`` with ``processor``. If the recipe stops when the data
+    are memorised, ``memorised`` is called after epochs with a mean loss below 0.05 over all items, and training ends if
+    it returns True. With ``state``, a killed training continues from its last save, with bit-identical results.
 
     Raises:
         TargetError: the loss is not finite, or the recipe's epochs ended before the data were memorised.
@@ -91,7 +91,7 @@ def finetune(
                 f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
             )
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
-        # The running mean lags, because it averages over the epoch's weights: it only decides when to evaluate.
+        # The running mean is over different weights, so it is only used to decide whether to evaluate the loss.
         if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
             totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
             if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):

@@ -1,4 +1,4 @@
-"""Prepare the target and the retain model of a spec, from the cache or by training them."""
+"""Prepare the target and the retain model for a spec: load them from the cache, or train them."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 RETAIN = "retain model, "
-"""The start of the progress text while the retain model is trained."""
+"""The beginning of the progress text while the retain model is trained."""
 
 
 def prepare_target(
     spec: TrialSpec, *, recipe: TargetRecipe | None = None, cache: Path | None = None, **settings: Any
 ) -> Target:
-    """Return the target for a spec: from the cache, from ``target_path``, or fine-tuned now.
+    """Return the target for a spec: from the cache, from ``target_path``, or by fine-tuning.
 
     Args:
-        recipe: how to fine-tune; default :func:`~trainables.target.target_spec.target_recipe`.
-        cache: default :func:`~trainables.target.cache.cache_folder`.
+        recipe: the recipe for fine-tuning; by default :func:`~trainables.target.target_spec.target_recipe`.
+        cache: the folder of the cache; by default :func:`~trainables.target.cache.cache_folder`.
         settings: ``device`` and ``on_progress`` of :class:`Preparation`.
 
     Raises:
-        DataError, TargetError, LoadError: with a message for the user.
+        DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
     """
     return Preparation(spec=target_spec_of(spec, recipe=recipe), cache=Cache(cache), **settings).target()
 
@@ -50,17 +50,17 @@ def prepare_target(
 def make_retain_model(
     spec: TrialSpec, *, recipe: TargetRecipe | None = None, cache: Path | None = None, **settings: Any
 ) -> Path:
-    """Return the folder of the spec's retain model, as :func:`prepare_target` returns the target."""
+    """Return the folder of the retain model for a spec. The arguments are those of :func:`prepare_target`."""
     return Preparation(spec=target_spec_of(spec, recipe=recipe), cache=Cache(cache), **settings).retain_model()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """Prepares the models of a target spec.
+    """Prepares the models for a target spec.
 
     Attributes:
-        device: where to train and score; default the GPU if available. Not used if everything is cached.
-        on_progress: called after every epoch.
+        device: the device for training and scoring; by default the GPU, if available. Not used if everything is cached.
+        on_progress: called after every epoch of training.
     """
 
     spec: TargetSpec
@@ -72,8 +72,8 @@ class Preparation:
         """Return the target.
 
         Raises:
-            TargetError, LoadError: with a message for the user.
-            NotCached: the cache must not compute, and something is missing.
+            TargetError, LoadError: the target cannot be prepared; the message is for the user.
+            NotCached: an entry is missing, and the cache must not compute it.
         """
         spec, cache, retain = self.spec, self.cache, self.retain_values()
         if spec.target_path is not None:
@@ -108,12 +108,12 @@ class Preparation:
 
             return cache.note(f"baselines/{digest(FORMAT, of, names, *spec.measured_by(names))}", compute)
 
-        # Cached, so that the driver of a sweep with a known target does not import transformers.
+        # This is cached so that the driver of a sweep with a cached target does not import transformers.
         shape = cache.note(f"shapes/{name}", lambda: {"classes": _classes(spec, folder)})
         own = spec.measured_by(DEFAULT_SET)
         known = cache.note(f"baselines/{digest(key, own) if own else key}", own_scores)
         baseline = known["baseline"]
-        # An earlier version with fewer default metrics may have written the note.
+        # The note may come from an earlier version with fewer default metrics.
         default = chosen_metrics((), spec.data, retain_model=False)
         if missing := tuple(name for name in default if name not in baseline):
             baseline |= measured(missing, key)
@@ -134,15 +134,15 @@ class Preparation:
         )
 
     def retain_model(self) -> Path:
-        """Return the folder of the retain model: the target's base model, trained on the retain set alone.
+        """Return the folder of the retain model: the target's base model, trained only on the retain set.
 
-        Base model, processor, recipe and seed are the target's. The number of epochs is the same, so there are
-        proportionally fewer steps. Under a recipe that stops when the data are memorised, the retain set must be
+        The base model, processor, recipe and seed are those of the target. The number of epochs is the same, so there
+        are proportionally fewer steps. If the recipe stops when the data are memorised, the retain set must be
         memorised (mean loss below 0.05, ROUGE-L recall on its sample above 0.95).
 
         Raises:
-            TargetError, LoadError: with a message for the user; also if a finished target was given, because its base
-                model is unknown.
+            TargetError, LoadError: the model cannot be trained, or a finished target was given, whose base model is
+                unknown. The message is for the user.
         """
         if self.spec.target_path is not None:
             raise TargetError(
@@ -158,13 +158,13 @@ class Preparation:
         )
 
     def retain_values(self) -> RetainValues | None:
-        """Return the retain model's values that the metrics need, computed once per model and data; None if unused.
+        """Return the values of the retain model that metrics need; None if no metric needs them.
 
-        The model is in ``spec.retain_path``, or is :meth:`retain_model`.
+        The retain model is loaded from ``spec.retain_path``, or is :meth:`retain_model`. The values are cached.
 
         Raises:
-            MetricError: the data cannot give a metric that was requested by name.
-            TargetError, LoadError: with a message for the user.
+            MetricError: the data do not allow a metric that was requested by name.
+            TargetError, LoadError: the retain model cannot be prepared; the message is for the user.
         """
         spec, given = self.spec, self.spec.retain_path
         if not needs_retain_model(spec.measured()):
@@ -184,7 +184,7 @@ class Preparation:
         return RetainValues(**values | lists | {"key": key})
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
-        """Return the model in a folder with its processor, and its evaluator."""
+        """Return the model in a folder, its processor, and an evaluator for it."""
         device = self.device or default_device()
         model = self.spec.modality.load_model(folder).to(device)
         processor = self.spec.modality.load_processor(folder)

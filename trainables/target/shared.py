@@ -1,4 +1,4 @@
-"""Share a sweep's target through its storage: uploaded once, and downloaded once by each node without it."""
+"""Share a sweep's target through its storage: upload it once, and download it once to each node that needs it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from trainables.target.cache import cache_folder
 from trainables.target.target import Target
 
 FOLDER = "targets"
-"""The folder of targets in the storage; each target's folder is named by its content key."""
+"""The folder of targets in the storage. Each target has a subfolder, named by its content key."""
 _MADE = "target.json"
-"""A file in the folder of a target trained here; the folder is named by what it was trained from."""
+"""A file that marks the folder of a target from the cache. The folder's name depends on base model, data and recipe."""
 _NEVER_READ = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
 _local: dict[str, Target] = {}
 
 
 def share_target(target: Target, storage: Storage) -> None:
-    """Upload the model to the storage, unless it is there.
+    """Upload the target's model to the storage, unless the storage already has it.
 
     Raises:
-        StorageError: the storage refuses.
+        StorageError: the storage cannot be read or written.
     """
     key = f"{FOLDER}/{target.key}"
     if not storage.has_folder(key):
@@ -32,9 +32,9 @@ def share_target(target: Target, storage: Storage) -> None:
 
 
 def local_target(target: Target, storage: Storage | None) -> Target:
-    """Return the target with a path on this machine: its own path, the cache, or a download from the storage.
+    """Return the target with a path on this machine: its own path, a path in the cache, or a new download.
 
-    The folder must have the content that the storage has. Each process checks once.
+    Each process verifies once that the folder has the same content as the storage.
 
     Raises:
         StorageError: the target is missing, or the storage does not answer.
@@ -48,7 +48,7 @@ def local_target(target: Target, storage: Storage | None) -> Target:
 
 
 def place_of(key: str, origin: Path, storage: Storage) -> Path:
-    """Return the folder on this machine of the target with this key, which the sweep's driver had in ``origin``.
+    """Return this machine's folder for the target with this key. ``origin`` is the folder on the driver's machine.
 
     Raises:
         StorageError: the target is missing, or the storage does not answer.
@@ -62,13 +62,13 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
         if place.is_dir() and not damaged_files(place, known):
             return place
     with wait_for_lock(own.parent.with_name("unfinished") / f"{own.name}.lock", lambda: None):
-        if not own.is_dir() or damaged_files(own, known):  # otherwise another process of this machine was faster
+        if not own.is_dir() or damaged_files(own, known):  # otherwise another process on this machine was faster
             storage.get(f"{FOLDER}/{key}", own)
     return own
 
 
 def fetch_target(key: str, origin: Path, storage: Storage) -> None:
-    """Download a sweep's trained target into the cache of this machine, so that it is not trained again.
+    """Download a sweep's trained target to this machine's cache, so that it is not trained again.
 
     Raises:
         StorageError: the storage does not answer.

@@ -1,4 +1,4 @@
-"""The specification of a target: the model, data and recipe that a trial's spec names, resolved once."""
+"""The specification of a target: the model, the data and the recipe, loaded and resolved from a trial's spec."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CHAT_FILE = "chat_template.jinja"
-"""The chat template's file in newer model folders; older ones keep it in the tokenizer's configuration."""
+"""The file of the chat template in newer model folders. In older folders, it is in the tokenizer's configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSpec:
-    """The data to unlearn from, the model to unlearn, and how that model is made.
+    """The data, the model to unlearn, and the settings for creating this model.
 
     Attributes:
-        info: the base model's entry in the registry, or an entry made for a hub id or a local folder.
-        base_folder: the base model's folder, if given.
-        target_path, retain_path: folders of a finished target and of a retain model, if given.
-        recipe: how the target is fine-tuned.
-        metrics: names of the requested metrics or sets of metrics.
-        max_length, batch_size: the longest sequence in tokens, and the batch size of evaluations.
-        seed: seed of the fine-tuning and of weights that are made here.
+        info: the base model's entry in the registry, or an entry created for a hub id or a local folder.
+        base_folder: the folder of the base model, if the user gave one.
+        target_path, retain_path: the folders of a finished target and of a retain model, if the user gave them.
+        recipe: the recipe for fine-tuning the target.
+        metrics: the names of the requested metrics or sets of metrics.
+        max_length, batch_size: the maximum sequence length in tokens, and the batch size of evaluations.
+        seed: the seed for fine-tuning and for random initial weights.
     """
 
     info: ModelInfo
@@ -54,12 +54,12 @@ class TargetSpec:
 
     @cached_property
     def modality(self) -> Modality:
-        """The modality of the data, with the model's template."""
+        """The modality of the data, with the model's prompt template."""
         return modality_of(self.data, self.info.template)
 
     @cached_property
     def base(self) -> str:
-        """The identity of the base model: the digest of its files, its commit, or the name of a model made here.
+        """A text that identifies the base model: the digest of its files, its hub commit, or its name.
 
         Raises:
             TargetError, LoadError: the folder does not exist, or the hub cannot be reached.
@@ -73,13 +73,12 @@ class TargetSpec:
 
     @property
     def trained_key(self) -> str:
-        """The name of the fine-tuned target in the cache, known before it is trained."""
+        """The name of the fine-tuned target in the cache. It is known before the target is trained."""
         return digest(FORMAT, self.base, self.recipe, self.data.full, self.max_length, self.template_key, *self._seeded)
 
     @property
     def retain_key(self) -> str:
-        """The name of the retain model in the cache; it depends on the full set, from which the tokenizer may be made.
-        The name of the retain model in the cache; it depends on the full set, from which the tokenizer may be made."""
+        """The name of the retain model in the cache. It includes the full set, on which a tokenizer may be trained."""
         sets = (self.data.retain, self.data.full)
         return digest(
             *(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.template_key), *self._seeded
@@ -87,43 +86,41 @@ class TargetSpec:
 
     @property
     def template_key(self) -> str:
-        """The identity of the template; for a chat template in a file of its own, a digest of that file."""
+        """A text that identifies the template: its text or, for a chat template in a file, the file's digest."""
         folder = self.target_path or self.base_folder
         if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
             return self.info.template
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def measured_by(self, names: Sequence[str]) -> list[str]:
-        """Return the digests of the plug-ins whose metrics are among ``names``, to keep their values apart in caches.
-        Return the digests of the plug-ins whose metrics are among ``names``, to keep their values apart in caches."""
+        """Return the digests of the plug-ins that define any of these metrics. They are part of cache keys."""
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
     def _seeded(self) -> tuple[int, ...]:
-        return (self.seed,) if self.seed else ()  # seed 0 keeps the names of earlier versions without a seed
+        return (self.seed,) if self.seed else ()  # for seed 0, names are equal to those of versions without a seed
 
     def measured(self) -> tuple[str, ...]:
-        """Return the metrics to measure. Sets of metrics omit those of a retain model that neither exists nor can be
-        trained.
+        """Return the metrics to measure.
 
-        A retain model cannot be trained for a finished target, because its base model is unknown.
+        If there is no retain model and none can be trained, metrics of requested sets that need one are omitted. For a
+        finished target, a retain model cannot be trained, because the target's base model is unknown.
 
         Raises:
-            MetricError: the data cannot give a metric that was requested by name.
+            MetricError: the data do not allow a metric that was requested by name.
         """
         may_have_retain_model = self.retain_path is not None or self.target_path is None
         return chosen_metrics(self.metrics, self.data, retain_model=may_have_retain_model)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Metrics of the requested sets that need a retain model that is missing; raises MetricError."""
+        """The metrics in requested sets that are not measured because there is no retain model. Raises MetricError."""
         return tuple(name for name in chosen_metrics(self.metrics, self.data) if name not in self.measured())
 
     def evaluator(
         self, model: PreTrainedModel, processor: Any, *, device: torch.device | str, data: TaskData | None = None
     ) -> ModelEvaluator:
-        """Return the evaluator for a model with its processor, on the target's data or on other data of the same kind.
-        Return the evaluator for a model with its processor, on the target's data or on other data of the same kind."""
+        """Return an evaluator for a model with its processor, on ``data`` or, if None, on the target's data."""
         return self.modality.evaluator(
             data or self.data,
             processor,
@@ -135,9 +132,7 @@ class TargetSpec:
 
 
 def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> TargetSpec:
-    """Return the target that a trial's spec names; method and learning rate do not matter.
-
-    ``recipe`` defaults to :func:`target_recipe`.
+    """Return the specification of the target for a trial's spec. ``recipe`` is by default :func:`target_recipe`.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.
@@ -169,7 +164,7 @@ def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Ta
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:
-    """Return the model's recipe with the spec's own settings; a number of epochs in the spec is run to its end."""
+    """Return the model's recipe with the spec's settings. With a number of epochs, training does not stop early."""
     recipe = find_model(spec.model).recipe
     if spec.target_epochs is not None:
         recipe = replace(recipe, epochs=spec.target_epochs, stop_when_memorised=False)

@@ -1,4 +1,4 @@
-"""Fine-tune a base model into a folder of the cache, which appears only when complete."""
+"""Fine-tune a base model and write it to a folder of the cache, atomically."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 WAITING = "waiting for another process that makes the same one"
-"""The progress text while another process makes the same target."""
+"""The progress text while another process trains the same target."""
 
 
 def trained(
@@ -40,17 +40,17 @@ def trained(
     device: torch.device | str | None,
     on_progress: Callable[[Progress], None],
 ) -> Path:
-    """Return ``folder`` with the base model fine-tuned on ``data.full`` in it, training it if necessary.
+    """Return ``folder``, which has the base model fine-tuned on ``data.full``. Train the model if it does not exist.
 
-    A killed training continues from its last saved state. If another process trains the same model, wait for it.
+    A killed training continues from its last saved state. If another process is training the same model, wait for it.
 
     Raises:
-        TargetError, LoadError: with a message for the user.
+        TargetError, LoadError: the model cannot be trained; the message is for the user.
     """
     if not is_made(folder):
         lock = folder.parent.with_name("unfinished") / f"{folder.name}.lock"
         with wait_for_lock(lock, lambda: on_progress(Progress(0, 0, WAITING))):
-            if not is_made(folder):  # the other process may have made it
+            if not is_made(folder):  # another process may have trained it
                 _train(target_spec, folder, data=data, device=device, on_progress=on_progress)
     require_undamaged(folder)
     used(folder / "target.json")
@@ -88,7 +88,7 @@ def _train(
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
     made_from = {"model": target_spec.info.name, "base": target_spec.base, "data": data.name, "recipe": asdict(recipe)}
-    # If another process finished the same target first, its content is the same.
+    # If another process has finished the same target first, its folder is kept, because the content is the same.
     with staged(folder, keep_existing=True) as staging:
         write_model(model, processor, staging)
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
@@ -98,7 +98,7 @@ def _train(
 
 @contextlib.contextmanager
 def _contradictions_named(data: TaskData) -> Iterator[None]:
-    """If the data cannot be memorised, name questions with several answers, because no model can give them all."""
+    """If the data cannot be memorised, name questions with several answers, which no model can memorise."""
     try:
         yield
     except NotMemorised as error:
@@ -148,7 +148,7 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
 
 
 def _made(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
-    """Return a model that a plug-in makes, reloaded from a folder; its weights are drawn from the target's seed."""
+    """Create a plug-in's model with the target's seed, write it to a folder, and return it loaded from the folder."""
     import torch
 
     assert target_spec.info.make is not None, "a plug-in makes the model"
@@ -161,10 +161,10 @@ def _made(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
 
 
 def require_undamaged(folder: Path) -> None:
-    """Compare the files of a cached model with their checksums. A folder of an earlier version without a list gets one.
+    """Compare the files of a cached model with their checksums. Write the checksums if an earlier version did not.
 
     Raises:
-        TargetError: files differ; the message names them and says what to do.
+        TargetError: files differ from their checksums. The message names the files and a remedy.
     """
     if not (folder / CHECKSUMS).is_file():
         with contextlib.suppress(OSError):  # the cache may be read-only

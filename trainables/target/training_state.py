@@ -1,4 +1,4 @@
-"""Save the state of an unfinished fine-tuning, so that a killed one continues from its last save."""
+"""Save the state of unfinished fine-tuning, so that training continues from its last save if it is killed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TrainingState:
-    """One file, replaced atomically, as often as ``throttle`` allows.
+    """The file with the state of a training. It is replaced atomically, as often as ``throttle`` allows.
 
-    ``path`` names the model, the data and the recipe of the training, so that no other training loads the state.
+    ``path`` depends on the model, the data and the recipe, so that no other training loads the state.
     """
 
     path: Path
     throttle: Throttle = field(default_factory=lambda: Throttle(share=0.02, pause=60.0))
 
     def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
-        """Load the saved state; return the epochs done, 0 without a state."""
+        """Load the saved state. Return the number of finished epochs; 0 if there is no state."""
         import torch
 
         state = load_state_file(self.path)
@@ -38,7 +38,7 @@ class TrainingState:
         return int(state["epoch"])
 
     def save(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, epoch: int) -> None:
-        """Write the state after ``epoch`` if a save is due. Errors of the disk do not stop the training."""
+        """Write the state after ``epoch`` if a save is due. Disk errors do not stop the training."""
         import torch
 
         if not self.throttle.is_due():
@@ -54,5 +54,5 @@ class TrainingState:
             save_state_file(state, self.path)
 
     def discard(self) -> None:
-        """Delete the state of a finished training."""
+        """Delete the state, because the training has finished."""
         self.path.unlink(missing_ok=True)
