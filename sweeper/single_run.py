@@ -88,8 +88,9 @@ def _run(
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
     if (share := report.training.get("interpolation")) is not None:
-        place = "the last weights" if share == 1.0 else f"{share:.0%} of the way from the target to the last weights"
-        console.print(f"the model has {place} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
+        way = f"is {share:.0%} of the way from the target to the last weights"
+        place = "has the last weights" if share == 1.0 else way
+        console.print(f"the model {place} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
     if out is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
         CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)

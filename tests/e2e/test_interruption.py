@@ -176,7 +176,8 @@ def test_a_time_budget_that_leaves_trials_says_so_and_how_to_go_on(cli: Cli) -> 
     done = cli.run(
         *[word for word in cli.pareto(sweep, *cli.grid) if word != "--json"], "--time-budget", "0.01", code=1
     )
-    assert "the time budget left 6 of 6 trials undone" in done.stdout
+    assert "time budget" in done.stdout
+    assert "6 of 6 trials" in done.stdout
     assert f"python -m sweeper resume {sweep.out}" in done.stdout
     assert sweep.trials == []
     assert (sweep.out / "report.html").is_file()
