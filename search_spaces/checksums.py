@@ -51,7 +51,9 @@ def parse_checksums(content: bytes) -> dict[str, str]:
 
 
 def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
-    """Return the names of files that do not match their checksums, in ``known`` or, if that is None, in the list.
+    """Return the names of files that do not match their checksums.
+
+    The checksums are ``known``, or those of the folder's list if ``known`` is None.
 
     Raises:
         OSError: the folder's list is needed but missing.

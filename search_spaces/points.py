@@ -1,4 +1,4 @@
-"""Parse the configurations that a sweep should try first: ``lr=1e-3,c=0.5``, or a file with a list of such mappings.
+"""Parse the configurations that a sweep tries first: ``lr=1e-3,c=0.5``, or a file with a list of mappings.
 
 Such a configuration is called a point. The sampler chooses the parameters that a point does not set.
 """

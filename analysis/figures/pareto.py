@@ -234,7 +234,7 @@ def _named(rows: pd.DataFrame) -> set[str]:
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[tuple[tuple[float, float], ...]]:
-    """Yield the epochs of each trial that has several epochs, at least one of which is on the frontier."""
+    """Yield the epochs of each trial with several epochs, if at least one is on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):

@@ -87,7 +87,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the row is recommended, as far as it can be judged."""
+        """Whether the row is recommended: it is good, or it cannot be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property

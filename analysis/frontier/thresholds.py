@@ -63,7 +63,7 @@ class Thresholds:
 
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
-    """Return the thresholds in force: the stated ones, and the paper's for each set without a stated one."""
+    """Return the stated thresholds, and the paper's thresholds for each set that has no stated one."""
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.

@@ -95,7 +95,7 @@ def oracle_choice(
 
 
 def volume_on(hand: Arm, choice: Mapping[Configuration, float], seed: int) -> float:
-    """Return the hypervolume on a seed of the front that results if each configuration uses its chosen rate."""
+    """Return the hypervolume of the front on one seed if each configuration uses its chosen rate."""
     costs = [hand[rate][seed].runs[item].costs for item, rate in choice.items()]
     finished = [item for item in costs if item is not None]
     return hypervolume(np.stack(finished)) if finished else 0.0

@@ -1,4 +1,4 @@
-"""Compute the cost of AutoLR in runs, where one run is training at a fixed learning rate."""
+"""Compute the cost of AutoLR. The unit is one run at a fixed learning rate."""
 
 from __future__ import annotations
 

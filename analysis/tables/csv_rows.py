@@ -43,7 +43,7 @@ class CsvRows:
     torn: bool
 
     def records(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield each record: the line where it starts, and its cells by column."""
+        """Yield the first line number and the cells by column of each record."""
         return ((row.line, dict(zip(self.columns, row.cells, strict=True))) for row in self.rows)
 
 

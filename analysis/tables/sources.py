@@ -157,7 +157,7 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     """Return the settings that one or more sweeps share. ``parts`` of the result has the file of each sweep, by name.
 
-    The bounds are the widest of the sweeps, so that every trial is scored in one reference box. The result has a
+    The bounds are the widest among the sweeps, so every trial is scored in one reference box. The result has a
     baseline if the metrics that the sweeps share agree. Trials are still compared with the baseline of their own sweep.
 
     Raises:

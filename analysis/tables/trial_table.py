@@ -32,8 +32,8 @@ class TrialTable:
         trials: one row per trial: ``sweep``, ``external`` (whether the row is from another program's table), and the
             columns of trials.csv.
         history: one row per report: ``sweep`` and the columns of history.csv. Includes reports of running trials.
-        candidates: one row per evaluated epoch: ``sweep`` and the columns of candidates.csv. Empty if only the last
-            epoch of a trial counts.
+        candidates: one row per evaluated epoch: ``sweep`` and the columns of candidates.csv. Empty if only a
+            trial's last epoch is a candidate.
         columns: the dictionary of columns.
         notes: the notes on rows that were left out while reading.
         methods: the methods of all trials in the report, even if this table has fewer trials; the order sets colours.

@@ -26,7 +26,7 @@ _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """The seconds of one ``epoch``, and of the rest of a trial (``beside``: loading, final metrics, saving).
+    """How long a trial takes: seconds for each ``epoch``, and ``beside`` for loading, final metrics and saving.
 
     ``share`` is the share of the requested epochs that previous trials ran under the same ``scheduler``, or None if
     unknown. ``memory`` is the peak memory of a short run in bytes. ``source`` names the origin of the numbers.

@@ -5,8 +5,8 @@ the command with the fork server and 11.3 s without (``SWEEPER_FORK_WORKERS=0``)
 
 This file contains both sides. :func:`fork_server` starts the server, which runs :func:`serve`. For each worker, Ray
 starts this file as a script instead of Python: the launcher, :func:`launch`. The launcher sends its command line to
-the server and exits when the fork exits. If the server does not respond, the launcher becomes a plain Python. Every
-worker waits for its launcher, so this file imports few modules at the top.
+the server and exits when the fork exits. If the server does not respond, the launcher replaces itself with a normal
+Python interpreter. Every worker waits for its launcher, so this file imports few modules at the top.
 """
 
 from __future__ import annotations

@@ -70,8 +70,9 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
     """Register the checkpoint as a version of the model ``name``, which is created if necessary, and set the alias.
 
-    A checkpoint that is registered keeps its version, which gets the alias. An epoch that is not the trial's last is
-    registered from its own run if it was ever recommended; otherwise its checkpoint is first added to the trial's run.
+    A checkpoint that is registered keeps its version, which gets the alias. An earlier epoch of a trial
+    is registered from its own run if it has one, because it was recommended. Without one, the checkpoint is first added
+    to the run of the trial.
 
     Raises:
         RegistryError: the server does not answer, has no registry, or does not know the trial.

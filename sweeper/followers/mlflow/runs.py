@@ -98,9 +98,9 @@ class Recommendation:
 class SweepEnd:
     """The end of a sweep: its status, metrics and tags, and the files and folders that its run keeps.
 
-    ``front`` maps each trial on the frontier to its epochs there and the paths of their checkpoints; with None the
-    trials' tags do not change. ``picture`` is the name of the artifact that the description shows. ``at`` is in
-    milliseconds since 1970.
+    ``front`` maps each trial on the frontier to its epochs there and the paths of their checkpoints. If it is
+    None, the tags of the trials do not change. ``picture`` is the name of the artifact that the description shows.
+    ``at`` is in milliseconds since 1970.
     """
 
     status: str
