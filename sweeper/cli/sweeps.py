@@ -79,7 +79,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
         folder, moved = _fetched(folder, options)
         change |= moved
     elif options["out"] is not None:
-        options.add(f"--out {options['out']}: the sweep continues in {folder}; --out is for a sweep from its storage")
+        options.add(f"--out {options['out']}: the sweep continues in {folder}; --out is for a sweep's address")
     out = Path(folder)
     restore_plugins(out)  # run_to_the_end prints its messages
     if change:

@@ -36,7 +36,7 @@ OBJECTIVE = ForgetObjective(
     mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
-            0.01, 1.0, LOG, "NPO (arXiv:2404.05868): 0.1 throughout; a decade to either side"
+            0.01, 1.0, LOG, "NPO (arXiv:2404.05868) uses 0.1; the range is a factor of 10 on either side"
         ),
     ),
 )
