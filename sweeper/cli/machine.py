@@ -221,8 +221,7 @@ _PAUSE = 0.3  # seconds between two checks whether the server responds
 def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
     """Open the MLflow UI on http://127.0.0.1:PORT, to sort trials by metric and download checkpoints. Ctrl-C stops it.
 
-    When the UI responds, this prints the URL of the sorted trials of the newest sweep. In a desktop session the URL is
-    also opened in the browser, unless --no-browser is given.
+    When the UI responds, this prints its URL and, in a desktop session, opens the URL in the browser.
     """
     from sweeper.settings.tracking_uri import missing_database, tracking_problem
 
@@ -234,30 +233,23 @@ def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]
     server = f"http://127.0.0.1:{port}"
-    sys.exit(_serve([sys.executable, "-m", "mlflow", *arguments], environment, lambda: _print_view(server, browser)))
+    sys.exit(_serve([sys.executable, "-m", "mlflow", *arguments], environment, lambda: _show(server, browser)))
 
 
-def _print_view(server: str, browser: bool) -> None:
-    """Wait until the server responds, print the URL of the newest sweep's trials, and open it in a browser."""
+def _show(server: str, browser: bool) -> None:
+    """Wait until the server responds, print its URL, and open the URL in a browser."""
+    import urllib.request
     import webbrowser
 
-    from sweeper.followers.mlflow.view import answers, newest_view
-
-    while not answers(server):
+    while True:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{server}/health", timeout=5):
+            break
         time.sleep(_PAUSE)
-    try:
-        view = newest_view(server)
-    except (OSError, ValueError, KeyError) as error:
-        click.echo(f"{server}  (the newest sweep cannot be found: {error})")
-        return
-    if view is None:
-        click.echo(f"{server}  (no sweep is in this database yet)")
-        return
-    click.echo(f"{view.address}\n  the trials of {view.sweep}, lowest {view.by} first; add to the search box:")
-    click.echo("  and tags.pareto = 'true'       the frontier")
-    click.echo("  and tags.recommended = 'true'  the recommended one, if any")
+    click.echo(f"{server}\n  in the search box of an experiment:")
+    click.echo("  tags.pareto = 'true'       the trials on the frontier")
+    click.echo("  tags.recommended = 'true'  the recommended model, if any")
     if browser and _is_desktop():
-        webbrowser.open(view.address)
+        webbrowser.open(server)
 
 
 def _is_desktop() -> bool:

@@ -96,7 +96,6 @@ def finalize(sweep: OpenSweep) -> Summary:
         tags=_answer_tags(answer),
         front=_by_trial(members),
         recommended=_recommended(answer, trials),
-        picture="pareto.png" if (out / "pareto.png").exists() else None,
     )
     followers.tracker.sweep_ended(sweep_end)
     console = sweep.console

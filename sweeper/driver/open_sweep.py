@@ -16,7 +16,7 @@ from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.mlflow import Tracker
-from sweeper.followers.mlflow.runs import SHOWN, LoggedData, TrackedSweep
+from sweeper.followers.mlflow.runs import TrackedSweep
 from sweeper.followers.mlflow.store import Store
 from sweeper.followers.progress import Remaining, remaining
 from sweeper.followers.syncer import Syncer
@@ -35,7 +35,6 @@ from sweeper.store.import_tables import events_of_tables
 from sweeper.store.saved_states import SavedState, find_states, find_stored_states
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
-from trainables.data import DATASETS
 from trainables.metrics.registry import primary_metrics
 from trainables.run.reports import Status
 from trainables.target.target import Target
@@ -160,7 +159,7 @@ def open_sweep(
     followers = Followers(
         tables=TableWriter(tables, checkpoints.find),
         checkpoints=checkpoints,
-        tracker=_tracker(log, settings, sweep_id, targets, syncer),
+        tracker=_tracker(log, settings, sweep_id, syncer),
         display=Display(
             console,
             log.state,
@@ -248,18 +247,14 @@ def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
     return shares
 
 
-def _tracker(
-    log: EventLog, settings: SweepSettings, sweep_id: str, targets: Mapping[int, Target], syncer: Syncer | None
-) -> Tracker:
+def _tracker(log: EventLog, settings: SweepSettings, sweep_id: str, syncer: Syncer | None) -> Tracker:
     out = log.path.parent.resolve()
-    shown = (*primary_metrics(next(iter(targets.values())).data.modality), "forget_loss", "retain_loss")
     sweep = TrackedSweep(
         id=sweep_id,
         name=settings.name,
         out=out,
         params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
-        tags={"out": out, "objectives": settings.objectives, SHOWN: ",".join(shown)},
-        data=_logged_data(settings, targets),
+        tags={"out": out, "objectives": settings.objectives},
     )
     store = Store(
         uri=settings.tracking_uri,
@@ -268,22 +263,3 @@ def _tracker(
         build=out / ".new-mlflow-database",
     )
     return Tracker(log, sweep, store, (lambda trial_id: False) if syncer is None else syncer.is_awaited)
-
-
-def _logged_data(settings: SweepSettings, targets: Mapping[int, Target]) -> dict[str, LoggedData]:
-    """Return the data sets on which trials are trained, keyed by the data seed."""
-    base = settings.base
-    hub_id = DATASETS[base.dataset].hub_id
-    source: dict[str, object]
-    if base.data_dir is not None:
-        source_type, source = "local", {"uri": Path(base.data_dir).as_uri()}
-    elif hub_id is not None:
-        source_type, source = "hf", {"path": hub_id}
-    else:
-        source_type, source = "code", {"tags": {"data set": base.dataset}}
-    found = {}
-    for seed, target in targets.items():
-        sizes = {name: len(getattr(target.data, name)) for name in ("forget", "retain", "forget_eval", "retain_eval")}
-        data = LoggedData(target.data.name, target.data.content_hash, source_type, source, sizes)
-        found[str(settings.base_of(seed).data_seed)] = data
-    return found

@@ -231,8 +231,6 @@ class Delivery:
             self._store.keep(run.id, items, under="")
         if place := trial.outcome.get("checkpoint"):
             self._store.keep(run.id, out / place, under="checkpoint")
-            data = self._sweep.trial_run(trial).data
-            self._store.keep_model(run.id, out / place, names=OUTCOME_METRICS, data=data)
         self._store.set_tags(run.id, {DELIVERED: ended_at(trial)})
         run.delivered = ended_at(trial)
 
@@ -247,13 +245,11 @@ class Delivery:
         self._end(self._runs[SWEEP], finite_metrics(end.metrics, end.metrics), tags=tags, at=end.at)
 
     def _sweep_tags(self, end: SweepEnd) -> dict[str, object]:
-        """Return the tags of the sweep's run. Its description has the picture and a link to the recommended run."""
+        """Return the tags of the sweep's run. Its description links to the recommended run."""
         parts = [str(end.tags.get(NOTE, ""))]
         if end.recommended is not None and self._is_tagged(end.recommended):
             key = end.recommended.run_key
             parts.append(f"Recommended run: [{key}]({self._store.address(self._runs[key].id)})")
-        if end.picture is not None:
-            parts.append(f"![{end.picture}](get-artifact?path={end.picture}&run_uuid={self._runs[SWEEP].id})")
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
@@ -290,11 +286,8 @@ class Delivery:
             self._store.end(run.id, status="FINISHED", tags={}, at=at)
         metrics = finite_metrics(candidate, METRIC_COLUMNS)
         self._store.log_metrics(run.id, [(name, value, at, int(candidate["step"])) for name, value in metrics.items()])
-        if answer.checkpoint:
-            checkpoint = self._sweep.out / answer.checkpoint
-            if run.delivered != ended_at(trial):
-                self._store.keep(run.id, checkpoint, under="checkpoint")
-            self._store.keep_model(run.id, checkpoint, names=METRIC_COLUMNS, data=new.data)
+        if answer.checkpoint and run.delivered != ended_at(trial):
+            self._store.keep(run.id, self._sweep.out / answer.checkpoint, under="checkpoint")
             self._store.set_tags(run.id, {DELIVERED: ended_at(trial)})
             run.delivered = ended_at(trial)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.messages import resume_command
-from sweeper.followers.mlflow.artifacts import keep_artifact
 from sweeper.followers.mlflow.runs import DELIVERED, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, fit_tags
-from sweeper.followers.mlflow.store import plain_reason, prepare_environment, quiet_mlflow
+from sweeper.followers.mlflow.store import keep_artifact, plain_reason, prepare_environment, quiet_mlflow
 from sweeper.settings.tracking_uri import missing_database, shown_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:'\"]+")
@@ -97,33 +96,19 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
     client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
     run = _run_of(client, entry, uri=uri, experiment=experiment)
     run_id = run.info.run_id
-    is_epochs = RECOMMENDED_EPOCH in run.data.tags
     if not list(client.search_registered_models(filter_string=f"name = '{name}'")):
         client.create_registered_model(name)
-    model_id = _logged_model(run) if entry.epoch is None or is_epochs else None
-    if model_id is not None:
-        source = client.get_logged_model(model_id).artifact_location
-    elif is_epochs:
-        source = f"{run.info.artifact_uri}/checkpoint"
-    else:
-        under = "checkpoint" if entry.epoch is None else f"checkpoint-epoch-{entry.epoch}"
+    is_its_own = entry.epoch is None or RECOMMENDED_EPOCH in run.data.tags
+    under = "checkpoint" if is_its_own else f"checkpoint-epoch-{entry.epoch}"
+    if not is_its_own or DELIVERED not in run.data.tags:
         keep_artifact(client, run_id, entry.checkpoint, under=under)
-        source = f"{run.info.artifact_uri}/{under}"
-    same = [
-        version
-        for version in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
-        if version.source == source
-    ]
-    version = (
-        same[0]
-        if same
-        else client.create_model_version(
-            *(name, source, run_id),
-            tags=fit_tags(entry.tags),
-            description=entry.description,
-            model_id=model_id,
+    source = f"{run.info.artifact_uri}/{under}"
+    versions = client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
+    version = next((found for found in versions if found.source == source), None)
+    if version is None:
+        version = client.create_model_version(
+            name, source, run_id, tags=fit_tags(entry.tags), description=entry.description
         )
-    )
     if alias is not None:
         client.set_registered_model_alias(name, alias, version.version)
     at = f"{name}@{alias}" if alias is not None else f"{name}/{version.version}"
@@ -145,8 +130,3 @@ def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
         f"MLflow at {shown_uri(uri)} has no run of trial {entry.trial_id} of this sweep; what it missed is sent by "
         f"{resume_command(entry.out)}"
     )
-
-
-def _logged_model(run: Any) -> str | None:
-    outputs = run.outputs.model_outputs if run.outputs else ()
-    return str(outputs[0].model_id) if outputs else None

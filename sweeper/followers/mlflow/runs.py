@@ -15,28 +15,18 @@ from trainables.run.reports import Status
 
 SWEEP = "sweep"
 """The trial id of the sweep's own run, the parent of the trials' runs."""
-
 NOTE = "mlflow.note.content"
 """The tag that MLflow's UI shows as the description of a run, read as Markdown."""
-
-SHOWN = "shown"
-"""The tag of a sweep's run that lists the metrics that the UI shows first."""
-
 DELIVERED = "delivered"
 """The tag of a run that has everything, artifacts included. Its value is when the trial ended."""
-
 PARETO, EPOCHS, CHECKPOINTS = "pareto", "pareto_epochs", "pareto_checkpoints"
 """The tags of a trial's run: whether the trial is on the frontier, with which epochs, and where their models are."""
-
 RECOMMENDED = "recommended"
 """The tag of the run with the model that the sweep recommends; ``false`` on a run that is no longer recommended."""
-
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
 """The tags that identify, within a sweep, the run of a recommended epoch that is not the end of its trial."""
-
 IDENTITY = ("sweep_id", "trial_id", RECOMMENDED_TRIAL, RECOMMENDED_EPOCH)
 """The tags by which a run is found."""
-
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
     Status.STOPPED: "KILLED",
@@ -51,17 +41,6 @@ _TAG_LENGTH = 5000  # MLflow 3 accepts 8,000, servers before 2.16 accept 5,000
 _NOT_IN_NAMES = re.compile(r"[^\w.\- ]")
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedData:
-    """A data set by name and digest, without its contents; ``sizes`` counts the rows of its sets."""
-
-    name: str
-    digest: str
-    source_type: str
-    source: Mapping[str, object]
-    sizes: Mapping[str, int] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
     """A run as it starts. ``key`` identifies it within the sweep; ``at`` is in milliseconds since 1970."""
@@ -72,7 +51,6 @@ class NewRun:
     params: Mapping[str, str]
     tags: Mapping[str, str]
     at: int
-    data: LoggedData | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +77,7 @@ class SweepEnd:
     """The end of a sweep: its status, metrics and tags, and the files and folders that its run keeps.
 
     ``front`` maps each trial on the frontier to its epochs there and the paths of their checkpoints. If it is
-    None, the tags of the trials do not change. ``picture`` is the name of the artifact that the description shows.
-    ``at`` is in milliseconds since 1970.
+    None, the tags of the trials do not change. ``at`` is in milliseconds since 1970.
     """
 
     status: str
@@ -109,20 +86,18 @@ class SweepEnd:
     tags: Mapping[str, object] = field(default_factory=dict)
     front: Mapping[str, Mapping[str, str]] | None = None
     recommended: Recommendation | None = None
-    picture: str | None = None
     at: int = field(default_factory=lambda: milliseconds(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedSweep:
-    """A sweep as MLflow shows it. ``data`` has the data sets of its trials, by the seed of the data."""
+    """A sweep as MLflow shows it."""
 
     id: str
     name: str
     out: Path
     params: Mapping[str, object] = field(default_factory=dict)
     tags: Mapping[str, object] = field(default_factory=dict)
-    data: Mapping[str, LoggedData] = field(default_factory=dict)
     opened_at: int = field(default_factory=lambda: milliseconds(None))
 
     def run(self) -> NewRun:
@@ -134,7 +109,6 @@ class TrackedSweep:
             params=fit_params(self.params),
             tags=fit_tags({**self.tags, **self._tags(SWEEP)}),
             at=self.opened_at,
-            data=next(iter(self.data.values()), None),
         )
 
     def trial_run(self, trial: Trial) -> NewRun:
@@ -148,7 +122,6 @@ class TrackedSweep:
             params=fit_params({name: row.get(name) for name in PARAMETERS}),
             tags=fit_tags({**tags, **self._tags(trial.id)}),
             at=milliseconds(row.get("started_at") or trial.started_at or row.get("ended_at")),
-            data=self.data.get(str(row.get("data_seed") or 0)),
         )
 
     def epoch_run(self, trial: Trial, epoch: str) -> NewRun:

@@ -9,14 +9,14 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from search_spaces.durable import staged
-from sweeper.followers.mlflow.artifacts import keep_artifact, log_data, log_model
+from search_spaces.durable import link_or_copy, staged
 from sweeper.followers.mlflow.runs import (
     DELIVERED,
     EPOCHS,
@@ -24,7 +24,6 @@ from sweeper.followers.mlflow.runs import (
     RECOMMENDED,
     RECOMMENDED_EPOCH,
     RECOMMENDED_TRIAL,
-    LoggedData,
     NewRun,
     epoch_run_key,
 )
@@ -120,8 +119,6 @@ class Store:
                 f"experiment '{self._experiment}' is deleted there: restore it with `mlflow experiments restore "
                 f"--experiment-id {experiment.experiment_id}` or name another experiment"
             )
-        for name in _KIND.keys() - experiment.tags.keys():
-            client.set_experiment_tag(experiment.experiment_id, name, _KIND[name])
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
@@ -172,7 +169,7 @@ class Store:
         return StoredRun(run.info.run_id, step=-1)
 
     def begin(self, run_id: str, new: NewRun) -> None:
-        """Set the status of a new or interrupted run to running, and its parameters, tags and data set.
+        """Set the status of a new or interrupted run to running, and its parameters and tags.
 
         A parameter in MLflow never changes. If a resumed sweep has another value (such as more trials), the first value
         stays and the new value becomes the tag ``resumed.NAME``.
@@ -190,8 +187,6 @@ class Store:
             self._client.delete_tag(run_id, "error")
         if run.info.status != "RUNNING":
             self._client.update_run(run_id, status="RUNNING")
-        if new.data is not None:
-            log_data(self._client, run_id, new.data)
 
     def log_metrics(self, run_id: str, points: list[tuple[str, float, int, int]]) -> None:
         """Log ``(name, value, milliseconds since 1970, step)``, up to 1,000, all or none.
@@ -215,13 +210,42 @@ class Store:
         self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
     def keep(self, run_id: str, source: Path, *, under: str) -> None:
-        """Log a file or folder: :func:`sweeper.followers.mlflow.artifacts.keep_artifact`."""
+        """Log a file or folder: see :func:`keep_artifact`."""
         with _upload_timeout():
             keep_artifact(self._client, run_id, source, under=under)
 
-    def keep_model(self, run_id: str, source: Path, *, names: Collection[str], data: LoggedData | None) -> None:
-        """Log a checkpoint as a model: :func:`sweeper.followers.mlflow.artifacts.log_model`."""
-        log_model(self._client, run_id, source, names=names, data=data)
+
+def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
+    """Log a file or folder to a run, in the folder ``under`` of its artifacts ("" for the top).
+
+    If artifacts are in a local folder, the files of a folder are hard-linked there, so that a checkpoint of gigabytes
+    costs neither time nor space. Between file systems they are copied. A single file is always copied: tables and
+    figures are rewritten by the next resume, and the artifact must not change with them.
+
+    Raises FileNotFoundError if ``source`` does not exist, OSError if the disk refuses, and what MLflow raises.
+    """
+    if not source.exists():
+        raise FileNotFoundError(f"{source} no longer exists")
+    artifacts = urlsplit(client.get_run(run_id).info.artifact_uri)
+    if artifacts.scheme in ("", "file"):
+        target = Path(unquote(artifacts.path)) / under
+        if source.is_dir():
+            shutil.copytree(source, target, copy_function=link, dirs_exist_ok=True)
+        else:
+            with staged(target / source.name) as staging:
+                shutil.copy2(source, staging)
+    elif source.is_dir():
+        client.log_artifacts(run_id, str(source), under or None)
+    else:
+        client.log_artifact(run_id, str(source), under or None)
+
+
+def link(source: str, target: str) -> None:
+    """Hard-link the file ``source`` to ``target``, or copy it if the file system has no links."""
+    path = Path(target)
+    if not (path.exists() and path.samefile(source)):
+        with staged(path) as staging:
+            link_or_copy(source, staging)
 
 
 def prepare_environment() -> None:

@@ -64,22 +64,17 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
-    """The run is whole: weights of the recommended epoch and no others, its metrics, parameters, text and model."""
+    """The run is whole: weights of the recommended epoch and no others, its metrics and its text."""
     kept = Path(sweep.client.download_artifacts(run.info.run_id, ""))
     assert [path.name for path in kept.iterdir()] == ["checkpoint"]
     assert digests(kept / "checkpoint") == digests(sweep.folder / answer.checkpoint)
     assert run.data.tags["mlflow.note.content"] == answer.description
     assert run.info.status == "FINISHED"
-    (output,) = run.outputs.model_outputs
-    model = sweep.client.get_logged_model(output.model_id)
-    assert digests(Path(model.artifact_location.removeprefix("file://"))) == digests(kept / "checkpoint")
     if answer.epoch is not None:
         trial = EventLog(sweep.folder / "events.jsonl").state.trials[answer.trial_id]
         (row,) = (row for row in trial.candidates() if float(row["epoch"]) == float(answer.epoch or 0))
         measured = {name: row[name] for name in METRIC_COLUMNS if row.get(name) is not None}
         assert run.data.metrics == measured
-        assert {metric.key: metric.value for metric in model.metrics} == measured
-        assert {metric.step for metric in model.metrics} == {int(row["step"])}
 
 
 def test_an_epoch_before_the_end_has_a_run_of_its_own_below_its_trials(trained: Sweep) -> None:
@@ -128,14 +123,6 @@ def test_an_answer_that_moves_is_tagged_once_and_one_that_returns_has_the_run_it
     assert len(epoch_runs(trained)) == 2
 
 
-def test_a_trial_that_an_earlier_version_tagged_for_an_epoch_is_untagged(trained: Sweep) -> None:
-    trained.client.set_tag(trained.trial("00001").info.run_id, "recommended", "true")
-    finish(trained, EARLY)
-    (run,) = tagged(trained)
-    assert_holds(trained, run, EARLY)
-    assert trained.trial("00001").data.tags["recommended"] == "false"
-
-
 def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
     trained: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,8 +156,6 @@ def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
         ("log_metrics", True, ConnectionError),
         ("link", True, SystemExit),
         ("link", True, ConnectionError),
-        ("keep_model", False, SystemExit),
-        ("keep_model", True, ConnectionError),
         ("set_tags", False, SystemExit),
         ("set_tags", True, ConnectionError),
     ],
@@ -181,9 +166,7 @@ def test_whatever_request_is_the_last_before_a_kill_or_an_outage_there_is_one_wh
     """SystemExit ends the tracker's thread at once, as a kill does."""
     finish(trained, OTHER)
     former, failed = {run.info.run_id for run in trained.runs()}, []
-    place = (
-        "sweeper.followers.mlflow.artifacts.link" if name == "link" else f"sweeper.followers.mlflow.store.Store.{name}"
-    )
+    place = "sweeper.followers.mlflow.store.link" if name == "link" else f"sweeper.followers.mlflow.store.Store.{name}"
     request = link_request if name == "link" else getattr(Store, name)
 
     def fails_once(*args: Any, **options: Any) -> Any:
@@ -268,14 +251,11 @@ def registered(sweep: Sweep, answer: Recommendation) -> Registered:
     return register(entry, uri=sweep.uri, experiment=sweep.experiment, name=f"{sweep.experiment} r", alias="taken")
 
 
-@pytest.mark.parametrize("has_models", [True, False], ids=["with logged models", "without"])
 def test_the_recommended_epoch_is_registered_from_its_run_which_stays_as_it_is(
-    trained: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_models: bool
+    trained: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import mlflow
 
-    if not has_models:
-        monkeypatch.setattr(Store, "keep_model", lambda *args, **options: None)
     finish(trained, EARLY)
     (run,) = tagged(trained)
     before = contents(trained, run)
