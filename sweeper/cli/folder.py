@@ -14,7 +14,7 @@ from sweeper.cli.options import json_option
 from sweeper.settings.sources import refuse
 
 if TYPE_CHECKING:
-    from sweeper.followers.status_file import Published
+    from sweeper.followers.status_file import StatusFile
 
 _CHECK_SECONDS = 0.2
 
@@ -55,7 +55,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     click.echo(json.dumps({"out": str(out), **found}) if as_json else _words(out, found))
 
 
-def _running(out: Path, trial: str | None) -> Published:
+def _running(out: Path, trial: str | None) -> StatusFile:
     """Return the status file of the process that runs the sweep.
 
     Raises:
@@ -63,7 +63,7 @@ def _running(out: Path, trial: str | None) -> Published:
     """
     from search_spaces.durable import is_held
     from search_spaces.messages import did_you_mean, no_sweep
-    from sweeper.followers.status_file import RUNNING, Published
+    from sweeper.followers.status_file import RUNNING, StatusFile
     from sweeper.store.folder import UsageError
 
     if not (out / "sweep.json").is_file():
@@ -71,12 +71,12 @@ def _running(out: Path, trial: str | None) -> Published:
     row = _row(out, trial) if trial else None
     if row is not None:
         refuse([f"trial {trial} has ended already: {row['status']}"])
-    published = Published.read(out)
+    published = StatusFile.read(out)
     if not is_held(out):
         raise UsageError(f"the sweep in {out} is not running: there is nothing to stop")
     if published is None or published.state != RUNNING:
         raise UsageError(f"the sweep in {out} is starting or ending: try again in a moment")
-    ids = [*(str(item["trial_id"]) for item in published.running), *published.waiting]
+    ids = [*published.running, *published.waiting]
     if trial is not None and trial not in ids:
         near = did_you_mean(trial, ids)
         running = f"the running trials are {', '.join(ids)}" if ids else "no trial runs at the moment"
@@ -92,9 +92,9 @@ def _row(out: Path, trial: str | None) -> dict[str, str] | None:
 
 def _still_runs(out: Path, run: str) -> bool:
     from search_spaces.durable import is_held
-    from sweeper.followers.status_file import Published
+    from sweeper.followers.status_file import StatusFile
 
-    published = Published.read(out)
+    published = StatusFile.read(out)
     return is_held(out) and (published is None or published.run == run)
 
 
@@ -110,11 +110,11 @@ def _end_of_trial(out: Path, run: str, trial: str) -> dict[str, Any] | None:
 
 
 def _end_of_sweep(out: Path, run: str) -> dict[str, Any]:
-    from sweeper.followers.status_file import INTERRUPTED, RUNNING, Published
+    from sweeper.followers.status_file import INTERRUPTED, RUNNING, StatusFile
 
     while _still_runs(out, run):
         time.sleep(_CHECK_SECONDS)
-    published = Published.read(out)
+    published = StatusFile.read(out)
     killed = published is None or (published.run == run and published.state == RUNNING)
     return {"state": INTERRUPTED if published is None or killed else published.state}
 

@@ -13,15 +13,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from sweeper.driver.finalize import Summary
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
-from sweeper.followers.display import describe
-from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, Published
+from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.followers.stop_requests import take
-from sweeper.store.state import Phase, Trial
+from sweeper.store.state import Phase
 from sweeper.store.version import PACKAGES
 
 LOOKS_EVERY = 1.0
@@ -34,12 +32,12 @@ class ControlServer:
 
     out: Path
     sweep: OpenSweep | None = None
-    _written: Published = field(init=False)
+    _written: StatusFile = field(init=False)
     _warning: tuple[str, float] | None = None
 
     def __post_init__(self) -> None:
-        run, now = uuid.uuid4().hex, time.time()
-        self._written = Published(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), started_at=now)
+        run = uuid.uuid4().hex
+        self._written = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid())
         take(self.out, run)  # delete the requests to a previous process
         self._write(replace(self._written, doing="target"), always=True)
 
@@ -74,7 +72,7 @@ class ControlServer:
             state = FAILED
             self.warned(" ".join(str(error).split()) or type(error).__name__)
         end = controller.end if controller is not None and self._has_remaining_trials() else None
-        now = replace(self._now(), state=state, doing="", running=(), waiting=(), to_end=())
+        now = replace(self._now(), state=state, doing="", running=(), waiting=())
         self._write(replace(now, ended_because=end.because if end and error is None else ""), always=True)
 
     def closed_by(self, finalize: Callable[[], Summary]) -> Summary:
@@ -90,7 +88,7 @@ class ControlServer:
     def _has_remaining_trials(self) -> bool:
         return self.sweep is not None and (self.sweep.remaining_trials > 0 or self.sweep.controller.failure is not None)
 
-    def _now(self) -> Published:
+    def _now(self) -> StatusFile:
         text, at = self._warning or ("", None)
         if (sweep := self.sweep) is None:
             return replace(self._written, warning=text, warned_at=at)
@@ -100,29 +98,19 @@ class ControlServer:
         return replace(
             self._written,
             doing=display.activity,
-            running=tuple(_running(trial) for trial in trials if trial.phase is Phase.RUNNING),
+            running=tuple(trial.id for trial in trials if trial.phase is Phase.RUNNING),
             waiting=tuple(sorted({*paused, *sweep.controller.at_rung})),
-            to_end=tuple(sorted(trial.id for trial in trials if trial.stop_requested)),
             left_trials=left.trials if left else None,
             left_seconds=left.seconds if left else None,
             warning=display.warning or text,
             warned_at=display.warned_at or at,
         )
 
-    def _write(self, now: Published, *, always: bool = False) -> None:
+    def _write(self, now: StatusFile, *, always: bool = False) -> None:
         if always or now != self._written:
             with contextlib.suppress(OSError):
                 now.write(self.out)
                 self._written = now
-
-
-def _running(trial: Trial) -> dict[str, Any]:
-    return {
-        "trial_id": trial.id,
-        "settings": describe(trial.settings),
-        "epochs": trial.settings.get("epochs"),
-        "since": trial.started_at,
-    }
 
 
 class _WarningHandler(logging.Handler):

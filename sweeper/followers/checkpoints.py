@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from search_spaces.durable import is_leftover, remove_whole
+from search_spaces.durable import remove_whole
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
@@ -105,12 +105,8 @@ class CheckpointManager(Follower):
         if not self._goals:
             return
         for path in (self._out / "checkpoints").glob("*-epoch-*"):
-            folder = f"checkpoints/{path.name}"
-            if is_leftover(path) or (folder not in self.folders and not path.name.startswith(".")):
+            if (folder := f"checkpoints/{path.name}") not in self.folders:
                 self._remove(folder)
-        for path in (self._out / "checkpoints").glob(".*-epoch-*"):
-            if is_leftover(path):
-                self._remove(f"checkpoints/{path.name}")
         if self._syncer is not None:
             for folder in self._syncer.models - self.folders:
                 if "-epoch-" in folder:
@@ -128,7 +124,7 @@ class CheckpointManager(Follower):
         return self._syncer.settle()
 
     def _has(self, folder: str) -> bool:
-        return (self._out / folder).is_dir() or (self._syncer is not None and self._syncer.has(folder))
+        return (self._out / folder).is_dir() or (self._syncer is not None and folder in self._syncer.models)
 
     def _place(self, candidate: Candidate, row: Mapping[str, object]) -> None:
         costs = costs_of(row, self._goals) if self._goals else None

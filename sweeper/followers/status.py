@@ -15,7 +15,7 @@ from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
 from sweeper.followers.display import describe
 from sweeper.followers.progress import Cost, cost_of
-from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, Published
+from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
 from sweeper.store.import_tables import read_state
 from sweeper.store.state import Phase, SweepState, Trial
@@ -78,7 +78,7 @@ def read_status(out: Path) -> SweepStatus:
         EventLogError: the event log is damaged.
     """
     held = is_held(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
-    published = Published.read(out)
+    published = StatusFile.read(out)
     source, sweep = read_source(out), read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)
     ended, asked = sweep.ended_trials, source.sweep.planned_trials or 0
@@ -105,7 +105,7 @@ def read_status(out: Path) -> SweepStatus:
     )
 
 
-def _state(published: Published | None, *, held: bool, remaining: int) -> str:
+def _state(published: StatusFile | None, *, held: bool, remaining: int) -> str:
     if held:
         return RUNNING
     if published is not None:
@@ -113,7 +113,7 @@ def _state(published: Published | None, *, held: bool, remaining: int) -> str:
     return INTERRUPTED if remaining > 0 else FINISHED
 
 
-def _unfinished(sweep: SweepState, live: Published | None) -> list[Trial]:
+def _unfinished(sweep: SweepState, live: StatusFile | None) -> list[Trial]:
     """Return the running and the paused trials. If no process runs, return the unfinished trials with reports."""
     trials = sweep.trials.values()
     if live is None:
@@ -122,7 +122,7 @@ def _unfinished(sweep: SweepState, live: Published | None) -> list[Trial]:
     return running + [sweep.trials[trial_id] for trial_id in live.waiting if trial_id in sweep.trials]
 
 
-def _running(trial: Trial, live: Published | None) -> RunningTrial:
+def _running(trial: Trial, live: StatusFile | None) -> RunningTrial:
     last = trial.reports[-1] if trial.reports else {}
     return RunningTrial(
         trial_id=trial.id,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from search_spaces.durable import write_json
 
@@ -16,24 +14,21 @@ RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class StatusFile:
     """The content of status.json. The fields are the keys of the file.
 
-    ``run`` identifies the process, so that a request to one process is never executed by the next. ``running`` has an
-    entry for each trial on a worker: its ``trial_id``, a short text of its ``settings``, its ``epochs`` and its start
-    ``since``. ``waiting`` lists the ids of paused trials, and ``to_end`` those of trials that a user asked to stop.
-    ``left_trials`` and ``left_seconds`` are estimates. Times are in seconds since 1970.
+    ``run`` identifies the process, so that a request to one process is never executed by the next. ``running`` lists
+    the ids of trials on a worker, and ``waiting`` those of paused trials. ``left_trials`` and ``left_seconds`` are
+    estimates. ``warned_at`` is in seconds since 1970.
     """
 
     run: str
     state: str
     host: str
     pid: int
-    started_at: float
     doing: str = ""
-    running: tuple[Mapping[str, Any], ...] = ()
+    running: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
-    to_end: tuple[str, ...] = ()
     left_trials: int | None = None
     left_seconds: float | None = None
     warning: str = ""
@@ -45,12 +40,10 @@ class Published:
         write_json(out / STATUS_FILE, asdict(self))
 
     @classmethod
-    def read(cls, out: Path) -> Published | None:
+    def read(cls, out: Path) -> StatusFile | None:
         """Return the content of status.json, or None if it is missing or has the format of another version."""
         try:
             content = json.loads((out / STATUS_FILE).read_text(encoding="utf-8"))
-            for name in ("running", "waiting", "to_end"):
-                content[name] = tuple(content[name])
-            return cls(**content)
+            return cls(**content | {name: tuple(content[name]) for name in ("running", "waiting")})
         except (OSError, ValueError, TypeError, KeyError):
             return None

@@ -10,8 +10,9 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from fnmatch import fnmatch
 from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
@@ -19,7 +20,7 @@ from sweeper.store.event_log import FILE as EVENTS
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.lease import FILE as DRIVER
-from sweeper.store.plugins import FOLDER
+from sweeper.store.plugins import FOLDER as PLUGINS
 from sweeper.store.saved_states import run_state_keys
 from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import TABLES
@@ -27,6 +28,9 @@ from trainables.candidates import FRONT_FILE, candidate_folder
 from trainables.run.failures import LOGS
 from trainables.storage import Storage, StorageError
 
+_ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
+"""The items of the target and of epochs that were measured after training. Workers store the items of trials."""
+_DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log", EVENTS)
 """Files uploaded last and in this order, so that the stored log never refers to rows or files not stored yet."""
 _PATIENCE = 2
@@ -37,10 +41,13 @@ _SILENCE = 30.0
 """Seconds after an error during which nothing is deleted. The next start deletes what remains."""
 
 logger = logging.getLogger(__name__)
+_Transfer = Callable[[str], None]
 
 
 class Syncer(Follower):
-    """Transfers a sweep's files until :meth:`close`. A resume transfers the rest. The fields are private."""
+    """Transfers a sweep's files until :meth:`close`. A resume transfers the rest."""
+
+    needs_disk = True
 
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
@@ -48,13 +55,13 @@ class Syncer(Follower):
         Raises:
             StorageError: the storage does not answer.
         """
-        self.out = out
-        self.storage = storage
+        self._out = out
+        self._storage = storage
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
         self._awaited: dict[str, str] = {}  # files to download, mapped to the ids of their trials
         self._uploaded: dict[str, tuple[int, int]] = {}
         self._throttle = Throttle(share=0.2, pause=_PAUSE)
-        self._queued: dict[tuple[str, str], Future[None]] = {}
+        self._queued: dict[tuple[_Transfer, str], Future[None]] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="syncer")
         self._error: str | None = None
@@ -63,10 +70,8 @@ class Syncer(Follower):
         self._forgotten: set[str] = set()
         self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from its address alone
 
-    needs_disk = True
-
     def apply(self, event: Event, state: SweepState) -> None:
-        """Note which models a worker has stored, and download the files of a trial that ended."""
+        """Note which models a worker has stored, and transfer the files of a trial that ended."""
         self._dirty = True
         if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
             self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
@@ -78,46 +83,24 @@ class Syncer(Follower):
         """Queue an upload of the sweep's files: at once if a trial ended, otherwise only from time to time."""
         if self._urgent or (self._dirty and self._throttle.is_due()):
             self._urgent = self._dirty = False
-            self._queue("upload")
-
-    @property
-    def models(self) -> frozenset[str]:
-        """The folders of the models in the storage."""
-        return frozenset(self._models)
-
-    def has(self, folder: str) -> bool:
-        """Return whether the storage has the model in this folder."""
-        return folder in self._models
+            self._queue(self._upload)
 
     def resume(self, state: SweepState) -> None:
         """Transfer the files of ended trials that a previous driver did not transfer."""
         for trial in state.ended_trials:
             self._transfer_files(trial)
 
-    def _transfer_files(self, trial: Trial) -> None:
-        """Upload the files of a reused trial, because no worker stores them. Download the files of other trials."""
-        if trial.reused_from:
-            models = {f"checkpoints/{path.name}" for path in (self.out / "checkpoints").glob(f"{trial.id}*")}
-            for key in (*sorted(models - self._models), *self._items(trial.id)):
-                self._queue("put", key)
-        self.expect(trial.row())
-
-    def expect(self, row: Mapping[str, object]) -> None:
-        """Download the files that an ended trial's worker stored and the folder lacks. ``row`` is the trial's row."""
-        trial_id, error = str(row["trial_id"]), str(row.get("error") or "")
-        if checkpoint := row.get("checkpoint"):
-            self._models.add(str(checkpoint))
-        keys = [str(checkpoint)] if checkpoint else []
-        keys += self._items(trial_id) if row.get("status") == "finished" else []
-        keys += [log] if (log := f"{LOGS}/{trial_id}.txt") in error else []
-        self.fetch(keys, trial_id)
+    @property
+    def models(self) -> frozenset[str]:
+        """The folders of the models in the storage."""
+        return frozenset(self._models)
 
     def fetch(self, keys: Iterable[str], trial_id: str = "") -> None:
-        """Download these files and folders in the background."""
+        """Download these files and folders in the background, unless they exist in the folder."""
         for key in keys:
-            if not (self.out / key).exists():
+            if not (self._out / key).exists():
                 self._awaited[key] = trial_id
-                self._queue("get", key)
+                self._queue(self._get, key)
 
     def is_awaited(self, trial_id: str) -> bool:
         """Return whether a file of the trial has not been downloaded yet."""
@@ -125,29 +108,29 @@ class Syncer(Follower):
 
     def publish_front(self) -> None:
         """Upload the front for the workers to read."""
-        self._queue("put", FRONT_FILE)
+        self._queue(self._put, FRONT_FILE)
 
     def remove(self, folder: str) -> None:
         """Delete a model from the storage."""
         if folder in self._models:
             self._models.discard(folder)
-            self._queue("delete", folder)
+            self._queue(self._delete, folder)
 
     def forget(self, trial_id: str) -> None:
         """Delete the saved states of an ended trial."""
         if trial_id not in self._forgotten:
-            self._queue("forget", trial_id)
+            self._queue(self._forget, trial_id)
 
     def settle(self) -> list[str]:
         """Wait for all transfers, and retry failed downloads once. Return the files that could not be downloaded.
 
         After two consecutive failures no more files are tried, because the storage does not answer.
         """
-        self._cancel("get")
+        self._cancel(self._get)
         wait([self._pool.submit(lambda: None)])  # returns when all previously queued transfers are done
         failures = 0
         for key in sorted(self._awaited):
-            wait([self._pool.submit(self._transfer, "get", key)])
+            wait([self._pool.submit(self._transfer, self._get, key)])
             failures = failures + 1 if key in self._awaited else 0
             if failures == _PATIENCE:
                 break
@@ -157,40 +140,50 @@ class Syncer(Follower):
         """Upload the folder's current files and stop. Return the error, or None. A second call does nothing."""
         self._cancel()
         with contextlib.suppress(RuntimeError):  # the pool is already closed
-            done, _ = wait([self._pool.submit(self._transfer, "upload", "")], timeout)
+            done, _ = wait([self._pool.submit(self._transfer, self._upload, "")], timeout)
             self._result = self._error if done else f"it did not answer within {timeout:.0f} s"
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self._result
 
-    # In the thread --------------------------------------------------------------------------------------------------
+    def _transfer_files(self, trial: Trial) -> None:
+        """Upload the files of a reused trial, because no worker stores them. Download those that the folder lacks."""
+        outcome, items = trial.outcome, f"items/{trial.id}.json"
+        if trial.reused_from:
+            models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}
+            for key in (*sorted(models - self._models), items):
+                self._queue(self._put, key)
+        keys = []
+        if checkpoint := outcome.get("checkpoint"):
+            self._models.add(checkpoint)
+            keys.append(checkpoint)
+        if outcome["status"] == "finished":
+            keys.append(items)
+        if (log := f"{LOGS}/{trial.id}.txt") in str(outcome.get("error")):
+            keys.append(log)
+        self.fetch(keys, trial.id)
 
-    def _cancel(self, what: str | None = None) -> None:
-        """Cancel the waiting transfers, or only those of one kind."""
-        with self._lock:
-            for item in [item for item in self._queued if what in (None, item[0])]:
-                self._queued.pop(item).cancel()
-
-    def _queue(self, what: str, key: str = "") -> None:
+    def _queue(self, transfer: _Transfer, key: str = "") -> None:
         """Queue a transfer, unless an identical one is waiting."""
         with self._lock, contextlib.suppress(RuntimeError):  # the pool is closed
-            if (what, key) not in self._queued:
-                self._queued[what, key] = self._pool.submit(self._transfer, what, key)
+            if (transfer, key) not in self._queued:
+                self._queued[transfer, key] = self._pool.submit(self._transfer, transfer, key)
 
-    def _transfer(self, what: str, key: str) -> None:
+    def _cancel(self, kind: _Transfer | None = None) -> None:
+        """Cancel the waiting transfers, or only those of one kind."""
         with self._lock:
-            self._queued.pop((what, key), None)
-        actions: dict[str, Callable[[str], None]] = {
-            "upload": self._upload,
-            "get": self._get,
-            "put": self._put,
-            "delete": self.storage.delete,
-            "forget": self._forget,
-        }
-        silent = self._error is not None and time.monotonic() - self._error_at < _SILENCE
-        if silent and (what in ("delete", "forget") or key == FRONT_FILE):
+            for item in [item for item in self._queued if kind in (None, item[0])]:
+                self._queued.pop(item).cancel()
+
+    # In the thread --------------------------------------------------------------------------------------------------
+
+    def _transfer(self, transfer: _Transfer, key: str) -> None:
+        with self._lock:
+            self._queued.pop((transfer, key), None)
+        is_silent = self._error is not None and time.monotonic() - self._error_at < _SILENCE
+        if is_silent and (transfer in (self._delete, self._forget) or key == FRONT_FILE):
             return
         try:
-            actions[what](key)
+            transfer(key)
             self._error = None
         except (StorageError, OSError) as error:
             if self._error is None:
@@ -199,33 +192,22 @@ class Syncer(Follower):
 
     def _upload(self, _: str) -> None:
         with self._throttle.saving():
-            last = [self.out / name for name in _LAST]
-            log = last[-1]
-            stamps = {log: _stamp(log)} if log.is_file() else {}
-            content_of = {log: self._content(log)}  # read before all files to which its events refer
-            others = sorted(path for path in self.out.iterdir() if path.is_file() and path not in last)
-            plugins = sorted(path for path in (self.out / FOLDER).glob("*") if path.is_file())
-            for path in (*others, *plugins, *last):
+            log = self._out / EVENTS
+            # Read before all files to which its events refer.
+            stamps, contents = ({log: _stamp(log)} if log.is_file() else {}), {log: _content(log)}
+            last = [self._out / name for name in _LAST]
+            found = {path for pattern in _DRIVERS_FILES for path in self._out.glob(pattern)}
+            for path in (*sorted(found.difference(last)), *last):
                 if path.name.startswith(".") or not path.is_file():
                     continue
-                name, stamp = path.relative_to(self.out).as_posix(), stamps.get(path) or _stamp(path)
-                if self._uploaded.get(name) == stamp:
-                    continue
-                content = content_of.get(path) or self._content(path)
+                name, stamp = path.relative_to(self._out).as_posix(), stamps.get(path) or _stamp(path)
+                content = None if self._uploaded.get(name) == stamp else contents.get(path) or _content(path)
                 if content is not None:
-                    self.storage.write(name, content)
+                    self._storage.write(name, content)
                     self._uploaded[name] = stamp
 
-    @staticmethod
-    def _content(path: Path) -> bytes | None:
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        return whole_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
-
     def _get(self, key: str) -> None:
-        if not (self.out / key).exists() and not self.storage.get(key, self.out / key):
+        if not (self._out / key).exists() and not self._storage.get(key, self._out / key):
             if key in self._models:  # not for the items file, which some trials do not have
                 logger.warning("the storage has no %s", key)
             self._models.discard(key)
@@ -233,26 +215,21 @@ class Syncer(Follower):
 
     def _put(self, key: str) -> None:
         with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
-            self.storage.put(self.out / key, key)
-            if (self.out / key).is_dir():
+            self._storage.put(self._out / key, key)
+            if (self._out / key).is_dir():
                 self._models.add(key)
 
+    def _delete(self, key: str) -> None:
+        self._storage.delete(key)
+
     def _forget(self, trial_id: str) -> None:
-        for key in run_state_keys(self.storage, trial_id):
-            self.storage.delete(key)
+        for key in run_state_keys(self._storage, trial_id):
+            self._storage.delete(key)
         self._forgotten.add(trial_id)
-
-    def _items(self, trial_id: str) -> list[str]:
-        return [f"items/{trial_id}.json"]
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    state = path.stat()
-    return state.st_mtime_ns, state.st_size
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:
-    """Download the files of a sweep, so that it can be resumed in ``out``. Return False if the storage has no sweep.
+    """Download the driver's files of a sweep, so that it can be resumed in ``out``. Return False if there is no sweep.
 
     Raises:
         StorageError: the storage does not answer.
@@ -261,12 +238,24 @@ def fetch_sweep(storage: Storage, out: Path) -> bool:
     names = [name for name in storage.names(folders=False) if name != DRIVER]
     if "sweep.json" not in names:
         return False
-    plugins = [f"{FOLDER}/{name}" for name in storage.names(FOLDER, folders=False)]
-    for name in (
-        *plugins,
-        *(name for name in names if name != "sweep.json"),
-        "sweep.json",
-    ):  # sweep.json is last, because a folder with this file counts as a sweep
+    names += [f"{PLUGINS}/{name}" for name in storage.names(PLUGINS, folders=False)]
+    items = [f"items/{name}" for name in storage.names("items", folders=False)]
+    names += [name for name in items if any(fnmatch(name, pattern) for pattern in _ITEMS)]
+    # A folder with sweep.json counts as a sweep, so this file is the last.
+    for name in sorted(names, key=lambda name: name == "sweep.json"):
         storage.get(name, out / name)
     (out / "checkpoints").mkdir(exist_ok=True)
     return True
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    return whole_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size

@@ -52,15 +52,16 @@ class TableWriter(Follower):
             return
         trials = [state.trials[trial_id] for trial_id in sorted(state.trials)]
         tables = self._tables
+        candidates = ((trial, row) for trial in trials for row in trial.candidates())
         tables.replace(
-            history=[row for trial in trials for row in trial.history()],
-            auto_lr=[row for trial in trials for row in trial.auto_lr()],
-            candidates=[
-                {**row, "checkpoint": self._find_checkpoint(trial, row)}
-                for trial in trials
-                for row in trial.candidates()
-            ],
-            trials=[trial.row() for trial in trials if trial.outcome],
+            {
+                tables.history: [row for trial in trials for row in trial.history()],
+                tables.auto_lr: [row for trial in trials for row in trial.auto_lr()],
+                tables.candidates: [
+                    {**row, "checkpoint": self._find_checkpoint(trial, row)} for trial, row in candidates
+                ],
+                tables.trials: [trial.row() for trial in trials if trial.outcome],
+            }
         )
         self._stale = False
 

@@ -126,29 +126,16 @@ class ResultTables:
                 log.append(rows)
                 rows.clear()
 
-    def replace(
-        self,
-        *,
-        history: Sequence[Mapping[str, object]],
-        auto_lr: Sequence[Mapping[str, object]],
-        candidates: Sequence[Mapping[str, object]],
-        trials: Sequence[Mapping[str, object]],
-    ) -> None:
-        """Replace all tables by these rows. A table without rows is written only if its file exists.
+    def replace(self, rows: Mapping[CsvTable, Sequence[Mapping[str, object]]]) -> None:
+        """Replace all tables by these rows. Except trials.csv, a table without rows is written only if its file exists.
 
         Raises:
             OSError: the disk cannot be written; each table then has either its new or its old content.
         """
-        rows_of = {
-            self.history: history,
-            self.auto_lr: auto_lr,
-            self.candidates: candidates if self.every_epoch else (),
-        }
-        for log, rows in rows_of.items():
-            if rows or log.path.is_file():
-                log.rewrite(rows)
-        self.trials.rewrite(trials)
-        for waiting in self._waiting.values():
+        for table, waiting in self._waiting.items():
+            content = () if table is self.candidates and not self.every_epoch else rows[table]
+            if content or table is self.trials or table.path.is_file():
+                table.rewrite(content)
             waiting.clear()
 
     def cut(self, step: int) -> None:

@@ -290,14 +290,22 @@ def test_a_folder_of_rays_states_is_no_bucket(tmp_path: Path) -> None:
     assert replace(SETTINGS, storage="s3://bucket/x").shared(tmp_path) == ()
 
 
-def test_a_folder_is_made_from_the_mirrored_tables(tmp_path: Path, storage: Storage, out: Path) -> None:
-    begin(replace(SETTINGS, storage=storage.above.uri), tmp_path / "first")
-    (tmp_path / "first" / "trials.csv").write_text("trial_id\n00000\n")
-    Syncer(tmp_path / "first", storage).close()
-    assert fetch_sweep(storage, tmp_path / "second")
-    assert read_settings(tmp_path / "second") == read_settings(tmp_path / "first")
-    assert (tmp_path / "second" / "trials.csv").read_text() == "trial_id\n00000\n"
-    assert not (tmp_path / "second" / "driver.json").exists()
+def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storage: Storage) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    begin(replace(SETTINGS, storage=storage.above.uri), first)
+    files = {"trials.csv": "trial_id\n00000\n", "items/target-7e5a.json": "{}", "items/00000-epoch-2.json": "[]"}
+    (first / "items").mkdir()
+    for name, content in files.items():
+        (first / name).write_text(content)
+    (first / "items" / "00000.json").write_text("a worker stores this file")
+    Syncer(first, storage).close()
+    assert sorted(storage.names("items", folders=False)) == ["00000-epoch-2.json", "target-7e5a.json"]
+    storage.write("items/00000.json", b"downloaded with the checkpoint of the trial")
+    assert fetch_sweep(storage, second)
+    assert read_settings(second) == read_settings(first)
+    assert {name: (second / name).read_text() for name in files} == files
+    assert not (second / "driver.json").exists()
+    assert not (second / "items" / "00000.json").exists()
     nothing = Storage((tmp_path / "nothing").as_uri())
     nothing.write("note.txt", b"x")
     assert not fetch_sweep(nothing, tmp_path / "third")
