@@ -1,6 +1,6 @@
 """The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the same options.
 
-Wrong option values raise :class:`~sweeper.settings.sources.Problems`, which lists every problem; an unknown option
+Wrong option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
 raises TypeError. The command line calls the same functions.
 """
 
@@ -17,19 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.checks.world import resolve_and_check
 from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
-from sweeper.settings.sources import (
-    PYTHON,
-    Given,
-    Options,
-    Problem,
-    Problems,
-    Raw,
-    command_line,
-    from_python,
-    from_yaml,
-    merge,
-    refuse,
-)
+from sweeper.settings.problems import PYTHON, Problem, Problems, problem, refuse, stated
+from sweeper.settings.sources import Given, Options, Raw, command_line, from_python, from_yaml, merge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,15 +204,10 @@ def pick(
     restore_plugins(Path(out))
     from sweeper.export.pick import choose
 
-    given: dict[str, object] = {
-        "where": where,
-        "maximize": maximize,
-        "minimize": minimize,
-        "constraint": constraint,
-        "rule": rule,
-    }
-    given |= {"copy_to": copy_to, "export": export, "merge": merge, "register": register, "alias": alias}
-    raw, problems = _raw(PICK, {**given, "tracking_uri": tracking_uri, **limits})
+    options: dict[str, object] = {"rule": rule, "where": where, "maximize": maximize, "minimize": minimize}
+    options |= {"constraint": constraint, "copy_to": copy_to, "export": export, "merge": merge}
+    options |= {"register": register, "alias": alias, "tracking_uri": tracking_uri}
+    raw, problems = _raw(PICK, options | limits)
     return dict(choose(Path(out), raw, problems).content)
 
 
@@ -245,11 +229,11 @@ def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]
     if (log is None) == (folder is None):
-        raise Problems(["evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"])
+        raise Problems([problem("evaluate-one")])
     if folder is None:
         of_a_model = [item for item in fields_of(EVALUATE).values() if item.scope == "trial" or item.name == "out"]
         if idle := [item.flag for item in of_a_model if raw.get(item.name)]:
-            raise Problems([f"{', '.join(idle)}: for a model; an --eval-log has its own items and metrics"])
+            raise Problems([problem("evaluate-log", flags=", ".join(idle))])
         return _scores_of_log(log, options["retain_eval_log"])
     return _scores_of_model(Path(folder), options, raw, problems)
 
@@ -264,14 +248,17 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
 
     found = list(problems)
     if options["retain_eval_log"] is not None:
-        found.append(Problem("--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR"))
+        found.append(problem("evaluate-model", "retain_eval_log"))
     model = options.asked("model")
     of_model = MODELS[model].dataset if model in MODELS else None
     modality = dataset_modality(options.asked("dataset") or of_model)
-    wrong = checkpoint_problems(
-        folder, lambda path: model_folder_problems(path, flag="--model-path", modality=modality)
+    found += map(
+        stated,
+        checkpoint_problems(
+            folder,
+            lambda path: [item.text for item in model_folder_problems(path, flag="--model-path", modality=modality)],
+        ),
     )
-    found += map(Problem, wrong)
     # Without a model name and a data set, the folder would be checked as a model that a sweep fine-tunes on TOFU.
     named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del named["model_path"]
@@ -298,7 +285,7 @@ def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     logs, problems = [], []
-    for name in [eval_log, *([] if retain_eval_log is None else [retain_eval_log])]:
+    for name in filter(None, (eval_log, retain_eval_log)):
         try:
             logs.append(read_eval_log(Path(name)))
         except EvalLogError as error:

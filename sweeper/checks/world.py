@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.messages import resume_command
-from sweeper.settings.fields import DEFAULT_OBJECTIVES, DEFAULT_TRACKING
+from sweeper.settings.fields import DEFAULT_TRACKING
+from sweeper.settings.problems import Problem, problem, refuse, stated
 from sweeper.settings.resources import gpus_here
-from sweeper.settings.sources import Problem, Raw, refuse
+from sweeper.settings.sources import Raw
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
@@ -22,13 +23,8 @@ if TYPE_CHECKING:
     from trainables.modality import Modality
     from trainables.spec import TrialSpec
 
-NO_OBJECT_STORAGE = (
-    "object storage cannot be written to; expected a folder, on a cluster one that all nodes see (NFS); to send what "
-    "workers write through a bucket, use --storage"
-)
 DATA = "data"
 """The field of problems with data rows and hub repositories. They are listed last because there may be many."""
-_MODEL_FOLDERS = ("model_path", "target_path", "retain_path")
 
 
 def resolve_and_check(
@@ -53,10 +49,9 @@ def resolve_and_check(
     if change:
         resolved.base = replace(resolved.base, **change)
         resolved.spec = resolved.spec and resolved.base
-    found = check_world(resolved, continues=continues)
-    everything = [*found, *resolved.problems]
-    everything.sort(key=lambda problem: problem.field == DATA)
-    refuse(everything)
+    found = [*check_world(resolved, continues=continues), *resolved.problems]
+    found.sort(key=lambda item: item.field == DATA)
+    refuse(found)
     return resolved
 
 
@@ -109,30 +104,33 @@ def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]
 
     The network and the speed of bfloat16 take seconds to check, so they are checked only if there is no other problem.
     """
-    values, base = resolved.values, resolved.base
-    found = [Problem(text, "out") for text in output_problems(values.get("out"), continues=continues)]
-    found += [Problem(text) for text in _model_problems(resolved)]
+    values, base, settings = resolved.values, resolved.base, resolved.settings
+    found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]
     if "tracking_uri" in values:
-        found += [Problem(text) for text in _service_problems(values)]
+        found += _service_problems(values)
     for name in ("warm_start", "reuse"):
-        if not any(problem.field == name for problem in resolved.problems):
-            found += [Problem(text, name) for text in _folder_problems(values, name)]
-    found += [Problem(text, DATA) for text in source_problems(base, ask_hub=not (found or resolved.problems))]
+        if not any(item.field == name for item in resolved.problems):
+            found += _folder_problems(values, name)
+    is_wrong = bool(found or resolved.problems)
+    found += [stated(text, DATA) for text in source_problems(base, ask_hub=not is_wrong)]
     if found or resolved.problems:
         return found
-    settings = resolved.settings
     gpus = float(gpus_here()) if settings is None or settings.shares_gpus else settings.resources.gpus
     is_elsewhere = settings is not None and settings.address is not None  # a cluster's CPUs may differ
     if base.dtype == "bf16" and not gpus and not is_elsewhere and values.get("dtype"):
         from trainables.precision import bf16_problem
 
-        found += [Problem(text, "dtype") for text in filter(None, [bf16_problem()])]
+        found += _stated("dtype", bf16_problem())
     if not found and is_address(values.get("storage")):  # the slowest check is last
-        found += [Problem(text, "storage") for text in filter(None, [storage_problem(values["storage"])])]
+        found += _stated("storage", storage_problem(values["storage"]))
     return found
 
 
-def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
+def _stated(field: str, *texts: str | None) -> list[Problem]:
+    return [stated(text, field) for text in texts if text]
+
+
+def output_problems(out: str | None, *, continues: bool = False) -> list[Problem]:
     """Return the problems with an output folder. Existing files are never overwritten.
 
     If ``continues`` is true, the folder of an unfinished run is accepted.
@@ -143,41 +141,39 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
     if found := place_problems(out):
         return found
     if (folder / "sweep.json").exists():
-        command = resume_command(folder)
-        return [f"--out {folder}: it holds another sweep; continue it with '{command}', or name another folder"]
+        return [problem("out-sweep", "out", out=folder, command=resume_command(folder))]
     if folder.is_dir() and any(folder.iterdir()):
         from sweeper.store.unfinished_run import RunFile
 
         if not continues or RunFile.read(folder) is None:
-            return [f"--out {folder}: the folder is not empty; name a new or an empty one"]
+            return [problem("out-not-empty", "out", out=folder)]
     return []
 
 
-def place_problems(out: str) -> list[str]:
+def place_problems(out: str) -> list[Problem]:
     """Return the reasons why ``--out`` cannot be used as a writable folder."""
     if not out:
-        return ["--out must be the name of a folder, got nothing"]
+        return [problem("out-empty", "out")]
     if "://" in out:
-        return [f"--out {out}: {NO_OBJECT_STORAGE}"]
+        return [problem("out-address", "out", out=out)]
     folder = Path(out)
     parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not parent.is_dir():
-        return [f"--out {folder}: {'this' if parent == folder else parent} is a file, expected a folder"]
+        return [problem("out-file", "out", out=folder, file="this" if parent == folder else parent)]
     if not os.access(parent, os.W_OK):
-        return [f"--out {folder}: {parent} is not writable"]
+        return [problem("out-not-writable", "out", out=folder, folder=parent)]
     return []
 
 
-def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[str]:
+def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[Problem]:
     """Return the reasons why a folder is not a safetensors model of this modality, with a processor if required."""
     if not folder.is_dir():
-        return [
-            f"{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
-        ]
-    return [f"{flag} {folder}: {problem}" for problem in modality.folder_problems(folder, processor=processor)]
+        return [problem("model-folder-missing", flag=flag, folder=folder)]
+    reasons = modality.folder_problems(folder, processor=processor)
+    return [problem("model-folder", flag=flag, folder=folder, reason=reason) for reason in reasons]
 
 
-def _model_problems(resolved: Resolved) -> Iterator[str]:
+def _model_problems(resolved: Resolved) -> Iterator[Problem]:
     """Yield the problems with model folders, with layers beyond the model's depth, and with a missing chat template."""
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
@@ -188,19 +184,16 @@ def _model_problems(resolved: Resolved) -> Iterator[str]:
     model = values.get("model")
     has_path = values.get("model_path") or values.get("target_path")
     if model and model not in MODELS and is_hub_id(model) and not has_path and Path(model).is_dir():
-        yield f"--model {model}: this is a folder; give it with --model-path {model}"
-    for name in _MODEL_FOLDERS:
-        if values.get(name):
-            yield from model_folder_problems(
-                Path(values[name]),
-                flag=FIELDS[name].flag,
-                modality=dataset_modality(base.dataset),
-                processor=name != "model_path",
-            )
+        yield problem("model-is-folder", "model", model=model)
+    modality = dataset_modality(base.dataset)
+    for name in ("model_path", "target_path", "retain_path"):
+        if folder := values.get(name):
+            needed, flag = name != "model_path", FIELDS[name].flag
+            yield from model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needed)
     layers = resolved.options.get("layer", ())
-    if layers and not any("layer" in problem.text for problem in resolved.problems):
-        depth = _depth(base)
-        yield from filter(None, [layer_problem(value, depth=depth) for value in layers if depth is not None])
+    depth = _depth(base) if layers and not any("layer" in item.text for item in resolved.problems) else None
+    if depth is not None:
+        yield from _stated("option", *(layer_problem(value, depth=depth) for value in layers))
     yield from _chat_problems(base)
 
 
@@ -223,26 +216,26 @@ def _depth(spec: TrialSpec) -> int | None:
     return depth if isinstance(depth, int) else None
 
 
-def _chat_problems(spec: TrialSpec) -> list[str]:
-    """Return a problem if ``--template chat`` is set but the tokenizer is known to have no chat template."""
+def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
+    """Yield a problem if ``--template chat`` is set but the tokenizer is known to have no chat template."""
     from trainables.models.registry import MODELS
     from trainables.target.target_spec import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT
 
     if spec.template != CHAT:
-        return []
-    folder = spec.target_path or spec.model_path
-    if folder is None:
-        is_made_here = spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None
-        whose = f"model {spec.model} is made here, and its tokenizer" if is_made_here else ""
-    else:
+        return
+    whose = ""
+    if folder := spec.target_path or spec.model_path:
         try:
             content = json.loads((Path(folder) / "tokenizer_config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             content = {}
-        has = (Path(folder) / CHAT_FILE).is_file() or "chat_template" in content
-        whose = "" if has else f"the tokenizer in {folder}"
-    return [f"template chat: {whose} has no chat template; {WITHOUT_CHAT}"] if whose else []
+        if not (Path(folder) / CHAT_FILE).is_file() and "chat_template" not in content:
+            whose = f"the tokenizer in {folder}"
+    elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
+        whose = f"model {spec.model} is made here, and its tokenizer"
+    if whose:
+        yield problem("no-chat-template", "template", whose=whose, remedy=WITHOUT_CHAT)
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
@@ -258,11 +251,11 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     hub: list[tuple[str, str]] = []
     if dataset.hub_id is not None and spec.data_dir is None:
         hub.append(("dataset", dataset.hub_id))
-    elif (
-        not found
-        and not dataset.choice_problems(spec.forget_split, spec.forget_class)
-        and not dataset.seed_problems(spec.data_seed)
-        and (spec.limit is None or spec.limit > 0)
+    elif not (
+        found
+        or dataset.choice_problems(spec.forget_split, spec.forget_class)
+        or dataset.seed_problems(spec.data_seed)
+        or (spec.limit is not None and spec.limit <= 0)
     ):
         try:
             target_spec_of(spec).measured()
@@ -278,35 +271,32 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     return found
 
 
-def _service_problems(values: Mapping[str, Any]) -> Iterator[str]:
+def _service_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems with the addresses of MLflow, the cluster and the storage."""
     from sweeper.execution.placement import address_problem
     from sweeper.settings.tracking_uri import tracking_problem
 
+    yield from _stated("tracking_uri", tracking_problem(values["tracking_uri"]))
+    yield from _stated("address", address_problem(values.get("address")))
     storage = values.get("storage")
-    yield from filter(None, [tracking_problem(values["tracking_uri"]), address_problem(values.get("address"))])
     if storage and is_address(storage):
-        yield from filter(None, [storage_address_problem(storage)])
+        yield from _stated("storage", storage_address_problem(storage))
     elif storage and Path(storage).exists() and not Path(storage).is_dir():
-        yield f"--storage {storage}: this is a file, expected a folder"
+        yield problem("storage-file", "storage", storage=storage)
 
 
-def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[str]:
+def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[Problem]:
     """Yield the reasons why previous sweeps cannot be used for a warm start or be reused."""
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 
-    flag = f"--{name.replace('_', '-')}"
-    objectives = values.get("objectives") or DEFAULT_OBJECTIVES
+    flag, ours = f"--{name.replace('_', '-')}", values.get("objectives", "")
     for folder in values.get(name) or ():
         try:
-            previous = read_settings(Path(folder))
+            theirs = read_settings(Path(folder)).objectives
             check_record(Path(folder))
         except SweepError as error:
-            yield f"{flag} {folder}: {error}"
+            yield problem("previous-unusable", name, flag=flag, folder=folder, reason=error)
             continue
-        if name == "warm_start" and objective_set(previous.objectives) != objective_set(objectives):
-            yield (
-                f"{flag} {folder}: that sweep searched {previous.objectives}, this one {objectives}: they must be the "
-                "same, with the same directions"
-            )
+        if name == "warm_start" and objective_set(theirs) != objective_set(ours):
+            yield problem("previous-objectives", name, flag=flag, folder=folder, theirs=theirs, ours=ours)

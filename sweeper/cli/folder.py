@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ import click
 
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import json_option
-from sweeper.settings.sources import refuse
+from sweeper.settings.problems import STORED, problem, refuse
 
 if TYPE_CHECKING:
     from sweeper.followers.status_file import StatusFile
+    from sweeper.settings.sweep_settings import SweepSettings
 
 _CHECK_SECONDS = 0.2
 
@@ -139,19 +141,47 @@ def config(folder: str, out: str | None) -> None:
     were not given use their defaults, so use the same version of this project.
     """
     if out is not None and Path(out).exists():
-        refuse([f"--out {out}: this exists already; name a new file"])
+        refuse([problem("out-exists", "out", out=out)])
     from sweeper.store.plugins import FOLDER, restore_plugins
 
     restore_plugins(Path(folder))
     from search_spaces.durable import write_whole
-    from sweeper.settings.recorded import config_text
     from sweeper.store.folder import read_settings
     from trainables.plugins import active
 
     files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active() if not item.installed}
-    text = config_text(read_settings(Path(folder)), plugins=files)
+    settings = read_settings(Path(folder))
+    if not settings.given and " --" in settings.command:
+        refuse([problem("config-not-recorded", folder=folder, command=settings.command)])
+    text = config_text(settings, plugins=files)
     if out is None:
         click.echo(text, nl=False)
     else:
         write_whole(Path(out), text)
         click.echo(out)
+
+
+def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
+    """Return the YAML file that reproduces the sweep. ``plugins`` maps names of plug-ins to the stored files."""
+    from sweeper.settings.sources import Given, to_config
+    from sweeper.settings.sweep_settings import LR_STUDY
+
+    # Values that resume may have changed, and values that are stored in a more exact form.
+    now: dict[str, object] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
+    now["no_ship"] = True if settings.address is not None and not settings.ship else None
+    if settings.kind != LR_STUDY:
+        now |= {"trials": settings.trials, "sampler": settings.sampler}
+    elif settings.extend:
+        now["extend"] = True
+    if "tracking_uri" in settings.given:
+        now["tracking_uri"] = settings.tracking_uri
+    values = {name: [] if value is None else [value] for name, value in now.items()}
+    for name, is_script in (("plugin", True), ("template", False)):
+        if paths := [path for path in plugins.values() if path.endswith(".py") is is_script]:
+            values[name] = [*paths]
+    changed = {name: [Given(_plain(value), STORED) for value in several] for name, several in values.items()}
+    return to_config(settings.kind, {**settings.given, **changed})
+
+
+def _plain(value: object) -> str | bool:
+    return value if isinstance(value, bool) else str(value)

@@ -8,7 +8,8 @@ import textwrap
 import click
 
 from sweeper.cli.options import command, json_option
-from sweeper.settings.sources import Problem, Raw
+from sweeper.settings.problems import Problem
+from sweeper.settings.sources import Raw
 
 KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
 _WIDTH = 100

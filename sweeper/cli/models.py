@@ -14,7 +14,8 @@ from sweeper.cli.errors import FAILED, continues_with, exit_with
 from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
 from sweeper.cli.plan import print_plan_of_run
 from sweeper.settings.fields import EVALUATE, RUN, TARGET
-from sweeper.settings.sources import Problem, Raw, command_line, refuse
+from sweeper.settings.problems import Problem, problem, refuse
+from sweeper.settings.sources import Raw, command_line
 
 
 @command(RUN, CONFIG, DRY_RUN, MEASURE, json_option("Print metrics.json on stdout."))
@@ -70,8 +71,7 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 
     retain_only = bool(raw.get("retain_only"))
     if retain_only and raw.get("target_path"):
-        text = "--retain-only trains a base model: give it with --model or --model-path, not --target-path"
-        problems.append(Problem(text))
+        problems.append(problem("retain-only-target", "target_path"))
     resolved = resolve_and_check(TARGET, raw, problems)
 
     from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress

@@ -12,7 +12,8 @@ import click
 from search_spaces.fields import Field
 from sweeper.cli.errors import plain_errors
 from sweeper.settings.fields import fields_of
-from sweeper.settings.sources import CLI, Given, Problem, Raw, from_yaml, merge
+from sweeper.settings.problems import CLI, Problem, problem
+from sweeper.settings.sources import Given, Raw, from_yaml, merge
 
 Decorator = Callable[[Any], Any]
 CONFIG = click.option(
@@ -49,8 +50,7 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
         def callback(**values: Any) -> None:
             raw, problems = given_values(name, values.pop("config", None))
             if values.get("measure") and not values["dry_run"]:
-                text = "--measure needs --dry-run: it times one epoch for the estimate that --dry-run prints"
-                problems.append(Problem(text, "measure"))
+                problems.append(problem("measure-alone", "measure"))
             function(raw, problems, **{key: value for key, value in values.items() if key not in fields})
 
         result: Any = plain_errors(callback)

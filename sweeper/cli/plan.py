@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def print_plan_of_sweep(
-    settings: SweepSettings,
-    out: str | None,
-    *,
-    measure: bool,
-    as_json: bool,
-    ended: int = 0,
-    epochs_spent: float = 0.0,
+    settings: SweepSettings, out: str | None, *, measure: bool, as_json: bool, ended: int = 0, epochs_spent: float = 0.0
 ) -> None:
     """Print the plan for a sweep in which ``ended`` trials have ended and ``epochs_spent`` epochs were trained."""
     from sweeper.checks.plan import plan_of_sweep

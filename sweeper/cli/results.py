@@ -14,7 +14,8 @@ from search_spaces.messages import expected_one_of, no_sweep
 from sweeper.cli.errors import plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.fields import PICK
-from sweeper.settings.sources import Options, Problem, Raw, refuse
+from sweeper.settings.problems import Problem, problem, refuse, stated
+from sweeper.settings.sources import Options, Raw
 
 if TYPE_CHECKING:
     from sweeper.export.pick import Choice
@@ -40,16 +41,15 @@ def report(
     (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several sources
     give one report, in --out. For a single run's folder, only figures are drawn. Other sweeps' folders never change.
     """
-    options = Options("report", raw)
-    options.problems[:0] = problems
+    options = Options("report", raw, problems=problems)
     paths = [Path(source) for source in sources]
     is_one_run = len(paths) == 1 and _is_run(paths[0])
     if raw.get("port") and not watch:
-        options.add("--port is the port of the page that --watch shows: give both")
+        options.reject("port-alone", "port")
     if watch and as_json:
-        options.add("--watch shows a page and --json prints once: give one of them")
+        options.reject("watch-json")
     if watch and is_one_run:
-        options.add(f"--watch: {paths[0]} is a single run, which has figures and no page")
+        options.reject("watch-run", folder=paths[0])
     refuse(options.problems)
     _check_sources(paths, out)
     from analysis.report.report import write_report, write_run_figures
@@ -75,17 +75,18 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
     from sweeper.checks.world import place_problems
 
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
-    problems = [no_sweep(path) for path in paths if not (path.is_file() or path in sweeps or _is_run(path))]
+    is_one_run = len(paths) == 1 and _is_run(paths[0])
+    problems = [stated(no_sweep(path)) for path in paths if not (path.is_file() or path in sweeps or _is_run(path))]
     if out is not None:
         problems += place_problems(out)
         if (Path(out) / "sweep.json").is_file() and [path.resolve() for path in paths] != [Path(out).resolve()]:
-            problems.append(f"--out {out}: it holds a sweep, whose own report would be lost; name another folder")
+            problems.append(problem("out-others-report", "out", out=out))
     elif len(paths) > 1:
-        problems.append("a report of several sources needs --out FOLDER, the folder to write it to")
+        problems.append(problem("sources-out", "out"))
     if len({path.resolve() for path in paths}) < len(paths):
-        problems.append("a source is given twice")
-    if not sweeps and not problems and not (len(paths) == 1 and _is_run(paths[0])):
-        problems.append("there is no sweep among the sources: a sweep's folder must say what the objectives are")
+        problems.append(problem("sources-twice"))
+    if not sweeps and not problems and not is_one_run:
+        problems.append(problem("sources-no-sweep"))
     refuse(problems)
 
 
@@ -102,16 +103,14 @@ def _is_run(path: Path) -> bool:
 @plain_errors
 def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: bool) -> None:
     """Compare the methods of one or several sweep folders and CSV files, without and with AutoLR."""
-    problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
+    problems = [] if sources else [problem("compare-nothing")]
     if chosen not in FORMATS:
-        problems.append(f"unknown format '{chosen}': {expected_one_of(chosen, FORMATS)}")
-    problems += [
-        no_sweep(source)
-        for source in sources
-        if not Path(source).is_file() and not (Path(source) / "sweep.json").is_file()
-    ]
+        problems.append(problem("format-unknown", "format", format=chosen, expected=expected_one_of(chosen, FORMATS)))
+    for source in map(Path, sources):
+        if not source.is_file() and not (source / "sweep.json").is_file():
+            problems.append(stated(no_sweep(source)))
     if out is not None and Path(out).is_file():
-        problems.append(f"--out {out}: this is a file, expected a folder")
+        problems.append(problem("out-file", "out", out=out, file="this"))
     refuse(problems)
     from analysis.comparison.comparison import comparison_data, comparison_parts
     from analysis.report.comparison import FORMATS as WRITERS

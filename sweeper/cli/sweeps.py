@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +16,8 @@ from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
 from sweeper.cli.outcome import judge, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan_of_sweep
 from sweeper.settings.fields import DEFAULT_TRACKING, PARETO, RESUME, STUDY
-from sweeper.settings.sources import Options, Problem, Raw, refuse
-
-if TYPE_CHECKING:
-    from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.settings.problems import Problem, problem, refuse
+from sweeper.settings.sources import Options, Raw
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
@@ -51,7 +50,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool,
     from analysis.report.study import study_content
 
     folders, out = [*map(Path, options["folders"])], options["out"]
-    study = judge(folders, target=Path(out) if out else None, objectives=options["objectives"])
+    study = judge(folders, target=Path(out) if out else None, objectives=options.asked("objectives"))
     if as_json:
         click.echo(json.dumps(study_content(study)))
     else:
@@ -64,11 +63,11 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
 
     FOLDER may be the address of a sweep in its storage, s3://BUCKET/PREFIX/NAME; its tables are then downloaded first.
     """
+    from sweeper.store.folder import read_settings
     from sweeper.store.plugins import restore_plugins
-    from trainables.storage import is_address
+    from trainables.storage import is_address, storage_problem
 
-    options = Options(RESUME, raw)
-    options.problems[:0] = problems
+    options = Options(RESUME, raw, problems=problems)
     names = ("trials", "epoch_budget", "until", "address")
     change = {name: options[name] for name in names if options[name] is not None}
     change |= {"extend": True} if options["extend"] else {}
@@ -79,13 +78,16 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
         folder, moved = _fetched(folder, options)
         change |= moved
     elif options["out"] is not None:
-        options.add(f"--out {options['out']}: the sweep continues in {folder}; --out is for a sweep's address")
+        options.reject("resume-out", "out", out=options["out"], folder=folder)
     out = Path(folder)
     restore_plugins(out)  # run_to_the_end prints its messages
     if change:
         _check_change(options, out, change)
     refuse(options.problems)
-    _check_storage(out, change)
+    storage = change.get("storage", read_settings(out).storage)
+    if storage is not None and is_address(storage):
+        options.extend([storage_problem(storage)], "storage")
+        refuse(options.problems)
     if dry_run:
         _print_plan(out, change, measure=measure, as_json=as_json)
         return
@@ -126,26 +128,22 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
 def _check_finished(options: Options, *, dry_run: bool) -> None:
     """Add a problem for each option that does not apply to finished studies (``--from``)."""
     if options["out"] is None and len(options["folders"]) > 1:
-        options.add("--from with several folders needs --out FILE.json for the result")
-    if (primary := options["primary"]) is not None:
-        options.add(
-            f"--primary {primary}: a primary question is named before there are results, and these studies have "
-            "theirs; a question that a study named when it started counts without being named again"
-        )
+        options.reject("from-several", "out")
+    if options["primary"] is not None:
+        options.reject("from-primary", "primary", primary=options["primary"])
     if dry_run:
-        options.add("--dry-run prints what would run, and --from runs nothing")
+        options.reject("from-dry-run")
     if options["extend"]:
-        options.add("--extend runs trials, and --from runs none: extend the study itself with resume --extend")
-    if options["objectives"]:
-        from sweeper.settings.objectives import ObjectiveError, parse_objectives
+        options.reject("from-extend", "extend")
+    from sweeper.settings.objectives import ObjectiveError, parse_objectives
 
-        try:
-            parse_objectives(options["objectives"])
-        except ObjectiveError as error:
-            options.add(str(error))
-    for name, given in options.raw.items():
-        if name not in _OF_FINISHED and any(one.is_typed for one in given):
-            options.add(f"{options.fields[name].flag} is about trials, and --from runs none")
+    try:
+        parse_objectives(options["objectives"])
+    except ObjectiveError as error:
+        options.add(str(error), "objectives")
+    for name in options.raw:
+        if name not in _OF_FINISHED and options.is_typed(name):
+            options.reject("from-trials", name, flag=options.fields[name].flag)
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
@@ -157,7 +155,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     from sweeper.store.lease import other_driver
     from trainables.storage import Storage, address_problem
 
-    options.extend([*filter(None, [address_problem(uri)])])
+    options.extend([address_problem(uri)])
     refuse(options.problems)
     storage = Storage(uri)
     folder = options["out"] or str(Path("runs") / storage.name)
@@ -165,7 +163,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     other = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
     refuse([other] if other else [])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
-        refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
+        refuse([problem("resume-no-sweep", uri=uri)])
     change: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():
@@ -173,16 +171,6 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
         click.echo(f"{database.parent} does not exist here: MLflow's database is {change['tracking_uri']}", err=True)
     click.echo(f"downloaded the tables of {uri} to {folder}", err=True)
     return folder, change
-
-
-def _check_storage(out: Path, change: Mapping[str, Any]) -> None:
-    """Raise Problems if the sweep's object storage cannot be used at present."""
-    from sweeper.store.folder import read_settings
-    from trainables.storage import is_address, storage_problem
-
-    storage = change.get("storage", read_settings(out).storage)
-    if is_address(storage):
-        refuse([*filter(None, [storage_problem(storage)])])
 
 
 def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool) -> None:
@@ -206,23 +194,17 @@ def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> Non
 
     settings = read_settings(out)
     check_record(out)
-    options.extend([*filter(None, [address_problem(change.get("address"))])], "address")
+    options.extend([address_problem(change.get("address"))], "address")
     if "extend" in change and settings.kind != LR_STUDY:
-        options.add(f"--extend: the sweep in {out} is not a learning-rate study, so its grid has no edge", "extend")
-    trials, done = change.get("trials"), len(read_state(out).ended)
-    if trials is not None and 0 < trials < done:
-        options.add(f"--trials {trials}: {done} trials have ended already; --trials is the new total", "trials")
-    elif trials is not None and settings.sampler == "grid" and trials > (size := _grid_size(settings)):
-        options.add(
-            f"--trials {trials}: the grid of this sweep has only {size}; start a new sweep with more values or seeds "
-            f"and --reuse {out}, which runs only the missing trials",
-            "trials",
-        )
+        options.reject("resume-no-study", "extend", out=out)
+    trials, ended = change.get("trials"), len(read_state(out).ended)
+    is_grid = settings.sampler == "grid"
+    size = (len(settings.space.grid()) + len(settings.extension)) * settings.seeds if is_grid else math.inf
+    if trials is not None and 0 < trials < ended:
+        options.reject("resume-too-few", "trials", trials=trials, ended=ended)
+    elif trials is not None and trials > size:
+        options.reject("resume-grid", "trials", trials=trials, size=size, out=out)
     try:
         parse_until(change.get("until"))
     except UntilError as error:
         options.add(str(error), "until")
-
-
-def _grid_size(settings: SweepSettings) -> int:
-    return (len(settings.space.grid()) + len(settings.extension)) * settings.seeds

@@ -22,7 +22,8 @@ from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.settings.fields import LIMITED, PICK
 from sweeper.settings.objectives import known_constraint
-from sweeper.settings.sources import Options, Problem, Problems, Raw, command_line, refuse
+from sweeper.settings.problems import Problem, Problems, refuse
+from sweeper.settings.sources import Options, Raw, command_line
 from sweeper.settings.tracking_uri import known_uri
 from sweeper.store.folder import read_origin, read_settings
 

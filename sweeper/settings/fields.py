@@ -33,13 +33,7 @@ _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
 def option(
-    name: str,
-    help: str,
-    *commands: str,
-    default: Any = None,
-    kind: type = str,
-    scope: Scope = "search",
-    **more: Any,
+    name: str, help: str, *commands: str, default: Any = None, kind: type = str, scope: Scope = "search", **more: Any
 ) -> Field:
     """Return an option that is not a field of a trial."""
     described = {"flag": f"--{name.replace('_', '-')}", "optional": default is None, **more}
@@ -116,7 +110,7 @@ DESCRIBED: list[Field] = [
     _whole("seeds", "Runs per configuration.", STUDY, default=2, low=1),
     _trial("seed", *SWEEPS, help="First seed of the trials and of the search."),
     _trial("seed", RUN),
-    option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, otherwise=DEFAULT_OBJECTIVES),
+    option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, default=DEFAULT_OBJECTIVES),
     option(
         "candidates",
         "Epochs of a trial that may be on the frontier: all, or last. Objectives that are not losses are known only "
@@ -131,19 +125,13 @@ DESCRIBED: list[Field] = [
         *SWEEPS,
         otherwise="moasha; none with grid, several seeds, --candidates last, or objectives measured at a trial's end",
     ),
-    _whole("grace", "Epochs before trials are first compared.", *SWEEPS, low=1, otherwise="1"),
-    _whole(
-        "reduction",
-        "One in this many trials continues, to this many times the epochs.",
-        *SWEEPS,
-        low=2,
-        otherwise="2",
-    ),
+    _whole("grace", "Epochs before trials are first compared.", *SWEEPS, default=1, low=1),
+    _whole("reduction", "One in this many trials continues, to this many times the epochs.", *SWEEPS, default=2, low=2),
     option(
         "stopping",
         "stop ends a trial that falls behind; pause keeps its state, and the trial continues if later ones are worse.",
         *SWEEPS,
-        otherwise="stop",
+        default="stop",
     ),
     _whole(
         "front_metrics",
@@ -312,12 +300,7 @@ DESCRIBED: list[Field] = [
         **_COMMAND,
     ),
     # Other commands --------------------------------------------------------------------------------------------------
-    _flag(
-        "retain_only",
-        "Train the retain model: the same recipe without the forget set.",
-        TARGET,
-        **_COMMAND,
-    ),
+    _flag("retain_only", "Train the retain model: the same recipe without the forget set.", TARGET, **_COMMAND),
     option("eval_log", "Evaluation log in the format of the TOFU authors.", EVALUATE, is_path=True, **_COMMAND),
     option(
         "retain_eval_log",
@@ -355,24 +338,11 @@ DESCRIBED: list[Field] = [
         PICK,
         **_NEW_FOLDER,
     ),
-    _flag(
-        "merge",
-        "With --export: merge a LoRA adapter into the full weights.",
-        PICK,
-        **_COMMAND,
-    ),
+    _flag("merge", "With --export: merge a LoRA adapter into the full weights.", PICK, **_COMMAND),
     option("register", "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME", **_COMMAND),
     option("alias", "With --register: alias of this version.", PICK, **_COMMAND),
     option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's", **_MLFLOW),
-    _whole(
-        "port",
-        "With --watch: port of the page.",
-        "report",
-        low=0,
-        high=65535,
-        otherwise="a free port",
-        **_COMMAND,
-    ),
+    _whole("port", "With --watch: port of the page.", "report", low=0, high=65535, otherwise="a free port", **_COMMAND),
     _whole("port", "Port on this machine.", "ui", default=5000, **_COMMAND),
     _number("older_than", "With --prune: days without use.", "cache", default=30.0, low=0.0, **_COMMAND),
 ]

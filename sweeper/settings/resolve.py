@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sweeper.settings.fields import PARETO, RUN, STUDY
-from sweeper.settings.sources import Options, Problem, Raw, command_line
+from sweeper.settings.problems import Problem
+from sweeper.settings.sources import Options, Raw, command_line
 from sweeper.settings.spaces import spec_problems
 from sweeper.settings.study import resolve_study
 from sweeper.settings.sweeps import Catalog, Resolved, base_spec, default_lr, resolve_sweep
@@ -20,8 +21,7 @@ from trainables.spec import FIELDS
 
 def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem] = ()) -> Resolved:
     """Return the settings that result from the values, and all problems: the earlier ``problems`` first."""
-    options = Options(command, raw, catalog.choices)
-    options.problems[:0] = problems
+    options = Options(command, raw, catalog.choices, problems)
     if command == PARETO:
         resolved = resolve_sweep(options, catalog)
     elif command == STUDY:
@@ -40,23 +40,19 @@ def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem
 def _run(options: Options) -> Resolved:
     """Resolve the options of one run (``unlearn``)."""
     if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
-        options.add(
-            "--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv", "landscape"
-        )
+        options.reject("landscape-alone", "landscape")
     values = options.method_options()
-    several = {f"option {name}": given for name, given in values.items()}
-    for title, given in (several | {f"--{name}": options[name] for name in ("method", "lr")}).items():
-        if len(given) > 1:
-            options.add(
-                f"{title} is given {len(given)} times; one run takes one value ('pareto' searches among several)"
-            )
+    counts = {f"option {name}": len(given) for name, given in values.items()}
+    for title, count in (counts | {f"--{name}": len(options[name]) for name in ("method", "lr")}).items():
+        if count > 1:
+            options.reject("one-value", title=title, count=count)
     spec = base_spec(options)
     lr = options["lr"][0] if options["lr"] else default_lr(spec)
     spec = replace(spec, lr=lr, auto_lr=options["auto_lr"])
     methods = tuple(dict.fromkeys(options["method"])) or (FIELDS["method"].default,)
     options.extend(spec_problems(spec, methods, values))
     if not options.problems and spec.auto_lr == "off":
-        options.without_effect("auto_lr", "AutoLR is off; give --auto-lr on, too")
+        options.without_auto_lr("give --auto-lr on")
     resolved = Resolved(spec, options.values, options.problems, values)
     if not options.problems:
         chosen = parse_method(methods[0]).resolve({name: given[0] for name, given in values.items()})

@@ -1,11 +1,11 @@
-"""Option values with their sources: the command line, a YAML file, Python, or the record in sweep.json."""
+"""Option values with their sources: the command line, a config file, Python, or the record in sweep.json."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -14,16 +14,16 @@ from typing import Any
 from search_spaces.fields import SWITCHES, Field
 from search_spaces.messages import did_you_mean
 from sweeper.settings.fields import fields_of, named
+from sweeper.settings.problems import CLI, PYTHON, Problem, stated
 from sweeper.settings.tracking_uri import shown_uri
 
-CLI, PYTHON, STORED = "cli", "python", "stored"
 NO_CHOICES: Mapping[str, Collection[str]] = MappingProxyType({})
 _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An unparsed value and its source: one of the constants above, or ``FILE:LINE``."""
+    """An unparsed value and its source: ``CLI``, ``PYTHON``, ``STORED``, or ``FILE:LINE``."""
 
     value: str | float | bool
     source: str
@@ -36,36 +36,6 @@ class Given:
 
 Raw = Mapping[str, Sequence[Given]]
 """All given values, keyed by option name. An option may have several values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A problem: a plain sentence, and the field and the source of the value that causes it, if known."""
-
-    text: str
-    field: str = ""
-    source: str = ""
-
-    def __str__(self) -> str:
-        is_file = self.source not in ("", CLI, PYTHON, STORED)
-        return f"{self.source}: {self.text}" if is_file else self.text
-
-
-class Problems(Exception):
-    """All problems with the given options, found before any work started."""
-
-    exit_code = 2
-
-    def __init__(self, problems: Sequence[Problem | str]) -> None:
-        first = {getattr(problem, "text", problem): str(problem) for problem in reversed(problems)}
-        self.problems = tuple(reversed(first.values()))  # several checks may report the same problem
-        super().__init__("; ".join(self.problems))
-
-
-def refuse(problems: Sequence[Problem | str]) -> None:
-    """Raise :class:`Problems` if there are any problems."""
-    if problems:
-        raise Problems(problems)
 
 
 def merge(*raws: Raw) -> dict[str, Sequence[Given]]:
@@ -106,20 +76,22 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
     known = named(fields_of(command))
     found: dict[str, Sequence[Given]] = {}
     problems: list[Problem] = []
+
+    def reject(code: str, field: str = "", **facts: object) -> None:
+        problems.append(Problem(code, field, source, facts))
+
     for key, line, parts in _entries(path, problems):
-        source = f"{path}:{line}" if line else ""
+        source = f"{path}:{line}"
         item = known.get(key.replace("-", "_"))
         if item is None:
             near = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in known})
-            expected = near or f"see 'python -m sweeper {command} --help'"
-            problems.append(Problem(f"unknown option '{key}': {expected}", source=source))
+            reject("config-unknown", key=key, expected=near or f"see 'python -m sweeper {command} --help'")
         elif item.name in found:
-            problems.append(Problem(f"{key} is given twice", item.name, source))
+            reject("config-twice", item.name, key=key)
         elif len(parts) > 1 and not item.repeats and item.name not in ("metrics", "objectives"):
-            problems.append(Problem(f"{key} takes one value, got {', '.join(parts)}", item.name, source))
+            reject("config-several", item.name, key=key, values=", ".join(parts))
         elif parts:
-            values = parts if item.repeats else [",".join(parts)]
-            found[item.name] = [Given(value, source) for value in values]
+            found[item.name] = [Given(value, source) for value in (parts if item.repeats else [",".join(parts)])]
     return found, problems
 
 
@@ -132,33 +104,31 @@ def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, li
     try:
         root = compose(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        problems.append(Problem(f"--config {path}: {why}; expected a YAML file", "config"))
+        reason = getattr(error, "strerror", None) or error
+        problems.append(Problem("config-unreadable", "config", facts={"path": path, "reason": reason}))
         return
     except YamlError as error:
-        problems.append(Problem(str(error), "config", f"{path}:{error.line}"))
+        problems.append(stated(str(error), "config", f"{path}:{error.line}"))
         return
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
-        problems.append(Problem(f"--config {path}: expected one option a line, such as 'trials: 32'", "config"))
+        problems.append(Problem("config-not-options", "config", facts={"path": path}))
         return
     for key, node in root.value:
-        if isinstance(node, yaml.ScalarNode):
-            empty = node.style is None and str(node.value) in ("", "~", "null")
-            yield str(key.value), line_of(key), [] if empty else [str(node.value)]
-            continue
-        pairs = [("", one) for one in node.value]
+        pairs = [("", node)] if isinstance(node, yaml.ScalarNode) else [("", one) for one in node.value]
         if isinstance(node, yaml.MappingNode):  # option: {beta: [0.1, 0.2]}
             pairs = [
                 (f"{name.value}=", one)
                 for name, many in node.value
                 for one in (many.value if isinstance(many, yaml.SequenceNode) else [many])
             ]
-        if all(isinstance(one, yaml.ScalarNode) for _, one in pairs):
-            yield str(key.value), line_of(key), [f"{name}{one.value}" for name, one in pairs]
+        if not all(isinstance(one, yaml.ScalarNode) for _, one in pairs):
+            problems.append(Problem("config-nested", source=f"{path}:{line_of(node)}", facts={"key": key.value}))
+        elif isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null"):
+            yield str(key.value), line_of(key), []
         else:
-            problems.append(Problem(f"{key.value} is nested too deeply", source=f"{path}:{line_of(node)}"))
+            yield str(key.value), line_of(key), [f"{name}{one.value}" for name, one in pairs]
 
 
 def to_config(command: str, raw: Raw) -> str:
@@ -207,10 +177,16 @@ def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequen
 class Options:
     """The options of one command as parsed values, and the problems found so far."""
 
-    def __init__(self, command: str, raw: Raw, choices: Mapping[str, Collection[str]] = NO_CHOICES) -> None:
+    def __init__(
+        self,
+        command: str,
+        raw: Raw,
+        choices: Mapping[str, Collection[str]] = NO_CHOICES,
+        problems: Sequence[Problem] = (),
+    ) -> None:
         self.raw = raw
         self.fields = fields_of(command)
-        self.problems: list[Problem] = []
+        self.problems = list(problems)
         self.values: dict[str, Any] = {name: self._read(name, choices) for name in self.fields}
 
     def _read(self, name: str, choices: Mapping[str, Collection[str]]) -> Any:
@@ -220,14 +196,14 @@ class Options:
             try:
                 value = item.read(one.value)
             except ValueError as error:
-                self.problems.append(Problem(str(error), name, one.source))
+                self.problems.append(stated(str(error), name, one.source))
                 continue
             if name == "template" and is_template_file(value):
                 value = Path(value).stem  # the file has already been loaded as a plug-in
             if name == "lora_rank" and value == 0:  # 0 means training all weights, also for models with a default rank
                 value = None
             if name != "c" and (problem := item.problem(value)):  # c is checked with the methods
-                self.problems.append(Problem(problem, name, one.source))
+                self.problems.append(stated(problem, name, one.source))
             found.append(value)
         if item.repeats:
             return tuple(found)
@@ -240,22 +216,32 @@ class Options:
         """Return the value of an option if it was given and could be parsed, or else None, never the default."""
         return self.values.get(name) if self.raw.get(name) else None
 
-    def add(self, text: str, name: str = "") -> None:
-        """Add a problem with the value of an option."""
-        given = self.raw.get(name)
-        self.problems.append(Problem(text, name, given[0].source if given else ""))
+    def is_typed(self, name: str) -> bool:
+        """Return whether the option was given on the command line or from Python."""
+        return any(one.is_typed for one in self.raw.get(name, ()))
 
-    def extend(self, texts: Sequence[str], name: str = "") -> None:
-        """Add several problems with the value of an option."""
-        for text in texts:
-            self.add(text, name)
+    def reject(self, code: str, field: str = "", **facts: object) -> None:
+        """Add the problem ``code`` with the value of an option, and the facts of its sentence."""
+        self.problems.append(Problem(code, field, self._source(field), facts))
 
-    def without_effect(self, role: str, why: str) -> None:
-        """Add a problem for each option of a role that was given by this command but has no effect."""
+    def add(self, text: str, field: str = "") -> None:
+        """Add a problem that another package describes with a sentence."""
+        self.problems.append(stated(text, field, self._source(field)))
+
+    def extend(self, texts: Iterable[str | None], field: str = "") -> None:
+        """Add several problems that another package describes. None is no problem."""
+        for text in filter(None, texts):
+            self.add(text, field)
+
+    def _source(self, field: str) -> str:
+        given = self.raw.get(field)
+        return given[0].source if given else ""
+
+    def without_auto_lr(self, remedy: str) -> None:
+        """Add a problem for each setting of AutoLR that was typed although AutoLR is off."""
         for name, item in self.fields.items():
-            is_typed = any(one.is_typed for one in self.raw.get(name, ()))
-            if is_typed and item.scope == "trial" and item.role == role and name != "auto_lr":
-                self.add(f"{item.flag} has no effect: {why}", name)
+            if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
+                self.reject("no-effect", name, flag=item.flag, remedy=remedy)
 
     def method_options(self) -> dict[str, list[float]]:
         """Return the values of ``--option NAME=VALUE`` and ``--c``, keyed by option name, in the given order."""
@@ -265,12 +251,12 @@ class Options:
             try:
                 value = float(text)
             except ValueError:
-                self.add(f"--option must be NAME=VALUE with a number, got '{pair}'", "option")
+                self.reject("option-no-number", "option", pair=pair)
                 continue
             if name.strip():
                 found.setdefault(name.strip(), []).append(value)
             else:
-                self.add(f"--option must be NAME=VALUE, got '{pair}', which has no name", "option")
+                self.reject("option-no-name", "option", pair=pair)
         if self["c"]:
             found.setdefault("c", []).extend(self["c"])
         return found

@@ -32,8 +32,7 @@ def resolve_study(options: Options, catalog: Catalog) -> Resolved:
     arms = {name: list(options[name]) or [FIELDS[name].default] for name in ARMS}
     batches = options["auto_lr_probe_batches"]
     if batches and "fresh" not in arms["auto_lr_probe"]:
-        probes = ", ".join(arms["auto_lr_probe"])
-        options.add(f"auto_lr_probe_batches applies to auto_lr_probe fresh only, got {probes}", "auto_lr_probe_batches")
+        options.reject("batches-not-fresh", "auto_lr_probe_batches", probes=", ".join(arms["auto_lr_probe"]))
     starts = options["auto_lr_start_lr"]
     # The paper's grid is finite for all methods, so the other options can be checked like those of a sweep.
     options.values |= {"space": "paper", "sampler": "grid", "auto_lr": "both", "method": methods, "c": c, "lr": rates}
@@ -41,9 +40,9 @@ def resolve_study(options: Options, catalog: Catalog) -> Resolved:
     base = resolved.base
     if not batches:
         arms["auto_lr_probe_batches"] = [base.auto_lr_probe_batches]
-    options.extend(_seeds_problems(options["seeds_vary"], base), "seeds_vary")
+    _check_seeds(options, base)
     if not options.problems:
-        options.extend(_primary_problems(options["primary"], methods, arms), "primary")
+        _check_primary(options, methods, arms)
     if options.problems or resolved.settings is None:
         return resolved
     owned, values = methods_and_values(methods, resolved.options)
@@ -70,36 +69,31 @@ def resolve_study(options: Options, catalog: Catalog) -> Resolved:
     return resolved
 
 
-def _seeds_problems(varied: str, base: TrialSpec) -> list[str]:
-    """Return the problems with ``--seeds-vary``."""
+def _check_seeds(options: Options, base: TrialSpec) -> None:
+    """Reject an unknown ``--seeds-vary``, and a target or data that cannot vary."""
+    varied = options["seeds_vary"]
     if varied not in SEEDS_VARY:
-        return [f"--seeds-vary must be one of {', '.join(SEEDS_VARY)}, got '{varied}'"]
-    if SEEDS_VARY[varied] is None:
-        return []
-    if base.target_path is not None:
-        return [f"--seeds-vary {varied}: --target-path names one finished target, so only the order can vary"]
-    if varied == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
-        return [
-            f"--seeds-vary data: data set {base.dataset} is read from files and not generated, so its content cannot "
-            "vary; vary order or target, or use --dataset authors"
-        ]
-    return []
+        options.reject("seeds-vary-unknown", "seeds_vary", varied=varied, expected=", ".join(SEEDS_VARY))
+    elif SEEDS_VARY[varied] is not None and base.target_path is not None:
+        options.reject("seeds-vary-target", "seeds_vary", varied=varied)
+    elif varied == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
+        options.reject("seeds-vary-data", "seeds_vary", dataset=base.dataset)
 
 
-def _primary_problems(primary: str | None, methods: Sequence[str], arms: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the problems with ``--primary``, which must name exactly one comparison of the study."""
+def _check_primary(options: Options, methods: Sequence[str], arms: Mapping[str, Sequence[Any]]) -> None:
+    """Reject a ``--primary`` that does not name exactly one comparison of the study."""
+    primary = options["primary"]
     if primary is None:
-        return []
+        return
     method, _, variant = primary.strip().partition("/")
-    if method not in methods:
-        return [f"--primary {primary}: expected one of the methods of this study, {', '.join(methods)}"]
     variants = list(dict.fromkeys(arm_names(arms)))
     questions = " or ".join(f"{method}/{name}" for name in variants)
-    if not variant and len(variants) > 1:
-        return [f"--primary {primary}: this names {len(variants)} questions, but only one can be primary: {questions}"]
-    if variant and variant not in variants:
-        return [f"--primary {primary}: this study has no such variant of AutoLR: expected {questions}"]
-    return []
+    if method not in methods:
+        options.reject("primary-method", "primary", primary=primary, methods=", ".join(methods))
+    elif not variant and len(variants) > 1:
+        options.reject("primary-several", "primary", primary=primary, count=len(variants), questions=questions)
+    elif variant and variant not in variants:
+        options.reject("primary-variant", "primary", primary=primary, questions=questions)
 
 
 def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:

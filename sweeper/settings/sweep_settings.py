@@ -13,7 +13,8 @@ from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
 from search_spaces.values import Value
-from sweeper.settings.objectives import DEFAULT_OBJECTIVES, Objective, parse_objectives
+from sweeper.settings.fields import DEFAULT_TRACKING, NO_SCHEDULER, PARETO, STUDY, fields_of
+from sweeper.settings.objectives import Objective, parse_objectives
 from sweeper.settings.resources import AUTO, Resources, gpus_here
 from sweeper.settings.sources import Raw, from_json, to_json
 from sweeper.settings.tracking_uri import shown_uri
@@ -24,8 +25,9 @@ from trainables.storage import Storage, is_address
 
 ALL, LAST = "all", "last"
 """The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
-PARETO, LR_STUDY = "pareto", "lr-study"
-"""The kinds of sweeps, named after their commands. They print different results at the end."""
+LR_STUDY = STUDY
+"""The kind of a sweep that ends with a verdict on AutoLR. The kinds are named after the commands."""
+_DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
 """The values of ``--seeds-vary``, mapped to the trial field that each seed sets besides ``seed`` (None: no other)."""
 
@@ -57,32 +59,32 @@ class SweepSettings:
     base: TrialSpec
     space: Space
     trials: int
-    sampler: str = "tpe"
-    seeds: int = 1
+    sampler: str = _DEFAULT["sampler"]
+    seeds: int = _DEFAULT["seeds"]
     seed: int = 0
-    objectives: str = DEFAULT_OBJECTIVES
-    cpus_per_trial: float = 1.0
+    objectives: str = _DEFAULT["objectives"]
+    cpus_per_trial: float = _DEFAULT["cpus_per_trial"]
     gpus_per_trial: float | str = 0.0
     max_concurrent: int | None = None
     address: str | None = None
     ship: bool = True
     storage: str | None = None
     stored_as: str = ""
-    tracking_uri: str = "sqlite:///mlflow.db"
-    experiment: str = "unlearning"
+    tracking_uri: str = DEFAULT_TRACKING
+    experiment: str = _DEFAULT["experiment"]
     time_budget_seconds: float | None = None
     command: str = ""
     kind: str = PARETO
-    seeds_vary: str = "order"
+    seeds_vary: str = _DEFAULT["seeds_vary"]
     primary: str | None = None
     extend: bool = False
     extension: tuple[Mapping[str, Any], ...] = ()
-    candidates: str = ALL
-    scheduler: str = "none"
-    grace: int = 1
-    reduction: int = 2
-    stopping: str = "stop"
-    front_metrics: int = 8
+    candidates: str = _DEFAULT["candidates"]
+    scheduler: str = NO_SCHEDULER
+    grace: int = _DEFAULT["grace"]
+    reduction: int = _DEFAULT["reduction"]
+    stopping: str = _DEFAULT["stopping"]
+    front_metrics: int = _DEFAULT["front_metrics"]
     constraints: tuple[str, ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
     warm_start: tuple[str, ...] = ()

@@ -11,18 +11,13 @@ from typing import Any
 from search_spaces.messages import expected_one_of
 from search_spaces.parameters import Choice
 from search_spaces.space import Space, SpaceError
-from sweeper.settings.fields import DEFAULT_OBJECTIVES, NO_SCHEDULER, PARETO
+from sweeper.settings.fields import NO_SCHEDULER, PARETO
 from sweeper.settings.objectives import constraint_problems
+from sweeper.settings.problems import Problem
 from sweeper.settings.resources import AUTO
 from sweeper.settings.search import check_search, epochs_per_trial, read_enqueue, read_objectives, read_scheduling
-from sweeper.settings.sources import Options, Problem
-from sweeper.settings.spaces import (
-    file_space,
-    is_space_file,
-    named_space,
-    spec_problems,
-    tries_auto_lr,
-)
+from sweeper.settings.sources import Options
+from sweeper.settings.spaces import file_space, is_space_file, named_space, spec_problems, tries_auto_lr
 from sweeper.settings.sweep_settings import LAST, SweepSettings
 from sweeper.settings.tracking_uri import absolute_uri
 from trainables.auto_lr.rules import enough_probe_batches
@@ -81,27 +76,25 @@ def base_spec(options: Options) -> TrialSpec:
     if model is not None and (model in MODELS or is_hub_id(model)):
         info = find_model(model)
     elif model is not None:
-        expected = expected_one_of(model, MODELS)
-        options.add(f"unknown model '{model}': {expected}; a hub id ORGANISATION/NAME; or --model-path DIR", "model")
+        options.reject("model-unknown", "model", model=model, expected=expected_one_of(model, MODELS))
         info = MODELS["tiny-phi"]
     else:
         info = local_model(Path(path).name) if path else MODELS[dataset_modality(dataset).offline_model]
     if options.asked("model_path") and options.asked("target_path"):
-        options.add(
-            "--model-path and --target-path are mutually exclusive: a target needs no base model", "target_path"
-        )
+        options.reject("two-models", "target_path")
     values: dict[str, Any] = {
         name: str(Path(value).resolve()) if item.role == "placement" else value
         for name, item in options.fields.items()
         if name in FIELDS and not item.repeats and name not in ("model", "dataset", "auto_lr")
         if (value := options.asked(name)) is not None
     }
+    usual = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
+    if options.raw.get("lora_rank"):
+        usual["lora_rank"] = None
     spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
-    if spec.dataset in DATASETS:
-        spec = replace(spec, max_length=DATASETS[spec.dataset].max_length or spec.max_length)
-    rank = None if options.raw.get("lora_rank") else info.lora_rank
-    spec = replace(spec, batch_size=info.batch_size, eval_batch_size=info.eval_batch_size, lora_rank=rank)
-    spec = replace(spec, **values)
+    if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
+        usual["max_length"] = length
+    spec = replace(spec, **(usual | values))
     if "auto_lr_probe_batches" not in values and FIELDS["batch_size"].fits(spec.batch_size):
         spec = replace(spec, auto_lr_probe_batches=enough_probe_batches(spec.batch_size))
     return spec
@@ -109,18 +102,17 @@ def base_spec(options: Options) -> TrialSpec:
 
 def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
     """Resolve the options of a sweep."""
-    methods, values, rates = methods_of(options), options.method_options(), options["lr"]
+    methods, values, auto_lr = methods_of(options), options.method_options(), options["auto_lr"]
     base = replace(base_spec(options), seed=options["seed"] or 0)
-    auto_lr = options["auto_lr"]
     if auto_lr in ("on", "both"):
         options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
-    options.extend(spec_problems(base, () if is_space_file(options["space"]) else methods, values))
+    is_file = is_space_file(options["space"])
+    options.extend(spec_problems(base, () if is_file else methods, values))
     options.values["tracking_uri"] = options["tracking_uri"] or catalog.tracking_uri
     gpus = _gpus(options, catalog)
     space = _space(options, methods, base, values)
     if space and not tries_auto_lr(space, auto_lr):
-        where = "put auto_lr: on into the file" if is_space_file(options["space"]) else "give --auto-lr on or both"
-        options.without_effect("auto_lr", f"AutoLR is off; {where}, too")
+        options.without_auto_lr("put auto_lr: on into the file" if is_file else "give --auto-lr on or both")
     if _is_small(options, space):  # a sampler would only propose the same points again
         options.values["sampler"] = "grid"
     objectives, base = read_objectives(options, base)
@@ -135,19 +127,17 @@ def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
     resolved = Resolved(base, options.values, options.problems, values)
     if options.problems or space is None:
         return resolved
-    affordable = None
-    if options["epoch_budget"]:
-        affordable = math.ceil(options["epoch_budget"] / epochs_per_trial(scheduling, base.epochs, catalog.rungs))
-    name = "-".join([PARETO, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_")
-    storage = options["storage"]
+    if not trials and options["epoch_budget"]:
+        trials = math.ceil(options["epoch_budget"] / epochs_per_trial(scheduling, base.epochs, catalog.rungs))
+    rates, storage = options["lr"], options["storage"]
     computed: dict[str, Any] = {
-        "name": name,
+        "name": "-".join([PARETO, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
         # Used by fields that the space does not vary.
         "base": replace(base, lr=rates[0] if rates else default_lr(base), auto_lr="on" if auto_lr == "on" else "off"),
         "space": space,
+        "sampler": options["sampler"],
         "ship": not options["no_ship"],
-        "trials": trials or affordable or DEFAULT_TRIALS[scheduling["scheduler"] == NO_SCHEDULER],
-        "objectives": options["objectives"] or DEFAULT_OBJECTIVES,
+        "trials": trials or DEFAULT_TRIALS[scheduling["scheduler"] == NO_SCHEDULER],
         "gpus_per_trial": gpus,
         "storage": str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
         "tracking_uri": absolute_uri(options["tracking_uri"]),
@@ -155,14 +145,15 @@ def resolve_sweep(options: Options, catalog: Catalog) -> Resolved:
         "candidates": options["candidates"] or LAST,
         "constraints": options["constraint"],
         "enqueue": tuple(points),
-        **scheduling,
-        "sampler": options["sampler"],
-        "warm_start": tuple(str(Path(place).resolve()) for place in options["warm_start"] or ()),
-        "reuse": tuple(str(Path(place).resolve()) for place in options["reuse"]),
+        **{name: _absolute(options[name] or ()) for name in ("warm_start", "reuse")},
     }
     same = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
-    resolved.settings = SweepSettings(**(same | computed))
+    resolved.settings = SweepSettings(**(same | scheduling | computed))
     return resolved
+
+
+def _absolute(folders: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(Path(folder).resolve()) for folder in folders)
 
 
 def methods_of(options: Options) -> tuple[str, ...]:
@@ -177,27 +168,24 @@ def default_lr(spec: TrialSpec) -> float:
 
 def _gpus(options: Options, catalog: Catalog) -> float | str:
     """Return the GPUs per trial (default 1 if this machine has a GPU). Check that a trial fits on this machine."""
-    fits = "no trial that takes {0:g} {1}s fits on this machine with {2} {1}s: lower --{3}s-per-trial"
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
-    if is_here and catalog.cpus < cpus < math.inf:
-        options.add(fits.format(cpus, "CPU", catalog.cpus, "cpu"), "cpus_per_trial")
+
+    def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:
+        if is_here and available < wanted < math.inf:
+            flag = options.fields[name].flag
+            options.reject("trial-too-large", name, wanted=wanted, unit=unit, available=available, flag=flag)
+
+    check_fit("cpus_per_trial", "CPU", wanted=cpus, available=catalog.cpus)
     if gpus is None:
         return 1.0 if is_here and catalog.gpus else 0.0
     if gpus == AUTO:
         return AUTO
     if not math.isfinite(gpus):  # already reported as a problem
         return 0.0
-    text = f"--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}"
-    if 1 < gpus < math.inf:
-        options.add(
-            f"{text}: a trial uses one GPU, because both gradients meet in one process; --lora-rank, --micro-batch and "
-            "--gradient-checkpointing need less memory",
-            "gpus_per_trial",
-        )
-    elif not 0 <= gpus <= 1:
-        options.add(text, "gpus_per_trial")
-    elif is_here and gpus > catalog.gpus:
-        options.add(fits.format(gpus, "GPU", catalog.gpus, "gpu"), "gpus_per_trial")
+    if not 0 <= gpus <= 1:
+        options.reject("gpus-several" if gpus > 1 else "gpus-out-of-range", "gpus_per_trial", gpus=gpus)
+    else:
+        check_fit("gpus_per_trial", "GPU", wanted=gpus, available=catalog.gpus)
     return float(gpus)
 
 
@@ -239,8 +227,8 @@ def _grid_trials(options: Options, space: Space) -> int | None:
     try:
         size = len(space.grid()) * int(options["seeds"])
     except ValueError as error:
-        options.add(f"--sampler grid: {error}", "sampler")
+        options.reject("grid-infinite", "sampler", reason=error)
         return None
     if trials is not None and trials > size:
-        options.add(f"--trials {trials} is more than the grid has: {size}", "trials")
+        options.reject("grid-too-small", "trials", trials=trials, size=size)
     return trials if trials is not None else size

@@ -10,7 +10,8 @@ import pytest
 
 import sweeper
 from sweeper import Sweep, evaluate, pick, unlearn
-from sweeper.settings.sources import Options, Problems, command_line, from_python
+from sweeper.settings.problems import Problems
+from sweeper.settings.sources import Options, command_line, from_python
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from sweeper.cli.folder import config_text
 from sweeper.cli.main import EXAMPLES, main
-from sweeper.settings.recorded import config_text
 from sweeper.settings.sources import from_yaml
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
@@ -132,18 +132,9 @@ def test_a_sweep_is_reproduced_by_the_file_that_config_writes(command: str, type
     assert same(settings_of("--config", "again.yaml", command=command), settings)
 
 
-@pytest.mark.parametrize(("command", "typed"), TYPED.values(), ids=TYPED)
-@pytest.mark.usefixtures("file")
-def test_a_sweep_without_a_record_of_what_was_given_is_reproduced_from_its_settings(command: str, typed: str) -> None:
-    settings = settings_of(*typed.split(), command=command)
-    begin(settings, Path("begun"))
-    content = json.loads(Path("begun/sweep.json").read_text())
-    del content["settings"]["given"]
-    Path("begun/sweep.json").write_text(json.dumps(content))
-    Path("again.yaml").write_text(config_text(read_settings(Path("begun")), plugins={}))
-    again = settings_of("--config", "again.yaml", command=command)
-    assert again.params == settings.params
-    assert (again.trials, again.seeds, again.constraints) == (settings.trials, settings.seeds, settings.constraints)
+def test_a_sweep_of_an_older_version_without_a_record_of_its_options_is_refused_with_its_command() -> None:
+    begin(replace(settings_of("--trials", "3"), given={}), Path("begun"))
+    assert names(refused("config", "begun")[0], ["begun", "python -m sweeper pareto --trials 3"])
 
 
 def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:

@@ -1,0 +1,190 @@
+"""Problems with options as records of facts, and the sentences in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from types import MappingProxyType
+
+CLI, PYTHON, STORED = "cli", "python", "stored"
+"""The sources of a value that is not in a file."""
+
+STATED = "stated"
+"""The code of a problem that another package describes with a sentence, the fact ``text``."""
+
+SENTENCES: Mapping[str, str] = MappingProxyType(
+    {
+        STATED: "{text}",
+        # Config files
+        "config-unreadable": "--config {path}: {reason}; expected a YAML file",
+        "config-not-options": "--config {path}: expected one option a line, such as 'trials: 32'",
+        "config-nested": "{key} is nested too deeply",
+        "config-unknown": "unknown option '{key}': {expected}",
+        "config-twice": "{key} is given twice",
+        "config-several": "{key} takes one value, got {values}",
+        # Options of trials
+        "model-unknown": "unknown model '{model}': {expected}; a hub id ORGANISATION/NAME; or --model-path DIR",
+        "two-models": "--model-path and --target-path are mutually exclusive: a target needs no base model",
+        "option-no-number": "--option must be NAME=VALUE with a number, got '{pair}'",
+        "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
+        "option-elsewhere": "option {option} does not apply to {methods}{hint}",
+        "no-effect": "{flag} has no effect: AutoLR is off; {remedy}, too",
+        "one-value": "{title} is given {count} times; one run takes one value ('pareto' searches among several)",
+        "landscape-alone": "--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv",
+        "measure-alone": "--measure needs --dry-run: it times one epoch for the estimate that --dry-run prints",
+        "retain-only-target": (
+            "--retain-only trains a base model: give it with --model or --model-path, not --target-path"
+        ),
+        # The search
+        "grid-infinite": "--sampler grid: {reason}",
+        "grid-too-small": "--trials {trials} is more than the grid has: {size}",
+        "nothing-compared": "{flags}: without a scheduler no trial is compared; give --scheduler moasha",
+        "grace-too-long": (
+            "--grace {grace}: trials of {epochs} epochs are never compared; --scheduler {scheduler} needs a grace "
+            "below --epochs, so that it can save epochs"
+        ),
+        "grace-unevaluated": (
+            "--grace {grace}: trials are compared after epochs that are evaluated; with --eval-every {every} it is a "
+            "multiple of {every}"
+        ),
+        "enqueue-invalid": "--enqueue {text}: {reason}",
+        "enqueue-grid": "--enqueue: a grid search visits every point of its space; use another sampler",
+        "enqueue-too-many": "--enqueue has {points}, {runs} with all seeds, more than --trials {trials}",
+        "sampler-learns-nothing": (
+            "--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
+        ),
+        # Resources
+        "trial-too-large": (
+            "no trial that takes {wanted:g} {unit}s fits on this machine with {available} {unit}s: lower {flag}"
+        ),
+        "gpus-out-of-range": "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}",
+        "gpus-several": (
+            "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses one GPU, because both "
+            "gradients meet in one process; --lora-rank, --micro-batch and --gradient-checkpointing need less memory"
+        ),
+        # A learning-rate study
+        "batches-not-fresh": "auto_lr_probe_batches applies to auto_lr_probe fresh only, got {probes}",
+        "seeds-vary-unknown": "--seeds-vary must be one of {expected}, got '{varied}'",
+        "seeds-vary-target": (
+            "--seeds-vary {varied}: --target-path names one finished target, so only the order can vary"
+        ),
+        "seeds-vary-data": (
+            "--seeds-vary data: data set {dataset} is read from files and not generated, so its content cannot vary; "
+            "vary order or target, or use --dataset authors"
+        ),
+        "primary-method": "--primary {primary}: expected one of the methods of this study, {methods}",
+        "primary-several": (
+            "--primary {primary}: this names {count} questions, but only one can be primary: {questions}"
+        ),
+        "primary-variant": "--primary {primary}: this study has no such variant of AutoLR: expected {questions}",
+        # lr-study --from
+        "from-several": "--from with several folders needs --out FILE.json for the result",
+        "from-primary": (
+            "--primary {primary}: a primary question is named before there are results, and these studies have theirs; "
+            "a question that a study named when it started counts without being named again"
+        ),
+        "from-dry-run": "--dry-run prints what would run, and --from runs nothing",
+        "from-extend": "--extend runs trials, and --from runs none: extend the study itself with resume --extend",
+        "from-trials": "{flag} is about trials, and --from runs none",
+        # resume
+        "resume-out": "--out {out}: the sweep continues in {folder}; --out is for a sweep's address",
+        "resume-no-sweep": "{uri} holds no sweep: there is no sweep.json in it",
+        "resume-no-study": "--extend: the sweep in {out} is not a learning-rate study, so its grid has no edge",
+        "resume-too-few": "--trials {trials}: {ended} trials have ended already; --trials is the new total",
+        "resume-grid": (
+            "--trials {trials}: the grid of this sweep has only {size}; start a new sweep with more values or seeds "
+            "and --reuse {out}, which runs only the missing trials"
+        ),
+        # Output folders
+        "out-empty": "--out must be the name of a folder, got nothing",
+        "out-address": (
+            "--out {out}: object storage cannot be written to; expected a folder, on a cluster one that all nodes see "
+            "(NFS); to send what workers write through a bucket, use --storage"
+        ),
+        "out-file": "--out {out}: {file} is a file, expected a folder",
+        "out-not-writable": "--out {out}: {folder} is not writable",
+        "out-sweep": "--out {out}: it holds another sweep; continue it with '{command}', or name another folder",
+        "out-not-empty": "--out {out}: the folder is not empty; name a new or an empty one",
+        "out-others-report": "--out {out}: it holds a sweep, whose own report would be lost; name another folder",
+        "out-exists": "--out {out}: this exists already; name a new file",
+        "config-not-recorded": (
+            "the sweep in {folder} is of an older version, which did not record its options; it was started with: "
+            "{command}"
+        ),
+        # Other files and services
+        "model-is-folder": "--model {model}: this is a folder; give it with --model-path {model}",
+        "model-folder-missing": (
+            "{flag} {folder}: no such folder; expected a model folder with config.json, safetensors and a tokenizer"
+        ),
+        "model-folder": "{flag} {folder}: {reason}",
+        "no-chat-template": "template chat: {whose} has no chat template; {remedy}",
+        "storage-file": "--storage {storage}: this is a file, expected a folder",
+        "previous-unusable": "{flag} {folder}: {reason}",
+        "previous-objectives": (
+            "{flag} {folder}: that sweep searched {theirs}, this one {ours}: they must be the same, with the same "
+            "directions"
+        ),
+        # report, compare, evaluate, doctor
+        "port-alone": "--port is the port of the page that --watch shows: give both",
+        "watch-json": "--watch shows a page and --json prints once: give one of them",
+        "watch-run": "--watch: {folder} is a single run, which has figures and no page",
+        "sources-out": "a report of several sources needs --out FOLDER, the folder to write it to",
+        "sources-twice": "a source is given twice",
+        "sources-no-sweep": ("there is no sweep among the sources: a sweep's folder must say what the objectives are"),
+        "compare-nothing": "name at least one sweep folder or CSV file to compare",
+        "format-unknown": "unknown format '{format}': {expected}",
+        "evaluate-one": ("evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"),
+        "evaluate-log": "{flags}: for a model; an --eval-log has its own items and metrics",
+        "evaluate-model": "--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR",
+        "shared-alone": "--shared is for the nodes of a cluster: give its --address, too",
+        "storage-folder": "--storage {storage} is a folder: give it as --shared, with --address",
+    }
+)
+"""The sentence for each code: what was given, what was expected, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem with an option: its code, the option's field and the source of its value if known, and the facts."""
+
+    code: str
+    field: str = ""
+    source: str = ""
+    facts: Mapping[str, object] = dataclass_field(default_factory=dict, hash=False)
+
+    @property
+    def text(self) -> str:
+        """The problem as a sentence, without the file and line of the value."""
+        return SENTENCES[self.code].format_map(self.facts)
+
+    def __str__(self) -> str:
+        return self.text if self.source in ("", CLI, PYTHON, STORED) else f"{self.source}: {self.text}"
+
+
+def stated(text: str, field: str = "", source: str = "") -> Problem:
+    """Return the problem that another package describes with this sentence."""
+    return Problem(STATED, field, source, {"text": text})
+
+
+def problem(code: str, field: str = "", **facts: object) -> Problem:
+    """Return a problem whose source is unknown or irrelevant."""
+    return Problem(code, field, facts=facts)
+
+
+class Problems(Exception):
+    """All problems with the given options, found before any work started."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem | str]) -> None:
+        # Several checks may report the same problem, with and without its source.
+        first = {getattr(item, "text", item): str(item) for item in reversed(problems)}
+        self.problems = tuple(reversed(first.values()))
+        super().__init__("; ".join(self.problems))
+
+
+def refuse(problems: Sequence[Problem | str]) -> None:
+    """Raise :class:`Problems` if there are any problems."""
+    if problems:
+        raise Problems(problems)
