@@ -30,9 +30,8 @@ from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind
-from sweeper.store.folder import check_history
 from sweeper.store.import_tables import events_of_tables
-from sweeper.store.saved_states import SavedState, find_states, find_stored_states
+from sweeper.store.saved_states import SavedState, find_states
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from trainables.metrics.registry import primary_metrics
@@ -131,7 +130,6 @@ def open_sweep(
 
     Raises:
         EventLogError: the event log is damaged.
-        UsageError: the folder has no event log, and history.csv lacks epochs.
     """
     target = next(iter(targets.values()))
     log = _open_log(out)
@@ -188,7 +186,6 @@ def _open_log(out: Path) -> EventLog:
     """Open the event log. If the sweep has only tables, create the log from them."""
     path = out / FILE
     if not path.exists() and (out / "trials.csv").is_file():
-        check_history(out)
         write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
     return EventLog(path)
 
@@ -207,10 +204,7 @@ def _requeue(
     unfinished = {
         trial.id: trial.last_step for trial in log.state.trials.values() if not trial.outcome or trial.id in failed
     }
-    if settings.bucket is None:
-        states = find_states(settings.ray_storage(out), unfinished)
-    else:
-        states = find_stored_states(settings.bucket, unfinished)
+    states = find_states(settings.bucket or settings.ray_storage(out), unfinished)
     for trial_id in unfinished:
         step = states[trial_id].step if trial_id in states else -1
         log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})

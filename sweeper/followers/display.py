@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -14,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from search_spaces.messages import counted
-from sweeper.followers.progress import Remaining, cost_of
+from sweeper.followers.progress import Remaining, cost_of, describe
 from sweeper.followers.progress_bar import heartbeat
 from sweeper.settings.resources import Resources
 from sweeper.store.event_log import Follower
@@ -174,17 +173,6 @@ class Display(Follower):
     def _hypervolume(self) -> str:
         value = self.hypervolume()
         return "" if value is None else f"hypervolume {value:.4f}"
-
-
-def describe(row: Mapping[str, Any]) -> str:
-    """Return a short text of a trial's settings, for example ``gdiff c=0.41 lr=8.3e-05 autolr``."""
-    parts = [str(row["method"])]
-    if row.get("c") is not None:
-        parts.append(f"c={float(row['c']):.2f}")
-    parts.append(f"lr={float(row['lr']):.1e}")
-    if row.get("auto_lr") == "on":
-        parts.append("autolr")
-    return " ".join(parts)
 
 
 def _saved_epochs(trial: Trial) -> float:

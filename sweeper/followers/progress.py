@@ -1,4 +1,4 @@
-"""Compute the cost of a running sweep so far, and estimate the remaining trials and time, from its state."""
+"""Facts about a running sweep, from its state: a trial in short, the cost so far, the remaining trials and time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from analysis.words import duration
 from search_spaces.messages import counted
 from sweeper.search.archive import number
 from sweeper.settings.resources import Resources
-from sweeper.store.state import Phase, SweepState
+from sweeper.store.state import Phase, Row, SweepState
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +79,14 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
     if not seconds:
         return Remaining(left)
     return Remaining(left, left / max(1, min(max_concurrent, left)) * sum(seconds) / len(seconds))
+
+
+def describe(settings: Row) -> str:
+    """Return a short text of a trial's settings, for example ``gdiff c=0.41 lr=8.3e-05 autolr``."""
+    parts = [str(settings["method"])]
+    if settings.get("c") is not None:
+        parts.append(f"c={float(settings['c']):.2f}")
+    parts.append(f"lr={float(settings['lr']):.1e}")
+    if settings.get("auto_lr") == "on":
+        parts.append("autolr")
+    return " ".join(parts)

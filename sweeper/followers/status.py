@@ -13,8 +13,7 @@ from analysis.tables.sources import read_source
 from analysis.words import duration, number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
-from sweeper.followers.display import describe
-from sweeper.followers.progress import Cost, cost_of
+from sweeper.followers.progress import Cost, cost_of, describe
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
 from sweeper.store.import_tables import read_state

@@ -100,26 +100,20 @@ def read_settings(out: Path) -> SweepSettings:
 def check_record(out: Path) -> None:
     """Check that the sweep's event log or, if it has none, its tables can be read, so that the sweep can be resumed.
 
+    Without an event log, a damaged row may belong to a finished trial, and the models of epochs that history.csv lacks
+    would be deleted.
+
     Raises:
         EventLogError, UsageError: the message names the damaged file, the line and the remedy.
     """
-    if (out / LOG).is_file():
-        read_events(out / LOG)
-    else:
-        check_tables(out)
-
-
-def check_tables(out: Path) -> None:
-    """Check that the tables of a sweep can be read, because a damaged row may belong to a finished trial.
-
-    Raises:
-        UsageError: the message names the file, the line and the remedy.
-    """
-    if not any((out / name).exists() for name in ("trials.csv", "history.csv")):
-        return
     from analysis.errors import AnalysisError
     from analysis.tables.sources import read_source
 
+    if (out / LOG).is_file():
+        read_events(out / LOG)
+        return
+    if not any((out / name).exists() for name in ("trials.csv", "history.csv")):
+        return
     try:
         read_source(out)
     except AnalysisError as error:
@@ -127,14 +121,6 @@ def check_tables(out: Path) -> None:
             f"{error}; restore the file from a copy, or repair or delete the damaged rows. The sweep has no event log, "
             "so a trial whose row in trials.csv is deleted runs again"
         ) from None
-
-
-def check_history(out: Path) -> None:
-    """Check that history.csv of a sweep without an event log contains the last epoch of every finished trial.
-
-    Raises:
-        UsageError: history.csv lacks the last epoch of a finished trial.
-    """
     finished = (trial for trial in read_state(out).ended_trials if trial.outcome["status"] == Status.FINISHED)
     lost = [
         trial.id

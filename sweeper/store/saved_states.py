@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,39 +71,35 @@ class SavedState:
     step: int
 
 
-def find_states(storage: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest complete saved state of each trial that has one, from a local folder.
+def find_states(storage: Path | Storage, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
+    """Return the newest complete saved state of each trial that has one, from a local folder or object storage.
 
     ``last_steps`` maps each trial to the last step in the event log. A state after that step is not used, because the
     reports up to it were lost.
-    """
-    from trainables.saved_state import read_state
-
-    found = {}
-    for trial_id, last_step in last_steps.items():
-        for folder in run_state_folders(storage, trial_id):
-            state = read_state(folder)
-            if state is not None and int(state["step"]) <= last_step:
-                found[trial_id] = SavedState(str(folder.resolve()), int(state["step"]))
-                break
-    return found
-
-
-def find_stored_states(storage: Storage, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest complete saved state of each trial that has one, from object storage; places are keys.
 
     Raises:
         StorageError: the storage does not answer.
     """
-    from trainables.saved_state import STATE_FILE, read_state
-
     found = {}
     for trial_id, last_step in last_steps.items():
-        for key in run_state_keys(storage, trial_id):
-            with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
-                storage.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
-                state = read_state(Path(scratch))
-            if state is not None and int(state["step"]) <= last_step:
-                found[trial_id] = SavedState(key, int(state["step"]))
+        for place, step in _complete_states(storage, trial_id):
+            if step <= last_step:
+                found[trial_id] = SavedState(place, step)
                 break
     return found
+
+
+def _complete_states(storage: Path | Storage, trial_id: str) -> Iterator[tuple[str, int]]:
+    """Yield the place and the step of each complete saved state of a trial, newest first."""
+    from trainables.saved_state import STATE_FILE, read_state
+
+    if isinstance(storage, Path):
+        for folder in run_state_folders(storage, trial_id):
+            if (state := read_state(folder)) is not None:
+                yield str(folder.resolve()), int(state["step"])
+        return
+    for key in run_state_keys(storage, trial_id):
+        with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
+            storage.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
+            if (state := read_state(Path(scratch))) is not None:
+                yield key, int(state["step"])

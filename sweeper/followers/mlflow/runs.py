@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sweeper.followers.progress import describe
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.state import Trial
 from trainables.run.reports import Status
@@ -118,7 +119,7 @@ class TrackedSweep:
         return NewRun(
             key=trial.id,
             parent=SWEEP,
-            name=run_name(trial.id, row),
+            name=f"{trial.id} {describe(trial.settings)}",
             params=fit_params({name: row.get(name) for name in PARAMETERS}),
             tags=fit_tags({**tags, **self._tags(trial.id)}),
             at=milliseconds(row.get("started_at") or trial.started_at or row.get("ended_at")),
@@ -129,7 +130,7 @@ class TrackedSweep:
         run, key = self.trial_run(trial), epoch_run_key(trial.id, epoch)
         tags = {name: value for name, value in run.tags.items() if name not in ("status", "trial_id")}
         tags |= {RECOMMENDED: "false", RECOMMENDED_TRIAL: trial.id, RECOMMENDED_EPOCH: epoch}
-        return replace(run, key=key, parent=trial.id, name=run_name(key, trial.settings), tags=tags)
+        return replace(run, key=key, parent=trial.id, name=f"{key} {describe(trial.settings)}", tags=tags)
 
     def _tags(self, trial_id: str) -> dict[str, object]:
         return {"sweep": self.name, "status": "running", "sweep_id": self.id, "trial_id": trial_id}
@@ -171,22 +172,6 @@ def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
     """Return tags as text, cut to MLflow's length, without those that are None or ""."""
     return fit_params(values, length=_TAG_LENGTH)
-
-
-def run_name(key: str, params: Mapping[str, object]) -> str:
-    """Return a name such as ``00007 gdiff c=0.4 lr=1e-4``, with ``auto`` if AutoLR sets the rate."""
-    parts = [key, str(params.get("method") or "")]
-    parts += [f"{name}={_short(params[name])}" for name in ("c", "lr") if params.get(name) not in (None, "")]
-    parts += ["auto"] if params.get("auto_lr") == "on" else []
-    return _cut(" ".join(filter(None, parts)), _NAME_LENGTH)
-
-
-def _short(value: object) -> str:
-    number = float(str(value))
-    if number == 0 or 1e-2 <= abs(number) < 1e5:
-        return f"{number:.3g}"
-    mantissa, _, exponent = f"{number:.2e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
 def _fit_name(name: str) -> str:

@@ -10,15 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from sweeper.driver.open_sweep import open_sweep
 from sweeper.store.folder import SweepError, UsageError, begin, check_record
 from sweeper.store.import_tables import events_of_tables
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, problems_of
-from tests.sweeper.conftest import SETTINGS, TARGET, bare_sweep, report, running
+from tests.sweeper.conftest import SETTINGS, bare_sweep, report, running
 
 
 def make_resumable(golden: Path) -> None:
@@ -140,11 +138,9 @@ def test_without_a_log_epochs_that_candidates_csv_has_lost_are_rebuilt(without_l
     assert ResultTables(without_log).candidates.read() == before
 
 
-def test_without_a_log_a_finished_trial_that_lost_epochs_is_refused(
-    without_log: Path,
-) -> None:
+def test_without_a_log_a_finished_trial_that_lost_epochs_is_refused(without_log: Path) -> None:
     path = without_log / "history.csv"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:7]))
     with pytest.raises(UsageError) as caught:
-        open_sweep(without_log, SETTINGS, {0: TARGET}, sweep_id="id", console=Console(quiet=True))
+        check_record(without_log)
     assert_names(caught.value, path, "00001")

