@@ -5,7 +5,6 @@ Reuse is tested in search/test_warm_start.py, trials that wait at a rung after a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.halving import SuccessiveHalving
 from sweeper.search.schedulers import ReportScheduler
 from sweeper.search.stopping import Plateau, Stopping
-from sweeper.store.event_log import read_events
 from sweeper.store.events import Kind
 from sweeper.store.folder import begin
 from sweeper.store.state import Phase
@@ -54,23 +52,6 @@ def test_a_trial_leaves_its_row_its_history_and_its_state_in_the_study(
         *((trial_id, str(step)) for step in (1, 2)),
     ]
     assert states(out) == {state: 1}
-
-
-def test_an_end_is_on_disk_before_the_study_knows_it_and_the_saved_state_stays_until_then(
-    sweep: OpenSweep, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trial_id, seen = running(sweep), list[object]()
-    state = out / "ray" / "attempt-1" / trial_id / "checkpoint_000000"
-    state.mkdir(parents=True)
-
-    def telling(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
-        last = read_events(out / "events.jsonl")[-1]
-        seen.append((last.kind, last.trial_id, trial_id in rows(out), state.is_dir()))
-
-    monkeypatch.setattr(sweep.controller.study, "tell", telling)
-    sweep.controller.end_trial(trial_id, OUTCOME)
-    assert seen == [(Kind.TRIAL_ENDED, trial_id, True, True)]
-    assert not state.is_dir()
 
 
 @pytest.mark.parametrize("is_resumed", [False, True])
@@ -152,22 +133,6 @@ def test_a_study_that_cannot_be_written_ends_the_sweep(sweep: OpenSweep, monkeyp
     monkeypatch.setattr(sweep.controller.study, "ask", full)
     assert sweep.controller.next_trial() is None
     assert sweep.controller.end == FULL_DISK
-
-
-def test_while_the_disk_refuses_the_log_the_study_and_the_tables_wait(sweep: OpenSweep, out: Path) -> None:
-    first, second = running(sweep), running(sweep)
-    hidden = out.rename(out.with_name("hidden"))  # as a network drive may be gone
-    report(sweep, first, 1)
-    sweep.controller.end_trial(first, OUTCOME)
-    assert (sweep.log.unwritten, sweep.log.state.trials[first].phase) == (1, Phase.ENDED)
-    assert not out.exists()
-    hidden.rename(out)
-    assert states(out) == {"RUNNING": 2}
-    report(sweep, second, 1)
-    assert sweep.log.unwritten == 0
-    assert states(out) == {"RUNNING": 1, "COMPLETE": 1}
-    assert list(rows(out)) == [first]
-    assert [row["trial_id"] for row in ResultTables(out).history.read()] == [first, second]
 
 
 @pytest.mark.parametrize(("retry_failed", "again"), [(False, ["00000", "00003"]), (True, ["00000", "00001", "00003"])])

@@ -98,11 +98,3 @@ def test_a_log_shows_at_intervals_how_far_the_sweep_is(out: Path) -> None:
     wait_until(lambda: text_of(console)[before:].count("\n") >= 3)
     sweep.followers.display.close()
     assert_names(text_of(console).splitlines()[-1], "1 of 3", "00001", "epoch 4", "1 epoch on", str(sweep.estimate()))
-
-
-@pytest.mark.usefixtures("_quick")
-def test_a_terminal_shows_a_bar_and_no_lines() -> None:
-    console = terminal()
-    with heartbeat(console, lambda: "epoch 2"):
-        time.sleep(0.1)
-    assert text_of(console) == ""

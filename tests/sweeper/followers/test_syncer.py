@@ -283,13 +283,6 @@ def test_a_sweep_is_named_in_its_storage_when_it_begins(tmp_path: Path) -> None:
     assert one.above.uri == settings.storage
 
 
-def test_a_folder_of_rays_states_is_no_bucket(tmp_path: Path) -> None:
-    assert replace(SETTINGS, storage=str(tmp_path)).bucket is None
-    assert SETTINGS.bucket is None
-    assert SETTINGS.shared(tmp_path) == (tmp_path,)
-    assert replace(SETTINGS, storage="s3://bucket/x").shared(tmp_path) == ()
-
-
 def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storage: Storage) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     begin(replace(SETTINGS, storage=storage.above.uri), first)

@@ -9,7 +9,7 @@ import pytest
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.events import Kind
 from sweeper.store.tables import CsvTable, ResultTables
-from tests.sweeper.conftest import OUTCOME, bare_sweep, report, run_trial, running
+from tests.sweeper.conftest import OUTCOME, report, run_trial, running
 from trainables.candidates import candidate_folder
 
 
@@ -87,16 +87,6 @@ def test_the_checkpoint_of_an_epoch_is_named_while_its_model_is_kept(sweep: Open
     sweep.controller.end_trial(trial_id, OUTCOME | {"steps": 4, "checkpoint": f"checkpoints/{trial_id}"})
     sweep.followers.tables.rewrite(sweep.log.state)
     assert checkpoints(out) == [("1.0", ""), ("2.0", ""), ("3.0", ""), ("4.0", f"checkpoints/{trial_id}")]
-
-
-def test_a_resumed_sweep_names_no_checkpoint_of_a_void_epoch(sweep: OpenSweep, out: Path) -> None:
-    trial_id = running(sweep)
-    epoch(sweep, trial_id, 1, 1.0, 0.5)
-    epoch(sweep, trial_id, 2, 2.0, 0.9)
-    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
-    bare_sweep(out)
-    assert checkpoints(out) == [("1.0", f"checkpoints/{trial_id}-epoch-1")]
-    assert not (out / "checkpoints" / f"{trial_id}-epoch-2").exists()
 
 
 @pytest.mark.parametrize("name", ["history.csv", "trials.csv"])

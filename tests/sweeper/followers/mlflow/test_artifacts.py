@@ -81,14 +81,3 @@ def test_artifacts_that_cannot_be_kept_leave_the_trial_and_wait(sweep: Sweep) ->
     (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
     assert kept.path == "checkpoint"
     assert sweep.points("00001", "utility") == [(3, 0.5)]
-
-
-def test_a_sweep_folder_that_was_moved_still_delivers_its_checkpoints(sweep: Sweep, dead_uri: str) -> None:
-    make_checkpoint(sweep.folder / "checkpoints" / "00001")
-    session = sweep.open(uri=dead_uri)
-    session.run("00001", checkpoint="checkpoints/00001")
-    session.close()
-    sweep.folder = sweep.folder.rename(sweep.folder.with_name("moved"))
-    assert sweep.open().close().pending == 0
-    (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
-    assert kept.path == "checkpoint"

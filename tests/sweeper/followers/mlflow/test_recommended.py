@@ -238,13 +238,6 @@ def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> No
     assert_holds(sweep, run, END)
 
 
-def test_a_resume_that_fails_leaves_the_recommendation(trained: Sweep) -> None:
-    finish(trained, EARLY)
-    trained.open().finish("failed")
-    (run,) = tagged(trained)
-    assert_holds(trained, run, EARLY)
-
-
 def registered(sweep: Sweep, answer: Recommendation) -> Registered:
     place = sweep.folder / answer.checkpoint
     entry = Entry(sweep.id, answer.trial_id, answer.epoch, place, sweep.folder, {}, answer.description)

@@ -121,13 +121,6 @@ def test_what_exceeds_mlflows_limits_is_shortened(sweep: Sweep) -> None:
     assert finite_metrics({"P(y|x)": 1.0}, ["P(y|x)"]) == {"P_y_x_": 1.0}
 
 
-def test_an_experiment_that_exists_keeps_its_artifact_location(sweep: Sweep, tmp_path: Path) -> None:
-    location = (tmp_path / "another").as_uri()
-    sweep.client.create_experiment(sweep.experiment, artifact_location=location)
-    sweep.open().close()
-    assert sweep.parent.info.artifact_uri.startswith(location)
-
-
 def test_a_trial_has_the_same_run_when_its_log_is_rebuilt_from_the_tables(tmp_path: Path) -> None:
     """Otherwise a resumed sweep would report changed parameters, and deliver the trial again."""
     settings = ROW | {"seed": 3, "lr": 1 / 3, "c": 1e-7, "lora_rank": None, "gradient_checkpointing": True}
