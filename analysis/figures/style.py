@@ -94,13 +94,16 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
 
     The SVG file has no links, because the links of points only work inside a page.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     folder.mkdir(parents=True, exist_ok=True)
     document = svg_text(figure)
     # The layout is expensive and relative to the size of the figure, so it is computed once for both files.
     figure.set_layout_engine("none")
+    figure.dpi = DOTS_PER_INCH
     picture = io.BytesIO()
     with house_style():
-        figure.savefig(picture, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
     write_whole(folder / f"{name}.png", picture.getvalue())
     write_whole(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
     return document
@@ -108,8 +111,11 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
 
 def svg_text(figure: Figure) -> str:
     """Return the figure as an SVG document with text as outlines, so that it does not depend on installed fonts."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     buffer = io.StringIO()
     with house_style():
-        # By default the file would contain the date and the addresses of schemas.
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        # Not savefig, which draws a figure with a layout twice. By default the file would contain the date and the
+        # addresses of schemas.
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     return buffer.getvalue()

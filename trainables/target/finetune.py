@@ -65,7 +65,7 @@ def finetune(
     import torch
 
     torch.manual_seed(seed)  # for dropout
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     lengths = modality.lengths(items)
     per_epoch = -(-len(lengths) // recipe.batch_size)
     total = per_epoch * recipe.epochs
