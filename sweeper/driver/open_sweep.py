@@ -162,7 +162,6 @@ def open_sweep(
             console,
             log.state,
             trials=settings.trials,
-            resources=settings.resources,
             scores=primary_metrics(target.data.modality),
         ),
         syncer=syncer,

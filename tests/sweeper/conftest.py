@@ -258,7 +258,7 @@ def bare_sweep(
             tables=TableWriter(tables, checkpoints.find),
             checkpoints=checkpoints,
             tracker=cast(Any, tracker or RecordingTracker()),
-            display=Display(console, log.state, trials=settings.trials, resources=settings.resources),
+            display=Display(console, log.state, trials=settings.trials),
             syncer=syncer,
             shares=shares,
         ),

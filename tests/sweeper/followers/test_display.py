@@ -10,15 +10,14 @@ import pytest
 from rich.console import Console
 
 from sweeper.followers.progress_bar import heartbeat
-from sweeper.store.events import Kind
 from tests.facts import assert_names
-from tests.sweeper.conftest import OUTCOME, bare_sweep, report, run_trial, running, wait_until
+from tests.sweeper.conftest import bare_sweep, report, run_trial, running, wait_until
 
 FAILED = {"status": "failed", "error": "memory ran out", "checkpoint": None}
 
 
-def terminal(height: int = 40) -> Console:
-    return Console(file=io.StringIO(), force_terminal=True, width=120, height=height)
+def terminal() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=120)
 
 
 def text_of(console: Console) -> str:
@@ -26,36 +25,19 @@ def text_of(console: Console) -> str:
     return console.file.getvalue()
 
 
-def test_a_terminal_shows_trials_hypervolume_cost_estimate_early_stops_and_the_last_warning(out: Path) -> None:
+def test_a_terminal_shows_ended_trials_and_below_them_the_progress(out: Path) -> None:
     console = terminal()
     sweep = bare_sweep(out, console=console)
-    ended = run_trial(sweep, outcome=OUTCOME | {"wall_seconds": 90.0})
-    failed = run_trial(sweep, outcome=FAILED)
+    run_trial(sweep)
     stopped = running(sweep)
     report(sweep, stopped, 1)
     sweep.controller.request_stop(stopped)
     sweep.controller.end_stopped(stopped)
+    report(sweep, running(sweep), 4, forget_loss_capped=2.0, retain_loss=0.5)
     sweep.followers.display.close()
-    found = sweep.estimate()
-    assert (found.trials, found.seconds) == (0, 0.0)
     hypervolume = f"{sweep.controller.study.archive.trace[-1]:.4f}"
-    epochs = f"{sweep.settings.base.epochs - 1:g} epochs"
-    assert_names(text_of(console), ended, failed, stopped, "1 min 30 s", hypervolume, "memory ran out", epochs)
-
-
-def test_a_small_terminal_shows_the_newest_trials(out: Path) -> None:
-    console = terminal(height=20)
-    sweep = bare_sweep(out, console=console)
-    for number in range(30):
-        trial_id = f"{number:05}"
-        sweep.log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": {"method": "gdiff", "lr": 1e-4}})
-        sweep.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": FAILED})
-    display = sweep.followers.display
-    lines = ["".join(segment.text for segment in line) for line in console.render_lines(display._render(), pad=False)]
-    display.close()
-    assert len(lines) <= 20
-    assert any(line.startswith("00029") for line in lines)
-    assert not any(line.startswith("00009") for line in lines)
+    assert_names(text_of(console), "00000 finished", f"1 of {sweep.settings.base.epochs} epochs", "2 of 3", hypervolume)
+    assert_names(text_of(console), "00002 at epoch 4")
 
 
 # A log --------------------------------------------------------------------------------------------------------------
