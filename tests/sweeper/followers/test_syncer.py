@@ -121,39 +121,34 @@ def test_a_trial_that_ended_is_stored_at_once_and_a_report_from_time_to_time(
     assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
 
 
-def test_the_files_that_a_trial_left_are_fetched_now_or_later(
-    sweep: OpenSweep, syncer: Syncer, storage: Storage, put_model: PutModel, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_killed", [False, True], ids=["by the same driver", "by the next driver"])
+def test_the_files_of_a_trial_are_downloaded_when_the_storage_answers_again(
+    sweep: OpenSweep,
+    syncer: Syncer,
+    storage: Storage,
+    put_model: PutModel,
+    monkeypatch: pytest.MonkeyPatch,
+    is_killed: bool,
 ) -> None:
     out, checkpoint = sweep.out, put_model("00000")
     storage.write("items/00000.json", b"{}")
+    storage.write("logs/00001.txt", b"Traceback")
     with monkeypatch.context() as away:
         refuse(away)
         run_trial(sweep, outcome=OUTCOME | {"checkpoint": checkpoint})
+        run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no (see logs/00001.txt)"})
         assert checkpoint in syncer.settle()
         assert syncer.is_awaited("00000")
+    if is_killed:
+        syncer.close()
+        syncer = Syncer(out, storage)
+        bare_sweep(out, syncer=syncer)
     assert syncer.settle() == []
     assert (out / "checkpoints/00000/model.safetensors").read_text() == "00000"
     assert (out / "items/00000.json").is_file()
-    assert not syncer.is_awaited("00000")
-    storage.write("logs/00001.txt", b"Traceback")
-    run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no (see logs/00001.txt)"})
-    syncer.settle()
     assert (out / "logs/00001.txt").read_text() == "Traceback"
-
-
-def test_the_next_driver_fetches_what_the_killed_one_did_not(
-    sweep: OpenSweep, syncer: Syncer, storage: Storage, put_model: PutModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoint = put_model("00000")
-    with monkeypatch.context() as away:
-        refuse(away)
-        run_trial(sweep, outcome=OUTCOME | {"checkpoint": checkpoint})
-        syncer.close()
-    following = Syncer(sweep.out, storage)
-    bare_sweep(sweep.out, syncer=following)
-    following.settle()
-    following.close()
-    assert (sweep.out / checkpoint / "model.safetensors").is_file()
+    assert not syncer.is_awaited("00000")
+    syncer.close()
 
 
 def test_a_mirror_that_failed_is_reported_at_the_end(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,28 +204,19 @@ def link_request(source: str, target: str) -> None:
     Path(target).write_bytes(Path(source).read_bytes())
 
 
-def test_an_epoch_whose_checkpoint_has_not_come_yet_waits_for_it(trained: Sweep) -> None:
+@pytest.mark.parametrize("is_named", [True, False], ids=["not downloaded yet", "not saved"])
+def test_an_epoch_gets_its_checkpoint_when_the_checkpoint_exists(trained: Sweep, is_named: bool) -> None:
     folder = trained.folder / EARLY.checkpoint
     away = folder.rename(trained.folder / "away")
-    summary = finish(trained, EARLY)
-    assert summary.pending == 1
-    assert EARLY.checkpoint in str(summary.message)
-    assert tagged(trained) == []
+    summary = finish(trained, EARLY if is_named else replace(EARLY, checkpoint=""))
+    assert summary.pending == is_named
+    assert (EARLY.checkpoint in str(summary.message)) == is_named
+    assert len(tagged(trained)) == (not is_named), "a run with a checkpoint is tagged when it has the checkpoint"
     away.rename(folder)
     assert finish(trained, EARLY).pending == 0
     (run,) = tagged(trained)
     assert_holds(trained, run, EARLY)
     assert len(epoch_runs(trained)) == 1
-
-
-def test_an_epoch_without_a_checkpoint_is_tagged_and_gets_one_when_there_is_one(trained: Sweep) -> None:
-    finish(trained, Recommendation("00001", "2", "", "Take epoch 2."))
-    (run,) = tagged(trained)
-    assert trained.client.list_artifacts(run.info.run_id) == []
-    finish(trained, EARLY)
-    (again,) = tagged(trained)
-    assert again.info.run_id == run.info.run_id
-    assert_holds(trained, again, EARLY)
 
 
 def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> None:

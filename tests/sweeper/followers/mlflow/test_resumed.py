@@ -119,22 +119,6 @@ def test_an_event_that_waits_for_the_disk_is_not_sent_before_it_is_written(sweep
     assert sweep.points("00001") == [(1, 0.5)]
 
 
-def test_the_reports_of_an_outage_are_sent_by_the_resume(sweep: Sweep, dead_uri: str) -> None:
-    session = sweep.open(uri=dead_uri)
-    session.start("00001")
-    session.report("00001", 1, forget_loss=0.5)
-    session.report("00001", 2, forget_loss=1.0)
-    session.close()
-    session = sweep.open()
-    session.requeue("00001", 2)
-    session.run("00002")
-    session.start("00001")
-    session.report("00001", 3, forget_loss=1.5)
-    session.end("00001")
-    assert session.close().pending == 0
-    assert sweep.points("00001") == sweep.points("00002") == THREE
-
-
 @pytest.mark.parametrize("lost", [False, True], ids=["another experiment", "a store that lost its runs"])
 def test_a_store_without_its_runs_gets_the_whole_sweep(sweep: Sweep, lost: bool) -> None:
     session = sweep.open()
