@@ -102,9 +102,9 @@ def load_plugins(raw: Raw) -> None:
 def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
     """Return the problems of resolved options with files, the hub, the cluster and other services.
 
-    The network and the speed of bfloat16 take seconds to check, so they are checked only if there is no other problem.
+    The network takes seconds to check, so it is checked only if there is no other problem.
     """
-    values, base, settings = resolved.values, resolved.base, resolved.settings
+    values, base = resolved.values, resolved.base
     found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]
     if "tracking_uri" in values:
         found += _service_problems(values)
@@ -115,13 +115,7 @@ def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]
     found += [stated(text, DATA) for text in source_problems(base, ask_hub=not is_wrong)]
     if found or resolved.problems:
         return found
-    gpus = float(gpus_here()) if settings is None or settings.shares_gpus else settings.resources.gpus
-    is_elsewhere = settings is not None and settings.address is not None  # a cluster's CPUs may differ
-    if base.dtype == "bf16" and not gpus and not is_elsewhere and values.get("dtype"):
-        from trainables.precision import bf16_problem
-
-        found += _stated("dtype", bf16_problem())
-    if not found and is_address(values.get("storage")):  # the slowest check is last
+    if is_address(values.get("storage")):  # the slowest check is last
         found += _stated("storage", storage_problem(values["storage"]))
     return found
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -55,20 +54,6 @@ def test_a_search_over_accuracies_ends_in_a_front(cli: Cli) -> None:
     assert [item["name"] for item in front["objectives"]] == ["forget_accuracy", "retain_accuracy"]
     assert front["front"]
     assert "accuracy on the forget set" in (sweep.out / "report.html").read_text()
-
-
-def test_cifar_from_a_folder_of_the_original_files(cli: Cli, tmp_path: Path) -> None:
-    def write(name: str, number: int) -> None:
-        pixels = np.random.default_rng(number).integers(0, 256, (number, 3072), dtype=np.uint8)
-        batch: dict[bytes, Any] = {b"data": pixels, b"labels": [i % 10 for i in range(number)]}
-        (tmp_path / name).write_bytes(pickle.dumps(batch, protocol=2))
-
-    for i in range(1, 6):
-        write(f"data_batch_{i}", 20)
-    write("test_batch", 10)
-    problem = ("--model", "tiny-resnet", "--dataset", "cifar-10", "--data-dir", tmp_path, "--forget-class", "cat")
-    done = cli.run("unlearn", *problem, "--target-epochs", "1", "--epochs", "1", "--json")
-    assert json.loads(done.stdout)["status"] == "finished"
 
 
 def test_everything_wrong_with_a_vision_run_is_told_at_once(cli: Cli) -> None:

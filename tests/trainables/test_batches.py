@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import subprocess
@@ -13,8 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainables.batches import EndlessBatches, epoch_batches, sorted_batches
-from trainables.run.timers import Timers
-from trainables.text.tokens import Tokens, collate
 
 
 @settings(max_examples=50)
@@ -53,32 +50,9 @@ def test_an_epoch_is_a_function_of_its_key_alone() -> None:
     assert done.stdout.strip() == str(first)
 
 
-def test_epochs_differ_in_order_and_in_who_shares_a_batch() -> None:
-    def together(batches: list[list[int]]) -> set[frozenset[int]]:
-        return {frozenset(batch) for batch in batches}
-
-    first, second = (epoch_batches(LENGTHS, 8, f"forget:0:{epoch}") for epoch in (0.0, 1.0))
-    assert len(together(first) & together(second)) <= 2
-
-
-def test_batches_come_in_no_order_of_length() -> None:
-    """Training on short ones first would be a curriculum."""
-    lengths = list(range(10, 330))
-    longest = [max(lengths[index] for index in batch) for batch in epoch_batches(lengths, 16, "a")]
-    rises = sum(one < following for one, following in itertools.pairwise(longest))
-    assert 5 <= rises <= 14
-
-
 def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
     widths = sum(len(batch) * max(lengths[index] for index in batch) for batch in batches)
     return 1.0 - sum(lengths) / widths
-
-
-def test_padding_is_what_the_attention_mask_leaves_out() -> None:
-    batch = collate([Tokens(tuple(range(n)), 1) for n in (3, 5, 4)], [0, 1, 2], pad_id=0, device="cpu")
-    (timers := Timers()).count_batch([3, 5, 4])
-    assert (timers.padded, timers.positions) == (int((batch.attention_mask == 0).sum()), batch.input_ids.numel())
-    assert timers.padding == 3 / 15
 
 
 def test_padding_is_below_a_tenth_and_in_unsorted_batches_above_a_third() -> None:

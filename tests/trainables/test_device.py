@@ -44,8 +44,3 @@ def test_a_transfer_to_a_gpu_uses_pinned_memory_and_does_not_wait() -> None:
     recorded: Any = _Recorded()
     on_device(recorded, "cuda:0")
     assert recorded.asked == ["pinned", ("cuda:0", {"non_blocking": True})]
-
-
-def test_on_a_cpu_nothing_is_copied() -> None:
-    tensor = torch.ones(3)
-    assert on_device(tensor, "cpu") is tensor

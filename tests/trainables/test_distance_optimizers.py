@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from tests.trainables.conftest import Start
 from tests.trainables.runs import same_bits, weights_of
-from trainables.distance_optimizers import make_distance_optimizer
 from trainables.optimizers import LR_FREE, OPTIMIZER_INFO
+from trainables.optimizers.distance import make_distance_optimizer
 from trainables.run.divergence import Diverged, check_distance, distance_columns
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -99,19 +99,6 @@ def test_the_distance_never_grows_faster_than_the_cap(name: str, sign: float) ->
         distances.append(distance_columns(optimizer)["distance"])
     assert distances[-1] > distances[0]
     assert all(b <= 1.1 * a * (1 + 1e-6) for a, b in itertools.pairwise(distances))
-
-
-@pytest.mark.parametrize("name", LR_FREE)
-@pytest.mark.parametrize("done", [0, 1, 7])
-def test_an_optimizer_resumes_bit_for_bit(name: str, done: int) -> None:
-    whole = quadratic(made(name, growth=1.5), 20)
-    first = made(name, growth=1.5)
-    quadratic(first, done)
-    second = made(name, growth=1.5)
-    with torch.no_grad():
-        second.param_groups[0]["params"][0].copy_(first.param_groups[0]["params"][0])
-    second.load_state_dict(first.state_dict())
-    assert same_bits(quadratic(second, 20 - done), whole[done:])
 
 
 @pytest.mark.parametrize("name", LR_FREE)

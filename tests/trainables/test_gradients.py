@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainables import gradients
 from trainables.gradients import Gradient, combine_, gramian, norm, take_gradient
@@ -80,19 +78,6 @@ def test_a_parameter_only_one_loss_depends_on_counts_for_that_loss() -> None:
     assert (found.rr, found.rf, found.ff) == (20.0, -2.0, 50.0)
     combine_(parameters, g_r, g_f, Weights(0.5, 3.0))
     assert [float(parameter.grad) for parameter in parameters if parameter.grad is not None] == [-2.0, 2.0, 21.0]
-
-
-def test_small_gradients_are_converted_to_float64_once_and_together() -> None:
-    class Conversions(TorchDispatchMode):
-        count = 0
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            self.count += func is torch.ops.aten._to_copy.default
-            return func(*args, **(kwargs or {}))
-
-    with Conversions() as seen:
-        gramian(_gradient(0), _gradient(1))
-    assert seen.count == 2
 
 
 def test_taking_a_gradient_leaves_none_and_copies_nothing_and_the_sum_reuses_its_memory() -> None:

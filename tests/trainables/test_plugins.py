@@ -93,12 +93,6 @@ def test_a_template_without_one_question_before_one_answer_is_refused(tmp_path: 
     assert_names(caught.value, path, fact)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PluginError) as caught:
-        plugins.read(tmp_path / "none.py")
-    assert_names(caught.value, tmp_path / "none.py", "no such file")
-
-
 def test_a_plugin_after_the_registries_were_read_is_refused(written: Path) -> None:
     from trainables.weightings import WEIGHTINGS
 

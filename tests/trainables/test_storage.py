@@ -10,7 +10,7 @@ import pytest
 
 from search_spaces.checksums import CHECKSUMS
 from tests.s3_server import BUCKET, CREDENTIALS, S3Server, s3_server
-from trainables.storage import Storage, StorageError, address_problem, is_address, storage_problem
+from trainables.storage import Storage, StorageError, address_problem, storage_problem
 
 
 @pytest.fixture(scope="module")
@@ -146,19 +146,6 @@ def test_an_address_with_credentials_is_refused_and_not_repeated(uri: str) -> No
     assert problem is not None
     assert "credentials" in problem
     assert "hidden" not in problem
-
-
-@pytest.mark.parametrize(
-    "uri", ["s3://b/x?region=eu-west-1", "abfs://c@a.dfs.core.windows.net/x", "gs://anonymous@b/x"]
-)
-def test_an_address_without_credentials_is_accepted(uri: str) -> None:
-    assert address_problem(uri) is None
-
-
-def test_paths_are_no_addresses() -> None:
-    assert is_address("s3://bucket")
-    assert not is_address("/shared/ray")
-    assert not is_address(None)
 
 
 @pytest.mark.parametrize("uri", ["foo://bucket/x", "s3:///x", "s3://bucket/x?bogus=1"])

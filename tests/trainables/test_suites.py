@@ -1,6 +1,6 @@
 """The project's own metrics, models and templates pass the suites for plug-ins, which name a broken promise.
 
-The suites of weightings, objectives, data sets and modalities run in the folders of their tests.
+The suites of weightings, objectives and data sets run in the folders of their tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from trainables.metrics.registry import METRICS
 from trainables.models.checkpoints import ensure_pad_token
 from trainables.models.registry import MODELS
 from trainables.models.tiny import tokenizer_for
-from trainables.template import Template
 from trainables.templates import TEMPLATES
 from trainables.testing.metrics import check_metric
 from trainables.testing.models import check_model
@@ -73,8 +72,3 @@ def test_the_broken_promise_of_a_metric_is_named(change: dict[str, Any], fact: s
 def test_the_broken_promise_of_a_model_is_named(change: dict[str, Any], fact: str) -> None:
     with pytest.raises(AssertionError, match=fact):
         check_model(replace(MODELS["tiny-phi"], **change))
-
-
-def test_a_template_that_supervises_more_than_the_answer_is_refused() -> None:
-    with pytest.raises(AssertionError, match="is supervised"):
-        check_template(Template(name="loose", text="Q: {question}\nA: {answer} (so I am told)", description="loose"))

@@ -66,20 +66,9 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
 
     The retain sample for evaluation is spread evenly over the retain set. Two additional authors are the holdout set.
     Equal arguments give equal texts on every machine.
-
-    Raises:
-        ValueError: there are fewer names than authors or fewer kinds than questions, or nothing would be retained.
     """
-    words, kinds = vocabulary().words, vocabulary().kinds
-    most = min(len(words["first_names"]), len(words["last_names"])) - HOLDOUT_AUTHORS
-    if not 2 <= authors <= most:
-        raise ValueError(f"authors must be from 2 to {most}, got {authors}")
-    if not 1 <= questions <= len(kinds):
-        raise ValueError(f"questions must be from 1 to {len(kinds)} per author, got {questions}")
-    if not 1 <= forget_authors < authors:
-        raise ValueError(f"forget_authors must be from 1 to {authors - 1}, got {forget_authors}")
     rng = random.Random(f"authors:{seed}")
-    people = _people(rng, authors + HOLDOUT_AUTHORS)
+    people, kinds = _people(rng, authors + HOLDOUT_AUTHORS), vocabulary().kinds
     examples = [[_example(rng, person, kind) for kind in rng.sample(kinds, questions)] for person in people]
     retain = tuple(example for person in examples[: authors - forget_authors] for example in person)
     forget = tuple(example for person in examples[authors - forget_authors : authors] for example in person)

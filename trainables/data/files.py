@@ -1,4 +1,4 @@
-"""Read the rows of a table by its name, from files of JSON lines, a JSON array, parquet or CSV.
+"""Read the rows of a table by its name, from the hub or from files of JSON lines, a JSON array, parquet or CSV.
 
 The file of a table has the table's name and one of the endings. The table ``a/b`` may also be the file ``a-b``. A table
 may be divided into parts, as on the hub (``NAME-00000-of-00002.parquet`` or ``NAME/train-00000-of-00001.parquet``).
@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trainables.data.errors import DataError
 
@@ -90,6 +91,30 @@ def read_file(path: Path) -> list[Row]:
     if not rows:
         raise DataError(f"{path}: no rows; the file is empty")
     return rows
+
+
+def hub_rows(repository: str, name: str, *, split: str = "train") -> list[Row]:
+    """Return the rows of the configuration ``name`` and ``split``. Raises DataError like :func:`load_hub`."""
+    table = name if split == "train" else f"{name}/{split}"
+    rows = load_hub(repository, name, split=split, table=f" ({table})", instead="authors")
+    return [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
+
+
+def load_hub(repository: str, *name: str, instead: str, table: str = "", **choices: str) -> Any:
+    """Load a repository with the ``datasets`` library and its cache.
+
+    Raises:
+        DataError: the repository cannot be loaded. The message names ``--data-dir`` and the data set ``instead``.
+    """
+    from datasets import load_dataset
+
+    try:
+        return load_dataset(repository, *name, **choices)
+    except Exception as error:
+        raise DataError(
+            f"cannot load {repository}{table} from the hub: {str(error).splitlines()[0][:200]}; "
+            f"give its files with --data-dir DIR, or use --dataset {instead}"
+        ) from error
 
 
 def _json(path: Path, content: bytes) -> list[Row]:

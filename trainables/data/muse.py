@@ -9,8 +9,7 @@ from pathlib import Path
 from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, Prompted, UnlearningData
-from trainables.data.files import Row, find_files, read_tables
-from trainables.data.hub_tables import hub_rows
+from trainables.data.files import Row, hub_rows, read_tables
 from trainables.data.rows import passage, question, read_examples, text
 
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
@@ -38,8 +37,8 @@ def load_muse(
     for later requests; verbmem is then measured on a sample of the request's own texts.
 
     A corpus is one stream of tokens: its texts are joined by blank lines into one example. The target is trained on the
-    subset ``train``; if a folder does not have it, on the forget set and both retain sets. ``limit`` keeps the first
-    texts of each retain set, and the retain texts for evaluation are then a sample of them.
+    subset ``train``. ``limit`` keeps the first texts of each retain set, and the retain texts for evaluation are then a
+    sample of them.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -47,9 +46,7 @@ def load_muse(
     if forget_split != "forget" and name == "muse-books" and data_dir is None:
         raise DataError(f"{HUB_IDS[name]} has no {forget_split} on the hub: only muse-news has scal and sust there")
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
-    has_train = data_dir is None or all(find_files(data_dir, table) for table in _TRAIN)
-    learned = _TRAIN if has_train else (forget, "raw/retain1", "raw/retain2")
-    kinds = dict.fromkeys((forget, "raw/retain1", *learned, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
+    kinds = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
     kinds[_PASSAGES] = passage
     parts = read_examples(_tables(name, data_dir, list(kinds)), kinds)
     for table in parts:
@@ -60,7 +57,7 @@ def load_muse(
         name=f"{name}/{forget_split}",
         forget=(_stream(parts[forget]),),
         retain=(_stream(parts["raw/retain1"]),),
-        full=tuple(_stream(parts[table]) for table in learned),
+        full=tuple(_stream(parts[table]) for table in _TRAIN),
         forget_eval=_sample(parts[forget]) if later else parts["privleak/forget"],
         retain_eval=parts["privleak/retain"] if limit is None else _sample(parts["raw/retain1"]),
         holdout=parts["privleak/holdout"],

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from trainables.data.dataset import DataSet
 from trainables.data.examples import UnlearningData, keep_retain
-from trainables.data.files import read_tables
-from trainables.data.hub_tables import hub_rows
+from trainables.data.files import hub_rows, read_tables
 from trainables.data.rows import question, read_examples
 
 HUB_ID = "locuslab/TOFU"

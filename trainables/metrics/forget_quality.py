@@ -29,8 +29,8 @@ def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
     """
     from scipy.stats import ks_2samp  # imported here, because the import takes a second, too long for --help
 
-    first = column(unlearned, "truth ratios of the unlearned model")
-    second = column(retained, "truth ratios of the retain model")
+    first = column(unlearned)
+    second = column(retained)
     with warnings.catch_warnings():
         # If the gap is minimal, rounding may raise the exact p-value above 1. scipy then uses an approximation, 0.9999
         # or more, and issues a warning that does not help the user.

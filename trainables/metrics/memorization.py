@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
     """Return the share of correctly predicted tokens per item, ``mean_j 1[predicted_j = label_j]``: float64 ``(n,)``.
 
-    Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770). Raises ValueError if the shapes
-    differ or an item has no tokens.
+    Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770).
     """
     import numpy as np
 
@@ -38,8 +37,6 @@ def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLi
     Teacher forcing is sufficient: greedy decoding from k tokens gives the rest if and only if all predictions from
     position k are right. Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
     If an item's last token is predicted wrong, k = T and the score is 0; OpenUnlearning's code stops at k = T-1: 1/T.
-
-    Raises ValueError if the shapes differ or an item has no tokens.
     """
     import numpy as np
 
@@ -54,18 +51,7 @@ def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLi
 def _hits(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> list[NDArray[np.bool_]]:
     import numpy as np
 
-    if len(predicted) != len(labels):
-        raise ValueError(f"expected predictions for each of {len(labels)} items, got {len(predicted)}")
-    hits = []
-    for index, (guess, truth) in enumerate(zip(predicted, labels, strict=True)):
-        guesses, truths = np.asarray(guess), np.asarray(truth)
-        if guesses.shape != truths.shape or truths.ndim != 1 or truths.size == 0:
-            raise ValueError(
-                f"item {index}: expected as many predictions as labels and at least one, "
-                f"got shapes {guesses.shape} and {truths.shape}"
-            )
-        hits.append(guesses == truths)
-    return hits
+    return [np.asarray(guess) == np.asarray(truth) for guess, truth in zip(predicted, labels, strict=True)]
 
 
 def _mean(measure: Callable[..., Array], scores: ModelScores) -> float:

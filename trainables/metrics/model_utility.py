@@ -25,11 +25,9 @@ class Scores(NamedTuple):
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
     """Return the harmonic mean of the nine scores, in [0, 1]: 0 if a score is 0, NaN if a score is NaN.
 
-    Raises ValueError if a score is negative. Maini et al., TOFU (arXiv:2401.06121).
+    Maini et al., TOFU (arXiv:2401.06121).
     """
     nine = (*retain, *real_authors, *world_facts)
-    if any(score < 0 for score in nine):
-        raise ValueError(f"scores of a model's utility are not negative, got {nine}")
     if any(math.isnan(score) for score in nine):
         return math.nan
     if 0.0 in nine:

@@ -23,15 +23,12 @@ def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     that did not unlearn would get a positive value. MUSE's and OpenUnlearning's code use the holdout texts as members.
     This gives ``1 - auc`` and the published signs. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
 
-    The result is NaN if an AUC is NaN. Raises ValueError if an AUC is outside [0, 1], or if ``retrained_auc`` is 1,
-    because the formula divides by ``1 - retrained_auc``.
+    The result is NaN if an AUC is NaN, or if ``retrained_auc`` is 1, because the formula divides by
+    ``1 - retrained_auc``.
     """
-    for name, auc in (("unlearned_auc", unlearned_auc), ("retrained_auc", retrained_auc)):
-        if auc < 0.0 or auc > 1.0:
-            raise ValueError(f"{name} must be in [0, 1], got {auc}")
-    if retrained_auc == 1.0:
-        raise ValueError("retrained_auc must be below 1, got 1: PrivLeak is relative to 1 - retrained_auc")
     reference = 1.0 - retrained_auc
+    if reference == 0.0:
+        return math.nan
     return 100.0 * ((1.0 - unlearned_auc) - reference) / reference
 
 
@@ -39,8 +36,7 @@ def _measured(scores: ModelScores) -> float:
     assert scores.retain is not None
     retrained = scores.retain.min_k_auc
     assert retrained is not None
-    # PrivLeak is undefined if the retain model's AUC is 1.
-    return privleak(unlearned_auc=MIN_K_ATTACK.measure(scores), retrained_auc=retrained) if retrained < 1 else math.nan
+    return privleak(unlearned_auc=MIN_K_ATTACK.measure(scores), retrained_auc=retrained)
 
 
 METRICS = (

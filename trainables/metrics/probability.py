@@ -18,7 +18,7 @@ def probability(losses: ArrayLike) -> Array:
     """Return ``exp(-loss)`` per item, float64 ``(n,)``; losses in nats per token. For TOFU's retain and forget sets."""
     import numpy as np
 
-    return np.exp(-column(losses, "losses of the answers"))
+    return np.exp(-column(losses))
 
 
 def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
@@ -27,13 +27,11 @@ def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | N
     It is for TOFU's real authors and world facts. ``losses`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses,
     in nats per token. The formula used, ``1 / (1 + sum_k exp(loss - loss_k))``, is defined even if every p underflows,
     as for a diverged model. The result is NaN if the losses of the right answer and of a wrong one are both infinite.
-
-    Raises ValueError if the shapes differ.
     """
     import numpy as np
 
-    right = column(losses, "losses of the answers")
-    wrong = rows(perturbed, "losses of the perturbed answers", items=len(right))
+    right = column(losses)
+    wrong = rows(perturbed)
     with np.errstate(over="ignore", invalid="ignore"):
         odds = [np.exp(loss - others).sum() for loss, others in zip(right, wrong, strict=True)]
     return 1.0 / (1.0 + np.array(odds))

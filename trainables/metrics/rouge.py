@@ -20,13 +20,9 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
     Words are runs of ``a-z0-9`` after lower-casing. Words of more than three letters are Porter-stemmed. A reference
     without words scores 0. This is TOFU's ROUGE, with the ``rouge_score`` package (Lin, ROUGE, 2004). Papers that
     report F1 or do not stem have other values.
-
-    Raises ValueError if the lengths differ.
     """
     import numpy as np
 
-    if len(references) != len(predictions):
-        raise ValueError(f"expected one prediction per reference, got {len(predictions)} for {len(references)}")
     return np.array([_recall_of(*pair) for pair in zip(references, predictions, strict=True)], float)
 
 

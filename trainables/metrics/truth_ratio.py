@@ -22,12 +22,12 @@ def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDA
     """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
     ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses; all are in nats per token. The result is
-    NaN if losses of both kinds are infinite. Raises ValueError if the shapes differ.
+    NaN if losses of both kinds are infinite.
     """
     import numpy as np
 
-    right = column(paraphrased, "losses of the paraphrased answers")
-    wrong = rows(perturbed, "losses of the perturbed answers", items=len(right))
+    right = column(paraphrased)
+    wrong = rows(perturbed)
     with np.errstate(over="ignore", invalid="ignore"):  # inf - inf is NaN on purpose
         return np.array([(loss - others).mean() for loss, others in zip(right, wrong, strict=True)])
 
@@ -48,7 +48,7 @@ def forget_truth_ratio(ratios: ArrayLike) -> float:
     """
     import numpy as np
 
-    found = column(ratios, "truth ratios")
+    found = column(ratios)
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.minimum(found, 1.0 / found).mean())
 
@@ -60,7 +60,7 @@ def retain_truth_ratio(ratios: ArrayLike) -> float:
     """
     import numpy as np
 
-    return float(np.maximum(0.0, 1.0 - column(ratios, "truth ratios")).mean())
+    return float(np.maximum(0.0, 1.0 - column(ratios)).mean())
 
 
 _ratio = partial(Metric, direction="max", sets=("default", "tofu"), cost=Cost.CHOICES, citation=TOFU)

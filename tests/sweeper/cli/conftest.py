@@ -43,7 +43,6 @@ def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         "sweeper.execution.target_task.prepare_with_progress",
     ):
         monkeypatch.setattr(work, refuse_to_work)
-    monkeypatch.setattr("trainables.precision.bf16_gain", lambda: 2.0)
     yield
     os.environ.clear()
     os.environ.update(before)

@@ -255,12 +255,3 @@ def test_a_layer_beyond_those_of_the_model_folder_is_refused(
     *problems, _ = problems_of(pareto(*given))
     assert len(problems) == (0 if fits else 1)
     assert all(names(problem, ["layer", "11", "12"]) for problem in problems)
-
-
-@pytest.mark.parametrize("command", ["pareto", "unlearn"])
-def test_bf16_is_refused_on_a_cpu_that_is_slower_with_it(
-    command: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("trainables.precision.bf16_gain", lambda: 0.25)
-    (problem,) = problems_of(request.getfixturevalue(command)("--dtype", "bf16"))
-    assert names(problem, ["0.25", "--dtype"])

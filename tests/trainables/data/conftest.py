@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
-import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 WriteTofu = Callable[..., Path]
 WriteMuse = Callable[..., Path]
@@ -23,11 +26,23 @@ def random_images(number: int, *, classes: int, seed: int) -> tuple[Pixels, list
     return pixels, [i % classes for i in range(number)]
 
 
-def write_batch(path: Path, pixels: Pixels, labels: list[int], *, key: bytes = b"labels") -> None:
-    """A batch as Python 2 pickled the originals of CIFAR: red plane, green plane, blue plane, each row by row."""
-    planes = np.stack([pixels[..., channel].reshape(len(pixels), -1) for channel in range(3)], axis=1)
+def png(pixels: Pixels) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def write_parquet(path: Path, cells: Sequence[bytes], labels: Sequence[Any], *, column: str = "label") -> None:
+    """Writes images with the hub's columns."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(pickle.dumps({b"data": planes.reshape(len(pixels), -1), key: labels}, protocol=2))
+    table = pa.table({"img": [{"bytes": cell, "path": None} for cell in cells], column: list(labels)})
+    pq.write_table(table, path)
+
+
+def write_images(path: Path, number: int, *, classes: int = 10, seed: int) -> None:
+    """Writes random images of CIFAR-10 or CIFAR-100."""
+    pixels, labels = random_images(number, classes=classes, seed=seed)
+    write_parquet(path, list(map(png, pixels)), labels, column="label" if classes == 10 else "fine_label")
 
 
 def _row(number: int, **more: Any) -> dict[str, Any]:

@@ -98,12 +98,3 @@ def test_the_answer_to_the_most_similar_question_about_another_author_tells_litt
     stolen = [max(data.retain, key=lambda other, asked=asked: overlap(other, asked)).answer for asked in data.forget]
     recall = rouge_l_recall([example.answer for example in data.forget], stolen).mean()
     assert recall < 0.45
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"authors": 1}, {"authors": 1000}, {"questions": 0}, {"questions": 99}, {"forget_authors": 20}]
-)
-def test_impossible_sizes_are_refused_with_the_name_and_the_value(arguments: dict[str, int]) -> None:
-    [(name, value)] = arguments.items()
-    with pytest.raises(ValueError, match=rf"{name} .* {value}"):
-        authors(**arguments)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.trainables.data.conftest import random_images, write_batch
+from tests.trainables.data.conftest import write_images
 from trainables.data import DATASETS, DataError, DataSet, load_data
 from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
@@ -27,11 +27,10 @@ LIMITS = {"authors": 55, "tofu": 25, "digits": 100, "cifar-10": 6, "cifar-100": 
 
 
 def write_cifar(folder: Path, name: str) -> Path:
-    """Two images of each class in each of the authors' batches."""
-    ten = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-    key, classes, files = (b"labels", 10, ten) if name == "cifar-10" else (b"fine_labels", 100, ["train", "test"])
-    for seed, file in enumerate(files):
-        write_batch(folder / file, *random_images(2 * classes, classes=classes, seed=seed), key=key)
+    """Two images of each class in each file."""
+    classes = 10 if name == "cifar-10" else 100
+    for seed, split in enumerate(("train", "test")):
+        write_images(folder / f"{split}-0.parquet", 2 * classes, classes=classes, seed=seed)
     return folder
 
 

@@ -103,12 +103,6 @@ def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None
     assert_names(bad, f"{tmp_path}/bad.json, line 2:", "'answer'")
 
 
-def test_a_missing_folder_is_one_problem(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"--data-dir .*nowhere: .*a and b$") as refusal:
-        read_tables(tmp_path / "nowhere", ["a", "b"], needs="a and b")
-    assert len(refusal.value.problems) == 1
-
-
 def test_bytes_outside_utf8_are_named_with_their_line(tmp_path: Path) -> None:
     good = json.dumps(ROWS[0]).encode()
     (tmp_path / "t.jsonl").write_bytes(good + b"\n" + b'{"question": "caf\xe9", "answer": "A"}\n' + good)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import datasets
 
-from trainables.data import DataError, load_data
+from trainables.data import load_data
 from trainables.data.digits import load_digits
 from trainables.data.images import ImageData, ImageSet, LabelledImages, forget_one_class
 
@@ -56,17 +56,6 @@ def test_a_limit_spreads_the_retain_images_and_shrinks_the_full_set() -> None:
     retained = problem().retain.rows
     assert data.retain.rows.tolist() == [retained[0], retained[4], retained[8], retained[12]]
     assert sorted(data.full.rows) == sorted([*data.forget.rows, *data.retain.rows])
-
-
-@pytest.mark.parametrize("name", ["cow", "3", "-1", "1.5"])
-def test_an_unknown_class_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(DataError, match=f"{name}.*zoo.*cat, dog, emu.*0 to 2"):
-        problem(forget_class=name)
-
-
-def test_nothing_to_forget_is_refused() -> None:
-    with pytest.raises(DataError, match=r"forget .*dog"):
-        problem(train=np.arange(0, 24, 3))
 
 
 def test_equal_content_has_equal_hashes_and_any_change_another_one() -> None:

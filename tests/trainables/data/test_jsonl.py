@@ -111,12 +111,6 @@ def test_every_bad_row_of_every_file_is_one_problem(write: Write) -> None:
     ]
 
 
-def test_of_many_bad_rows_twenty_are_shown_and_the_others_counted(write: Write) -> None:
-    found = problems(write(forget=[{"question": "Q?"}] * 25, retain=[asked(1)]))
-    assert len(found) == 21
-    assert_names(found[-1], "forget", "5 more")
-
-
 @pytest.mark.parametrize(
     ("forget", "retain", "facts"),
     [
@@ -152,16 +146,6 @@ def test_missing_and_empty_files_and_a_missing_folder_are_named(write: Write) ->
     assert_names(missing, "retain.json", ".jsonl, .parquet, .csv", "--data-dir", "forget.jsonl and retain.jsonl")
     with pytest.raises(DataError, match=r"jsonl .*--data-dir.*forget\.jsonl and retain\.jsonl"):
         load_data("jsonl")
-
-
-def test_windows_files_are_read_and_bad_bytes_named(tmp_path: Path) -> None:
-    lines = [json.dumps(asked(n)).encode() for n in range(4)]
-    (tmp_path / "forget.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines[:2]) + b"\r\n")
-    (tmp_path / "retain.jsonl").write_bytes(b"\n".join([lines[2], b'{"question": "\xff"}', lines[3]]))
-    (problem,) = problems(tmp_path)
-    assert_names(problem, "retain.jsonl, line 2", "byte 0xff")
-    (tmp_path / "retain.jsonl").write_bytes(lines[2])
-    assert [example.answer for example in load_jsonl(data_dir=tmp_path).forget] == ["Answer 0.", "Answer 1."]
 
 
 def test_the_retain_losses_are_of_items_spread_evenly_over_the_sample(write: Write) -> None:

@@ -9,7 +9,6 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from tests.facts import assert_names
 from tests.trainables.data.conftest import WriteMuse
 from trainables.data import DATASETS, DataError, load_data
 from trainables.data.examples import Example, Prompted
@@ -85,39 +84,11 @@ def test_a_later_request_is_judged_on_its_own_texts(
     assert set(data.prompted) == asked
 
 
-def test_without_the_subset_train_the_target_learns_the_forget_and_retain_sets(write_muse: WriteMuse) -> None:
-    folder = write_muse(train__forget=None, train__retain1=None, train__retain2=None)
-    data = load_muse("muse-news", data_dir=folder, forget_split="sust_2")
-    assert [len(text.split("\n\n")) for text in _texts(data.full)] == [2, 4, 4]
-
-
 def test_a_limit_shortens_the_retain_sets(write_muse: WriteMuse) -> None:
     data = load_muse("muse-news", data_dir=write_muse(), limit=3)
     assert [len(text.split("\n\n")) for text in _texts((*data.retain, *data.full))] == [3, 8, 3, 3]
     assert " ".join(_texts(data.retain_eval)) == " ".join(data.retain[0].answer.split("\n\n"))
     assert data.forget == load_muse("muse-news", data_dir=write_muse()).forget
-
-
-def test_all_missing_files_are_named_at_once(write_muse: WriteMuse) -> None:
-    folder = write_muse(verbmem__forget=None, knowmem__retain_qa_icl=None)
-    with pytest.raises(DataError) as refusal:
-        load_muse("muse-news", data_dir=folder)
-    assert len(refusal.value.problems) == 2
-    assert_names(refusal.value, "verbmem/forget.json", "knowmem/retain_qa_icl.json", "muse-bench/MUSE-News")
-
-
-def test_bad_rows_of_all_files_are_named_at_once(write_muse: WriteMuse) -> None:
-    folder = write_muse(
-        raw__forget=[{"text": "right"}, {"txt": "wrong"}],
-        verbmem__forget=[{"prompt": "a", "gt": ""}],
-        knowmem__forget_qa=[{"question": "Q?"}],
-    )
-    with pytest.raises(DataError) as refusal:
-        load_muse("muse-news", data_dir=folder)
-    texts, questions, passages = refusal.value.problems
-    assert_names(texts, "raw/forget.json, line 2:", "'text'")
-    assert_names(questions, "knowmem/forget_qa.json, line 1:", "'answer'")
-    assert_names(passages, "verbmem/forget.json, line 1:", "'gt'")
 
 
 def test_a_copy_of_the_hub_repository_is_read(write_muse: WriteMuse) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from tests.facts import assert_names
 from tests.trainables.data.conftest import WriteTofu
-from trainables.data import DataError, load_data
+from trainables.data import DataError
 from trainables.data.files import read_file
 from trainables.data.rows import question
 from trainables.data.tofu import load_tofu, tofu_files
@@ -49,20 +48,6 @@ def test_a_limit_keeps_whole_authors_and_the_sample_of_them(
     assert len(data.forget) == len(data.forget_eval) == 20
 
 
-def test_a_limit_below_one_author_is_refused(write_tofu: WriteTofu) -> None:
-    with pytest.raises(DataError, match=r"--limit 19 .*20"):
-        load_tofu(data_dir=write_tofu(), limit=19)
-
-
-def test_missing_files_and_bad_rows_are_named(write_tofu: WriteTofu) -> None:
-    folder = write_tofu(forget10=[json.dumps({"question": "Q?", "answer": "A."}), "{not json"], retain90=[])
-    (folder / "holdout10.json").unlink()
-    with pytest.raises(DataError) as refusal:
-        load_tofu(data_dir=folder)
-    assert len(refusal.value.problems) == 3
-    assert_names(refusal.value, "forget10.json, line 2:", "retain90.json: no rows", "holdout10.json", "--data-dir")
-
-
 def test_an_unreachable_hub_is_named_with_the_alternatives(monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
 
@@ -74,19 +59,6 @@ def test_an_unreachable_hub_is_named_with_the_alternatives(monkeypatch: pytest.M
         load_tofu(forget_split="forget01")
     assert_names(refusal.value, "locuslab/TOFU", "forget01", "no route to host", "--data-dir", "--dataset authors")
     assert "more" not in str(refusal.value)
-
-
-def test_rows_of_the_hub_are_read_like_rows_of_a_file(write_tofu: WriteTofu, monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
-    folder = write_tofu()
-
-    def from_folder(repository: str, name: str, split: str) -> list[dict[str, Any]]:
-        assert (repository, split) == ("locuslab/TOFU", "train")
-        return [json.loads(line) for line in (folder / f"{name}.json").read_text().splitlines()]
-
-    monkeypatch.setattr(datasets, "load_dataset", from_folder)
-    assert load_data("tofu") == load_tofu(data_dir=folder)
 
 
 @pytest.mark.parametrize(

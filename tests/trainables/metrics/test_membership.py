@@ -130,8 +130,6 @@ def test_every_attack_finds_texts_known_by_heart(attack: str) -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_nan_token_makes_its_text_nan_and_a_text_without_tokens_is_an_error(attack: str) -> None:
+def test_a_nan_token_makes_its_text_nan(attack: str) -> None:
     rows = [np.array([-1.0, np.nan, -3.0, -4.0, -5.0]), np.array([-1.0, -2.0])]
     assert np.isnan(ATTACKS[attack](rows)).tolist() == [True, False]
-    with pytest.raises(ValueError, match="item 1"):
-        ATTACKS[attack]([np.array([-1.0]), np.array([])])

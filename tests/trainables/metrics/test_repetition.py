@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.data.examples import Example, Prompted, UnlearningData
-from trainables.metrics.registry import DEFAULT_SET, METRICS
 from trainables.metrics.repetition import longest_loop, repetition, units
 from trainables.scoring.evaluator import Evaluator
 
 NAMES = ("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop")
 few_units = st.lists(st.sampled_from(["is", "Was", ".", "!"]), max_size=20).map(" ".join)
-any_text = few_units | st.text(max_size=60)
 
 
 def repetition_of(text: str) -> float:
@@ -101,47 +99,6 @@ def longest_stretch(found: list[str]) -> int:
 def test_the_longest_loop_is_the_one_found_by_trying_every_stretch(text: str) -> None:
     found = units(text)
     assert loop_of(text) == pytest.approx(longest_stretch(found) / max(1, len(found)), abs=1e-15)
-
-
-@given(any_text)
-def test_both_are_within_their_bounds(text: str) -> None:
-    for name, value in (("forget_repetition", repetition_of(text)), ("forget_longest_loop", loop_of(text))):
-        low, high = METRICS[name].bounds(1.0)
-        assert low <= value <= high
-
-
-@given(any_text)
-def test_a_copy_behind_a_text_never_lowers_its_repetition(text: str) -> None:
-    assert repetition_of(f"{text} {text}") >= repetition_of(text)
-
-
-@given(any_text.filter(units))
-def test_a_text_written_three_times_is_a_loop_from_end_to_end(text: str) -> None:
-    assert loop_of(" ".join([text] * 3)) == 1.0
-    assert loop_of(" ".join([text] * 4)) == 1.0
-
-
-@given(st.lists(st.sampled_from("abcdefghij"), unique=True).map(" ".join))
-def test_a_text_without_a_repeated_unit_scores_0(text: str) -> None:
-    assert (repetition_of(text), loop_of(text)) == (0.0, 0.0)
-    assert loop_of(f"{text} {text}") == 0.0, "two repeats are no loop"
-
-
-@pytest.mark.parametrize("of", [repetition, longest_loop])
-def test_each_text_has_a_value_of_its_own(of: Any) -> None:
-    values = of(["no no no no", "one two three", ""])
-    assert values.dtype == np.float64
-    assert values.shape == (3,)
-    assert values[0] > 0 == values[1] == values[2]
-    assert of([]).shape == (0,)
-
-
-def test_the_records_are_of_the_default_set_and_judge_no_success() -> None:
-    assert [name for name in DEFAULT_SET if name in NAMES] == list(NAMES)
-    for name in NAMES:
-        metric = METRICS[name]
-        assert (metric.direction, metric.low, metric.high, metric.modalities) == ("min", 0.0, 1.0, ("language",))
-        assert (metric.of, metric.primary, metric.threshold) == (name.split("_")[0], False, None)
 
 
 def with_prompts(data: UnlearningData) -> UnlearningData:

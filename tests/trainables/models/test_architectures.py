@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,6 @@ import torch
 import transformers
 from torch.nn.functional import cross_entropy
 
-from trainables.auto_lr.rules import RULES
-from trainables.auto_lr.step import auto_lr_step
 from trainables.data.examples import UnlearningData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
@@ -25,7 +23,6 @@ from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
-from trainables.text.generation import generate_greedy
 from trainables.text.losses import predict, sequence_nll
 from trainables.text.tokens import Batch, Tokens, collate, encode_examples
 
@@ -90,12 +87,6 @@ def test_it_is_a_function_of_its_seed_and_leaves_the_global_rng_alone(twin: Twin
     assert not torch.equal(twin.model.get_input_embeddings().weight, other.get_input_embeddings().weight)
 
 
-def test_untrained_it_guesses_about_uniformly(twin: Twin) -> None:
-    with torch.no_grad():
-        predicted = predict(twin.model, twin.batch())
-    assert float(predicted.nll.sum() / predicted.supervised.sum()) == pytest.approx(math.log(VOCABULARY), abs=0.4)
-
-
 def test_the_logits_it_leaves_out_change_no_loss(twin: Twin) -> None:
     """Against transformers' whole logits, shifted here."""
     batch = twin.batch()
@@ -149,18 +140,6 @@ def test_padding_on_the_left_changes_no_logit_of_a_generation(twin: Twin) -> Non
         torch.testing.assert_close(scores(padding), scores(0), rtol=0, atol=1e-5)
 
 
-def test_a_generation_is_the_argmax_of_the_forward_passes_without_a_cache(twin: Twin) -> None:
-    """In batches of prompts of several lengths, against one growing sequence at a time."""
-    prompts = [item.prompt for item in twin.sequences[:5]]
-    made = generate_greedy(twin.model, twin.tokenizer, prompts, max_new_tokens=8, batch_size=5, device="cpu")
-    for prompt, text in zip(prompts, made, strict=True):
-        ids = list(prompt)
-        with torch.no_grad():
-            while len(ids) < len(prompt) + 8 and (len(ids) == len(prompt) or ids[-1] != twin.tokenizer.eos_token_id):
-                ids.append(int(twin.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
-        assert text == twin.tokenizer.decode(ids[len(prompt) :], skip_special_tokens=True).strip()
-
-
 # Training ------------------------------------------------------------------------------------------------------------
 
 
@@ -187,18 +166,6 @@ def test_it_forgets(twin: Twin, make_spec: Any, changes: dict[str, Any]) -> None
     if method == "ga":
         assert report.losses["forget_loss"] > before + 1e-3
     assert all(parameter.isfinite().all() for parameter in run.parameters)
-
-
-def test_gradient_checkpointing_changes_no_gradient(twin: Twin) -> None:
-    def gradients(checkpointing: bool) -> list[torch.Tensor]:
-        model = twin.workspace.model_for(gradient_checkpointing=checkpointing)
-        assert any(getattr(part, "gradient_checkpointing", False) for part in model.modules()) is checkpointing
-        torch.manual_seed(0)  # the same dropout, if the model has it
-        predict(model, twin.batch(6)).nll.sum().backward()
-        return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-
-    for plain, saved in zip(gradients(False), gradients(True), strict=True):
-        torch.testing.assert_close(saved, plain)
 
 
 def test_the_adapter_is_on_every_linear_layer_but_the_head_and_starts_as_the_identity(twin: Twin) -> None:
@@ -250,19 +217,6 @@ def _embeddings(model: Any) -> torch.Tensor:
     return weight.detach().clone()
 
 
-def test_tied_embeddings_stay_one_tensor_from_trial_to_trial(twin: Twin) -> None:
-    tied = twin.name in TIED
-    for changes in ({}, {"lora_rank": 2}, {"gradient_checkpointing": True}, {}):
-        model = twin.workspace.model_for(**changes)
-        base = model.get_base_model() if "lora_rank" in changes else model
-        assert _is_tied(base) is tied
-        assert torch.equal(_embeddings(base), _embeddings(twin.model))
-        assert torch.equal(base.get_output_embeddings().weight, twin.model.get_output_embeddings().weight)
-        assert len(list(base.parameters())) >= len(list(twin.model.parameters()))
-        with torch.no_grad():
-            base.get_output_embeddings().weight.fill_(float("nan"))
-
-
 def test_tied_embeddings_stay_one_tensor_through_a_run_with_auto_lr_and_a_checkpoint(
     twin: Twin, make_spec: Any, tmp_path: Path
 ) -> None:
@@ -275,61 +229,7 @@ def test_tied_embeddings_stay_one_tensor_through_a_run_with_auto_lr_and_a_checkp
     assert not torch.equal(_embeddings(loaded), _embeddings(twin.model))
 
 
-def test_a_refused_auto_lr_update_moves_tied_embeddings_by_the_optimizers_own_step(twin: Twin) -> None:
-    """Restored bit for bit and moved once: a tied tensor that is visited twice would move twice as far."""
-
-    def step(make: Callable[[torch.optim.Optimizer, Sequence[torch.Tensor]], object]) -> list[torch.Tensor]:
-        model = twin.workspace.model_for().eval()
-        parameters = list(model.parameters())
-        optimizer = torch.optim.SGD(parameters, lr=0.5)
-        predict(model, twin.batch(6)).nll.mean().backward()
-        make(optimizer, parameters)
-        return [parameter.detach().clone() for parameter in parameters]
-
-    def refused(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.Tensor]) -> None:
-        update, _ = auto_lr_step(optimizer, parameters, lambda: 1.0, rule=RULES["clip"], memory={})
-        assert update.fallback == "no descent"
-
-    plain, probed = step(lambda optimizer, _: optimizer.step()), step(refused)
-    for one, two in zip(plain, probed, strict=True):
-        torch.testing.assert_close(two, one, rtol=0, atol=1e-6)
-
-
 # What is particular to one ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("twin", ["tiny-mistral"], indirect=True)
-def test_mistral_shares_keys_among_heads_and_looks_back_no_further_than_its_window(twin: Twin) -> None:
-    config = twin.model.config
-    assert config.num_key_value_heads < config.num_attention_heads
-    reach = config.num_hidden_layers * (SLIDING_WINDOW - 1)
-    ids = torch.arange(10, 10 + reach + 2)[None, :]
-    other = ids.clone()
-    with torch.no_grad():
-        before = twin.model(input_ids=ids).logits[0, -1]
-        other[0, 0] = 500
-        torch.testing.assert_close(twin.model(input_ids=other).logits[0, -1], before, rtol=0, atol=0)
-        other[0, -SLIDING_WINDOW] = 500
-        assert not torch.equal(twin.model(input_ids=other).logits[0, -1], before)
-
-
-@pytest.mark.parametrize("twin", ["tiny-falcon"], indirect=True)
-def test_falcon_has_alibi_and_no_rotary_positions(twin: Twin) -> None:
-    config = twin.model.config
-    assert (config.alibi, config.multi_query, config.parallel_attn, config.bias) == (True, False, False, True)
-    ids = torch.tensor([twin.sequences[0].ids])
-    with torch.no_grad():
-        before = twin.model(input_ids=ids).logits
-        # Rotary positions would move with these; a bias on distances does not.
-        shifted = twin.model(input_ids=ids, position_ids=torch.arange(7, 7 + ids.shape[1])[None, :]).logits
-        assert torch.equal(shifted, before)
-        assert not torch.allclose(twin.model(input_ids=ids.flip(1)).logits[0, -1], before[0, -1], atol=1e-3)
-
-
-@pytest.mark.parametrize("twin", ["tiny-gpt2"], indirect=True)
-def test_gpt2_trains_with_dropout_and_is_probed_without(twin: Twin) -> None:
-    assert not twin.workspace.train_mode_is_eval_mode
-    assert twin.model.config.resid_pdrop == 0.1
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-mistral"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,20 +61,6 @@ def test_output_and_gradients_are_those_of_float64(shape: tuple[int, ...], bias:
 
 
 @with_onednn
-def test_onednn_multiplies_forwards_and_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[int, ...]] = []
-    real = kernels.onednn_product
-
-    def recorded(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        calls.append((*x.shape, *weight.shape))
-        return real(x, weight, bias)
-
-    monkeypatch.setattr(kernels, "onednn_product", recorded)
-    _values(_layers()[1], torch.randn(2, 32, 24))
-    assert calls == [(64, 24, 40, 24), (64, 40, 24, 40), (40, 64, 24, 64)]
-
-
-@with_onednn
 @pytest.mark.parametrize(
     ("inputs", "weights"),
     [pytest.param(True, False, id="frozen weights, as under an adapter"), pytest.param(False, True, id="first layer")],
@@ -123,47 +108,6 @@ def _autocast(layer: Any, x: torch.Tensor) -> torch.Tensor:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found: torch.Tensor = layer(x)
     return found
-
-
-@with_onednn
-@pytest.mark.parametrize("shape", [(32, 24), (4, 8, 24)])
-def test_an_output_may_be_changed_in_place(shape: tuple[int, ...]) -> None:
-    """As OLMo's clipped queries are."""
-    plain, fast = _layers()
-    x = torch.randn(shape)
-    found = []
-    for layer in (plain, fast):
-        layer(x).clamp_(-0.3, 0.3).square().sum().backward()
-        found.append(layer.weight.grad)
-    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
-
-
-@with_onednn
-def test_a_wrong_shape_and_a_second_derivative_are_refused() -> None:
-    _, fast = _layers()
-    for shape in ((64, 23), (64 * 24,)):
-        with pytest.raises(RuntimeError, match="shape"):
-            fast(torch.ones(shape))
-    x = torch.randn(64, 24, requires_grad=True)
-    (first,) = torch.autograd.grad(fast(x).square().sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        first.sum().backward()
-
-
-@with_onednn
-def test_a_layer_can_be_copied_pickled_and_saved_and_other_layers_stay_as_they_are() -> None:
-    plain, fast = _layers()
-    x = torch.randn(64, 24)
-    for twin in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
-        assert type(twin) is OneDnnLinear
-        assert torch.equal(twin(x), fast(x))
-    assert [*fast.state_dict()] == [*plain.state_dict()]
-
-    class Own(torch.nn.Linear):
-        """Its forward pass may be anything."""
-
-    kept = use_onednn(torch.nn.Sequential(Own(3, 3), torch.nn.Conv1d(1, 1, 1)))
-    assert [type(module) for module in kept] == [Own, torch.nn.Conv1d]
 
 
 @with_onednn

@@ -77,12 +77,6 @@ def test_an_error_of_the_trial_itself_is_a_result(text: str) -> None:
     assert one_line(text) == text
 
 
-def test_only_a_failed_trial_can_be_without_result() -> None:
-    assert not is_no_result("diverged", "the loss is nan: No space left on device")
-    assert not is_no_result("finished", "")
-    assert not is_no_result("failed", None)
-
-
 def test_the_log_of_a_failed_trial_has_the_error_and_the_end_of_its_workers_output(tmp_path: Path) -> None:
     printed = tmp_path / "worker-1.err"
     printed.write_text("x" * 200_000 + "\nthe last line\n")

@@ -41,15 +41,6 @@ def test_if_nearly_all_answers_are_kept_it_is_the_nearest_model_that_forgets_as_
     assert forgotten <= line.found <= max(forgotten, STEP) + STEP
 
 
-@given(st.floats(0.0, 0.999), st.floats(0.0, 0.999))
-def test_the_model_found_keeps_its_answers_in_any_case(forgotten: float, kept: float) -> None:
-    line = Line(forgotten=forgotten, kept=kept)
-    assert line(found := line.found).answers >= KEPT * 0.9
-    if forgotten > kept:
-        assert kept - STEP <= found <= kept, "as far as answers are kept"
-    assert Line(forgotten=0.5, kept=0.0).found == 0.0, "only the target keeps them"
-
-
 @given(st.floats(0.0, 0.9), st.floats(0.0, 0.999))
 def test_it_goes_no_nearer_than_the_model_that_keeps_all(forgotten: float, all_kept: float) -> None:
     """There, forgetting beyond nine tenths costs nothing."""
@@ -63,15 +54,6 @@ def test_last_weights_that_keep_all_are_returned_after_one_look() -> None:
     line = Line(forgotten=0.1, all_kept=1.0, kept=1.0)
     assert choose_share(line, Quality(8.0, 0.9, 0.0)) == 1.0
     assert line.asked == [0.0]
-
-
-def test_last_weights_that_alone_forget_and_keep_are_returned() -> None:
-    """In between the model may be worse than at both ends."""
-
-    def look(share: float) -> Quality:
-        return Quality(8.0 * share, {0.0: 0.9, 1.0: 0.8}.get(share, 0.2), 0.0)
-
-    assert choose_share(look, look(1.0)) == 1.0
 
 
 @pytest.mark.parametrize("answers", [math.nan, 0.0, 0.05])

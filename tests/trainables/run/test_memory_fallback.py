@@ -27,19 +27,6 @@ def test_passes_halve_down_to_one_example_and_then_activations_are_recomputed() 
     ]
 
 
-def test_the_first_retry_halves_the_settings_of_the_trial() -> None:
-    asked = MemoryFallback.of(TrialSpec(micro_batch=2, gradient_checkpointing=True, eval_batch_size=1))
-    assert steps(asked, 8) == ["micro_batch 1, gradient_checkpointing, eval_batch_size 1"]
-    larger_than_the_batch = MemoryFallback.of(TrialSpec(micro_batch=64, eval_batch_size=2))
-    assert steps(larger_than_the_batch, 2)[0] == "micro_batch 1, eval_batch_size 1"
-
-
-def test_settings_that_the_models_lack_are_not_tried() -> None:
-    asked = MemoryFallback.of(TrialSpec(batch_size=8))
-    assert steps(asked, 8, unused={"micro_batch", "gradient_checkpointing"}) == []
-    assert steps(asked, 8, unused={"micro_batch"}) == ["gradient_checkpointing, eval_batch_size 16"]
-
-
 def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)

@@ -175,19 +175,6 @@ def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
         assert last.losses["forget_loss"] > factor * target["forget_loss"]
 
 
-def test_a_method_that_keeps_the_retain_set_keeps_more_of_it_than_ascent(start: Start) -> None:
-    losses = {method: list(start(method=method, lr=3e-3, epochs=4))[-1].losses for method in ("ga", "ngdiff")}
-    assert losses["ngdiff"]["retain_loss"] < losses["ga"]["retain_loss"] / 2
-
-
-def test_the_last_report_is_that_of_the_model_handed_over(start: Start, workspace: Workspace) -> None:
-    run = start(method="ngdiff", lr=3e-3)
-    last = list(run)[-1]
-    evaluator = workspace.evaluator(max_length=64, batch_size=32)
-    assert evaluator.losses(run.model) == last.losses
-    assert evaluator.measure(run.model).metrics == last.final
-
-
 @pytest.mark.parametrize(
     ("max_steps", "steps", "epochs"), [(3, [2, 3], [1.0, 1.5]), (1, [1], [0.5]), (9, [2, 4], [1.0, 2.0])]
 )
@@ -201,16 +188,6 @@ def test_max_steps_ends_a_run_even_inside_an_epoch(
     assert reports[-1].status is Status.FINISHED
     assert reports[-1].final
     assert list(run) == []
-
-
-def test_rows_carry_what_history_and_trials_need(start: Start) -> None:
-    last = list(start(method="ngdiff"))[-1]
-    history = {"step", "epoch", "lr", "c_t", "grad_norm", "forget_loss", "retain_loss", "verbmem", "seconds"}
-    assert history <= set(last.row())
-    outcome = last.outcome()
-    assert (outcome["status"], outcome["steps"], outcome["epochs_done"], outcome["error"]) == ("finished", 4, 2.0, None)
-    assert outcome["train_seconds"] == last.train_seconds > 0.0
-    assert outcome["eval_seconds"] == last.eval_seconds > 0.0
 
 
 # Batches -------------------------------------------------------------------------------------------------------------
@@ -277,17 +254,6 @@ def test_probes_are_batches_of_their_own_and_change_nothing_about_the_others(
     assert same[1][1::2] == same[1][::2] == retain
 
 
-def test_the_seed_decides_the_batches(
-    workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, again, other = (
-        _batches_seen(make_spec(batch_size=2, seed=seed), workspace, monkeypatch) for seed in (0, 0, 1)
-    )
-    assert first == again
-    assert first[0] != other[0]
-    assert first[1] != other[1]
-
-
 # Evaluation every so many epochs -------------------------------------------------------------------------------------
 
 
@@ -308,12 +274,6 @@ def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace
     assert [report.training["train_retain_loss"] for report in reports] == [
         report.training["train_retain_loss"] for report in everything
     ]
-
-
-def test_an_epoch_with_metrics_is_evaluated(start: Start) -> None:
-    reports = list(start(epochs=4, eval_every=3, metrics_every=2))
-    assert [report.evaluated for report in reports] == [False, True, True, True]
-    assert [bool(report.final) for report in reports] == [False, True, False, True]
 
 
 @pytest.mark.parametrize("changes", [{}, {"auto_lr": "on"}, {"auto_lr": "on", "auto_lr_smoothing": "paper"}])
@@ -351,10 +311,3 @@ def test_the_share_of_padding_is_that_of_the_batches_the_run_computed_with(
         assert report.row()["padding"] == report.outcome()["padding"] == pytest.approx(share, abs=1e-12)
         assert (share == 0.0) == (method == "ga"), "all forget sequences are equally long, the retain ones are not"
     assert len(seen) == (6 if method in ("gd", "ga") else 12)
-
-
-def test_probes_of_the_learning_rate_do_not_count_as_training_batches(start: Start) -> None:
-    def shares(**changes: Any) -> list[float | None]:
-        return [report.padding for report in start(batch_size=3, **changes)]
-
-    assert shares(auto_lr="on", auto_lr_every=1) == shares()

@@ -16,7 +16,7 @@ from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import digest
-from trainables.data.refusals import refusal, refusals
+from trainables.data.refusals import refusal
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.step_losses import StepLosses
@@ -163,25 +163,7 @@ def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets
     assert float(losses.retain(INDICES).detach()) == pytest.approx(float(kept), rel=1e-4)
 
 
-def test_a_run_that_starts_at_the_target_starts_at_zero_kl_and_zero_distance(start: Start) -> None:
-    for changes in ({"method": "gd", "retain_objective": "kl"}, {"method": "rmu"}):
-        for more in ({}, {"dtype": "bf16"}, {"lora_rank": 2}):
-            losses = start(**changes, **more).losses
-            assert float(losses.retain(INDICES).detach()) == 0.0
-
-
 # The frozen target ---------------------------------------------------------------------------------------------------
-
-
-def test_training_leaves_the_frozen_target_as_it_is(
-    start: Start, workspace: Workspace, known_network: PhiForCausalLM
-) -> None:
-    list(start(method="undial+ngdiff", retain_objective="kl", lr=1e-2))
-    with workspace.frozen_target() as target:
-        assert digest(target) == digest(known_network)
-        assert not any(parameter.requires_grad for parameter in target.parameters())
-        assert all(parameter.grad is None for parameter in target.parameters())
-        assert not target.training
 
 
 def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Workspace) -> None:
@@ -203,33 +185,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Wo
         assert not torch.allclose(run.model(input_ids=ids).logits, copied, atol=1e-2)
 
 
-def test_a_second_model_is_held_only_while_a_spec_needs_it(start: Start, workspace: Workspace) -> None:
-    def held() -> bool:
-        return workspace._frozen is not None
-
-    for changes, expected in (
-        ({"method": "undial"}, True),
-        ({"method": "dpo"}, False),
-        ({"method": "gdiff", "retain_objective": "kl"}, True),
-        ({"method": "undial", "lora_rank": 2}, False),
-        ({"method": "rmu"}, True),
-        ({"method": "npo+ngdiff"}, False),
-    ):
-        list(start(**changes, max_steps=1))
-        assert held() is expected, changes
-
-
 # References ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_refusal_is_a_pure_function_of_question_and_seed() -> None:
-    questions = [f"Who wrote book {number}?" for number in range(200)]
-    chosen = [refusal(question) for question in questions]
-    assert [refusal(question) for question in reversed(questions)] == chosen[::-1]
-    assert set(chosen) <= set(refusals())
-    assert len(set(chosen)) > 60
-    assert [refusal(question, seed=1) for question in questions] != chosen
-    assert len(set(refusals())) == 100
 
 
 def test_the_refusals_are_scored_once_per_workspace_by_the_target(

@@ -13,7 +13,6 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from trainables.models.adapters import add_adapter
 from trainables.objectives import OBJECTIVES, HiddenBatch
 from trainables.objectives.retain import hidden_distance
-from trainables.objectives.rmu import layer_index
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
 from trainables.text.tokens import Tokens, collate
 
@@ -94,14 +93,6 @@ def test_blocks_behind_the_layer_are_not_run_and_get_no_gradient(make_network: A
     assert later == []
     with_gradient = {name.split(".")[2] for name, part in model.named_parameters() if part.grad is not None}
     assert with_gradient == {"weight", "0", "1"}  # the embedding and the first two blocks
-
-
-@pytest.mark.parametrize(("depth", "layer"), [(2, 0), (4, 1), (20, 6), (24, 7), (32, 7), (80, 7)])
-def test_the_automatic_layer_is_the_published_one_or_a_third_of_the_depth(depth: int, layer: int) -> None:
-    assert layer_index(-1.0, depth=depth) == layer
-    assert layer_index(depth - 1.0, depth=depth) == depth - 1
-    with pytest.raises(ValueError, match=f"layer .*0 to {depth - 1}.*{depth} decoder blocks, got {depth}"):
-        layer_index(float(depth), depth=depth)
 
 
 def test_a_model_without_decoder_blocks_is_refused() -> None:

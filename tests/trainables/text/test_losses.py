@@ -55,11 +55,6 @@ def _batch(indices: list[int]) -> Batch:
     return collate(SEQUENCES, indices, pad_id=1, device="cpu")
 
 
-def _loss(model: Any, indices: list[int]) -> torch.Tensor:
-    predicted = predict(model, _batch(indices))
-    return mean_loss(predicted.nll, predicted.supervised)
-
-
 def test_the_loss_of_every_token_is_that_of_all_logits_in_float64_and_all_tokens_weigh_the_same(
     model: Any, exact_nll: Any
 ) -> None:
@@ -95,15 +90,6 @@ def test_predictions_and_gradients_are_those_of_all_logits(
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-5 * float(other.abs().max() + 1e-3))
 
 
-def test_a_uniform_guess_costs_the_logarithm_of_the_vocabulary(model: Any) -> None:
-    uniform = copy.deepcopy(model)
-    with torch.no_grad():
-        for parameter in uniform.lm_head.parameters():
-            parameter.zero_()
-    loss = _loss(uniform, [0, 1, 2])
-    assert float(loss) == pytest.approx(math.log(VOCABULARY), rel=1e-6)
-
-
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_sums_and_counts_per_sequence_come_in_the_order_given(model: Any, exact_nll: Any, batch_size: int) -> None:
     totals, capped, counts, *_ = sequence_nll(model, SEQUENCES, pad_id=1, batch_size=batch_size, device="cpu")
@@ -115,19 +101,6 @@ def test_sums_and_counts_per_sequence_come_in_the_order_given(model: Any, exact_
     assert (capped < totals).any(), "no token is above a random guess: the cap is not tested"
     assert (capped <= totals).all()
     assert (capped <= counts * math.log(VOCABULARY) * (1 + 1e-12)).all()
-
-
-def test_scoring_is_in_eval_mode_and_leaves_the_mode_as_it_was(make_network: Any) -> None:
-    model = make_network(resid_pdrop=0.5, embd_pdrop=0.5)
-    tokens = [Tokens((5, 6, 7, 8), 2), Tokens((9, 10, 11), 1)]
-    for training in (True, False):
-        model.train(training)
-        torch.manual_seed(1)
-        first = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
-        torch.manual_seed(2)
-        second = sequence_nll(model, tokens, pad_id=1, batch_size=2, device="cpu")
-        assert all((one == other).all() for one, other in zip(first, second, strict=True))
-        assert model.training is training
 
 
 def test_the_vocabulary_wide_logits_are_made_once_and_never_copied() -> None:

@@ -20,7 +20,7 @@ from trainables.data import DataError
 from trainables.data.examples import Example
 from trainables.models.tiny import train_metaspace_tokenizer
 from trainables.text.losses import sequence_nll
-from trainables.text.tokens import IGNORED, Tokens, collate, encode, encode_examples, encode_text
+from trainables.text.tokens import IGNORED, Tokens, collate, encode, encode_text
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
@@ -152,16 +152,6 @@ def test_no_character_of_the_prompt_and_every_character_of_the_answer_is_labelle
     assert labelled >= {place for place in range(len(prompt), len(text)) if text[place] != " "}
 
 
-@pytest.mark.parametrize("template", ["Q: {question}\nA: {answer}", "{question}{answer}", "[{question}] > {answer} <"])
-def test_another_template_is_split_where_its_answer_begins(tokenizer: Any, template: str) -> None:
-    question, answer = "Where {is} Lima?", "in {question} Peru"
-    tokens = encode(tokenizer, question, answer, max_length=200, template=template)
-    before, after = template.replace("{question}", question, 1).split("{answer}")
-    assert tokenizer.decode(tokens.prompt) == before.rstrip(" ")
-    space = " " if before.endswith(" ") else ""
-    assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f"{space}{answer}{after}"
-
-
 def test_the_ids_are_those_of_the_text_as_one_piece_with_each_special_token_once(any_tokenizer: Any) -> None:
     """Prompt and answer tokenised separately would teach other tokens than the model sees in running text."""
     tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
@@ -172,22 +162,6 @@ def test_the_ids_are_those_of_the_text_as_one_piece_with_each_special_token_once
     assert list(tokens.ids[: len(expected)]) == expected
     whole = any_tokenizer("Question: Where is Lima?\nAnswer: Lima is in Peru", add_special_tokens=False).input_ids
     assert [token for token in tokens.ids if token not in (any_tokenizer.eos_token_id, bos)] == whole
-
-
-def test_counting_the_tokens_of_the_prompt_and_its_space_would_mask_the_first_answer_token(any_tokenizer: Any) -> None:
-    """The public error: such a count is one too many, which this project's boundary is not."""
-    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
-    prompt_and_space = any_tokenizer("Question: Where is Lima?\nAnswer: ").input_ids
-    counted = len(prompt_and_space) - (prompt_and_space[-1] == any_tokenizer.eos_token_id)
-    assert counted == tokens.prompt_length + 1
-
-
-@pytest.mark.parametrize("answer", ["Ünïcödé 東京", " two spaces", "1984", "\nnext line", "'s", "trailing ", "", "🦜"])
-def test_answers_of_any_shape_are_split_at_the_colon(tokenizer: Any, answer: str) -> None:
-    tokens = encode(tokenizer, "Où est Łódź?", answer, max_length=200)
-    assert tokenizer.decode(tokens.prompt) == "Question: Où est Łódź?\nAnswer:"
-    assert tokenizer.decode(tokens.ids[tokens.prompt_length : -1]) == f" {answer}"
-    assert tokens.ids[-1] == tokenizer.eos_token_id
 
 
 def test_a_sequence_too_long_is_cut_at_its_end(tokenizer: Any) -> None:
@@ -247,15 +221,6 @@ def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
     for window, total in zip(windows, totals, strict=True):
         whole = exact_nll(network, Tokens(window.ids, 1))
         assert total == pytest.approx(float(whole.sum()), rel=1e-5)
-
-
-def test_questions_and_texts_are_encoded_in_order(tokenizer: Any) -> None:
-    text, asked = Example("", "Ada lives in Oslo and eats plums"), Example("Who?", "Ada")
-    windows, encoded = (
-        encode_text(tokenizer, text.answer, max_length=12),
-        encode(tokenizer, "Who?", "Ada", max_length=12),
-    )
-    assert encode_examples(tokenizer, [text, asked, asked], max_length=12) == (*windows, encoded, encoded)
 
 
 # Batches -------------------------------------------------------------------------------------------------------------

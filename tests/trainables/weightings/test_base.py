@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from trainables.weightings import WEIGHTINGS, Gramian, Needs, Weights
+from trainables.weightings import WEIGHTINGS, Gramian, Weights
 
 
 def test_c_is_the_share_of_the_retain_weight_and_nan_if_the_weights_sum_to_zero() -> None:
@@ -48,15 +48,3 @@ def test_the_registry_lists_every_method_under_its_own_name_in_order() -> None:
         aligned-mtl upgrad dualproj graddrop rotograd rotograd-scale"""
     assert " ".join(WEIGHTINGS) == " ".join(expected.split())
     assert all(weighting.name == name for name, weighting in WEIGHTINGS.items())
-
-
-def test_each_method_declares_what_it_needs_and_so_what_it_costs() -> None:
-    cheap = {name: weighting.needs for name, weighting in WEIGHTINGS.items() if weighting.needs is not Needs.GRAMIAN}
-    assert cheap == {
-        "gd": Needs.RETAIN_ONLY,
-        "ga": Needs.FORGET_ONLY,
-        "gdiff": Needs.LOSSES,
-        "lossnorm": Needs.LOSSES,
-        "rlw": Needs.LOSSES,
-        "graddrop": Needs.GRADIENTS,
-    }

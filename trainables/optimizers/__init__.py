@@ -82,13 +82,13 @@ def make_optimizer(
     """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
 
     ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay it is the paper's Adam.
-    ``sgd`` with ``momentum`` 0 is the paper's Algorithm 1. The others are in :mod:`trainables.distance_optimizers`;
+    ``sgd`` with ``momentum`` 0 is the paper's Algorithm 1. The others are in :mod:`trainables.optimizers.distance`;
     their distance grows by at most the factor ``growth`` per step (default 1.2).
     """
     import torch
 
     if name in LR_FREE:
-        from trainables.distance_optimizers import make_distance_optimizer
+        from trainables.optimizers.distance import make_distance_optimizer
 
         growth = DEFAULT_GROWTH if growth is None else growth
         return make_distance_optimizer(name, parameters, lr=lr, weight_decay=weight_decay, growth=growth)
