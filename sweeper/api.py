@@ -11,7 +11,6 @@ import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +27,11 @@ if TYPE_CHECKING:
     from sweeper.driver.finalize import Summary
 
 
-@dataclass(frozen=True, slots=True)
 class Sweep:
     """The sweep in a folder: finished, running or interrupted, started from Python or from the command line."""
 
-    out: Path
-
     def __init__(self, out: Path | str) -> None:
-        object.__setattr__(self, "out", Path(out))
+        self.out = Path(out)
 
     @classmethod
     def begin(cls, *, out: Path | str | None = None, **options: Any) -> Sweep:

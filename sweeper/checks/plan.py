@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def plan_of_sweep(
         PlacementError: no trial fits on this machine or the cluster, or the cluster does not respond.
         DataError, TargetError: the data cannot be read, or the target cannot be prepared for ``measure``.
     """
-    resources, remaining = settings.resources, max(0, settings.trials - ended)
+    base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
     if settings.address is None:
         slots, place = slots_here(resources), f"on this machine ({counted(os.cpu_count() or 1, 'CPU')})"
@@ -105,8 +105,7 @@ def plan_of_sweep(
         with ray_cluster(settings.address, resources=resources) as slots:
             pass
     at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
-    waiting = remaining if settings.scheduler != NONE and settings.stopping == "pause" else 0
-    base = settings.base
+    pausing = settings.scheduler != NONE and settings.stopping == "pause"
     pace = _pace(base, earlier, scheduler=settings.scheduler, gpus=gpus, measure=measure, console=console)
     epochs = float(base.epochs)
     if settings.epoch_budget is not None and remaining:
@@ -119,7 +118,7 @@ def plan_of_sweep(
             min(budget, pace.trial(length) * remaining / at_once) for length in (epochs * share, epochs)
         )
     searched = settings.space.format_values(grid=settings.sampler == "grid")
-    plan = Plan(
+    return Plan(
         what=settings.kind,
         out=str(out),
         settings=_shown(base)
@@ -136,9 +135,8 @@ def plan_of_sweep(
         pace=pace,
         measured=measure,
         free=free_bytes(out),
-        **_unknown_yet(),
+        **_of_model(base, pace, models=remaining, running=remaining if pausing else at_once),
     )
-    return _with_model(plan, base, models=remaining, running=max(at_once, waiting))
 
 
 def plan_of_run(
@@ -148,7 +146,11 @@ def plan_of_run(
     gpus = 1.0 if gpus_here() else 0.0
     pace = _pace(spec, earlier, scheduler=NONE, gpus=gpus, measure=measure, console=console)
     seconds = None if pace is None else pace.trial(spec.epochs)
-    plan = Plan(
+    of_model = _of_model(spec, pace, models=1, running=1)
+    if out is None:
+        of_model["disk"] = None
+        of_model["unknown"].pop("disk", None)
+    return Plan(
         what="unlearn",
         out=str(out) if out is not None else "",
         settings=_shown(spec) | dict(spec.options),
@@ -162,19 +164,8 @@ def plan_of_run(
         pace=pace,
         measured=measure,
         free=free_bytes(out or Path()),
-        **_unknown_yet(),
+        **of_model,
     )
-    plan = _with_model(plan, spec, models=1, running=1)
-    if out is None:
-        unknown = {name: why for name, why in plan.unknown.items() if name != "disk"}
-        plan = replace(plan, disk=None, unknown=unknown)
-    return plan
-
-
-def _unknown_yet() -> dict[str, Any]:
-    """Return empty values for the fields of a plan that :func:`_with_model` sets."""
-    empty = {"downloads": (), "target": "", "memory": None, "memory_source": "", "disk": None}
-    return {**empty, "unknown": {}}
 
 
 def _pace(
@@ -185,13 +176,13 @@ def _pace(
     return earlier_pace(spec, earlier, scheduler=scheduler, gpus=gpus)
 
 
-def _with_model(plan: Plan, spec: TrialSpec, *, models: int, running: int) -> Plan:
-    """Return the plan with the fields that depend on the model: downloads, target, memory and disk."""
+def _of_model(spec: TrialSpec, pace: TrialPace | None, *, models: int, running: int) -> dict[str, Any]:
+    """Return the fields of a plan that depend on the model: downloads, target, memory, disk, and what is unknown."""
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
     folder = _model_folder(spec, trained if cached else None)
-    memory, source = plan.pace.memory if plan.pace is not None else None, "measured"
+    memory, source = pace.memory if pace is not None else None, "measured"
     if memory is None and folder is not None:
         memory = _memory(spec, folder)
         source = "weights, gradients and optimizer state, without activations and, on a CPU, the process"
@@ -201,20 +192,20 @@ def _with_model(plan: Plan, spec: TrialSpec, *, models: int, running: int) -> Pl
     elif cached:
         target = "cached"
     no_model = NO_DOWNLOAD if missing else NO_TARGET
-    unknown = {"memory": no_model} if memory is None else {}
-    if plan.pace is None:
-        unknown["seconds"] = NO_SWEEP if cached or spec.target_path else f"{no_model} and {NO_SWEEP}"
-    if folder is None:
-        unknown["disk"] = no_model
-    return replace(
-        plan,
-        downloads=missing,
-        target=target,
-        memory=memory,
-        memory_source=source if memory is not None else "",
-        disk=None if folder is None else disk_of(spec, folder, models=models, running=running),
-        unknown=unknown,
-    )
+    no_pace = NO_SWEEP if cached or spec.target_path else f"{no_model} and {NO_SWEEP}"
+    reasons = {
+        "memory": no_model if memory is None else "",
+        "seconds": no_pace if pace is None else "",
+        "disk": no_model if folder is None else "",
+    }
+    return {
+        "downloads": missing,
+        "target": target,
+        "memory": memory,
+        "memory_source": source if memory is not None else "",
+        "disk": None if folder is None else disk_of(spec, folder, models=models, running=running),
+        "unknown": {name: reason for name, reason in reasons.items() if reason},
+    }
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:

@@ -24,19 +24,18 @@ def tracking_problem(uri: str) -> str | None:
 
     For an HTTP server only the address is checked, not the connection, because a sweep tolerates a dead server.
     """
-    if uri == "databricks":
-        return None
     try:
         parts = urlsplit(uri)
         scheme, _, driver = parts.scheme.partition("+")
         if scheme in ("http", "https"):
             if not parts.hostname:
                 return f"tracking URI '{shown_uri(uri)}' names no host: expected for example http://localhost:5000"
-            none = parts.port == 0
-            return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535" if none else None
+            if parts.port == 0:
+                return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535"
+            return None
     except ValueError as error:
-        why = "is a / or @ of its password percent-encoded?" if "@" in uri else str(error)
-        return f"tracking URI '{shown_uri(uri)}' cannot be read: {why}"
+        reason = "is a / or @ of its password percent-encoded?" if "@" in uri else str(error)
+        return f"tracking URI '{shown_uri(uri)}' cannot be read: {reason}"
     if scheme == "sqlite":
         try:
             return _sqlite_problem(uri)
@@ -48,12 +47,13 @@ def tracking_problem(uri: str) -> str | None:
         if importlib.util.find_spec(package) is None:
             return f"tracking URI '{shown_uri(uri)}' needs the Python package {package}, which is not installed"
         return None
+    if "databricks" in (uri, scheme):
+        return None
     if scheme in ("", "file"):
         return f"tracking URI '{uri}' is a folder, and MLflow keeps runs in a database: expected {_EXAMPLES}"
     from importlib.metadata import entry_points  # takes a third of the time of --help
 
-    plugins = {point.name for point in entry_points(group="mlflow.tracking_store")}
-    if scheme == "databricks" or scheme in plugins:
+    if scheme in {point.name for point in entry_points(group="mlflow.tracking_store")}:
         return None
     return f"tracking URI '{shown_uri(uri)}' has an unknown scheme '{scheme}': expected {_EXAMPLES}"
 
@@ -136,8 +136,6 @@ def _sqlite_problem(uri: str) -> str | None:
             start = file.read(len(_SQLITE_HEADER))
         return None if start in (b"", _SQLITE_HEADER) else f"{path} is not a SQLite database"
     parent = next(folder for folder in path.parents if folder.exists())
-    if not parent.is_dir():
-        return f"the tracking database {path} cannot be made: {parent} is not a folder"
-    if not os.access(parent, os.W_OK | os.X_OK):
-        return f"the tracking database {path} cannot be made: folder {parent} is not writable"
-    return None
+    if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
+        return None
+    return f"the tracking database {path} cannot be made: {parent} is not a writable folder"

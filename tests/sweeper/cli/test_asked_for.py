@@ -70,26 +70,13 @@ def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
     assert (settings.scheduler, settings.sampler, settings.trials) == (scheduler, sampler, trials)
 
 
-@pytest.mark.parametrize(
-    ("typed", "name", "expected"),
-    [
-        *((f"--method {method}", "method", {method}) for method in ("gd", "npo+ngdiff", "pcgrad", "imtl-g")),
-        ("--lr 3e-3", "lr", {3e-3}),
-        ("--auto-lr off", "auto_lr", {"off"}),
-        ("--auto-lr on", "auto_lr", {"on"}),
-        ("--auto-lr both", "auto_lr", {"on", "off"}),
-    ],
-)
-def test_a_given_value_is_the_one_that_runs(accepted: Accepted, typed: str, name: str, expected: set[object]) -> None:
-    assert values(accepted(*typed.split()), name) == expected
-
-
 def test_repeated_options_are_all_searched(accepted: Accepted) -> None:
     specs = accepted(
-        *("--method", "gdiff", "--method", "npo", "--method", "gd"),
+        *("--method", "gdiff", "--method", "npo", "--method", "gd", "--auto-lr", "both"),
         *("--lr", "1e-4", "--lr", "1e-3", "--c", "0.25", "--c", "0.75", "--option", "beta=0.5"),
     )
     expected = {"method": {"gdiff", "npo", "gd"}, "lr": {1e-4, 1e-3}, "c": {0.25, 0.75, None}, "beta": {0.5, None}}
+    expected["auto_lr"] = {"on", "off"}
     assert {name: values(specs, name) for name in expected} == expected
 
 

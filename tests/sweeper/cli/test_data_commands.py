@@ -12,7 +12,7 @@ import pytest
 
 from sweeper.settings.sources import Options, from_python
 from sweeper.settings.sweeps import base_spec
-from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of
+from tests.sweeper.cli.conftest import invoke, names, problems_of
 
 SHORT = ("--model", "tiny-phi", "--target-epochs", "1", "--max-length", "32", "--epochs", "1", "--limit", "4")
 
@@ -39,14 +39,6 @@ def run(out: Path, *arguments: object) -> dict[str, Any]:
     row: dict[str, Any] = json.loads((out / "metrics.json").read_text())
     assert row["status"] == "finished"
     return row
-
-
-def test_the_data_sets_are_listed_with_what_they_need() -> None:
-    listed = {row["name"]: row for row in json_of("list", "datasets")}
-    assert {"authors", "tofu", "muse-news", "muse-books", "jsonl"} <= set(listed)
-    assert listed["tofu"]["forget splits"] == "forget01, forget05, forget10"
-    assert listed["muse-news"]["hub"] == "muse-bench/MUSE-News"
-    assert "forget.jsonl" in listed["jsonl"]["data-dir"]
 
 
 @pytest.mark.slow

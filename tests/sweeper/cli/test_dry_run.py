@@ -57,16 +57,6 @@ def plan(result: Result) -> dict[str, Any]:
     return content
 
 
-def test_where_shares_of_gpus_are_measured_the_plan_says_so(pareto: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ("--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
-    assert "GPU" not in pareto(*given).stdout, "on a machine without one"
-    for module in ("execution.placement", "settings.sweep_settings", "checks.world"):
-        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
-    assert "1 at once" in (shown := pareto(*given).stdout)
-    assert names(shown, ["1 CPU", "GPU", "auto"])
-    assert plan(pareto(*given, "--json"))["shares_gpus"] is True
-
-
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("command", ["pareto", "lr-study", "unlearn"])
 def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, data: Path, tmp_path: Path) -> None:
@@ -82,18 +72,6 @@ def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, d
     shown = invoke(*given, "--out", tmp_path / "new", "--dry-run")
     assert shown.exit_code == 0
     assert shown.stdout.count("--measure") == 3, "for the time, the memory and the disk"
-    assert files(tmp_path) == before
-
-
-@pytest.mark.usefixtures("no_training")
-def test_with_an_empty_cache_a_dry_run_of_resume_trains_and_writes_nothing(
-    pareto: Command, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
-    assert pareto("--trials", "5").exit_code == 0
-    before = files(tmp_path)
-    content = plan(invoke("resume", out, "--dry-run", "--json"))
-    assert (content["trials"], content["seconds"], content["measured"]) == (5, None, False)
     assert files(tmp_path) == before
 
 
@@ -130,6 +108,10 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
     given = ("--trials", "5", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none")
     monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
     assert pareto(*given).exit_code == 0
+    before = files(tmp_path)
+    content = plan(invoke("resume", out, "--dry-run", "--json"))
+    assert (content["trials"], content["seconds"], content["measured"]) == (5, None, False)
+    assert files(tmp_path) == before
     ResultTables(out).trials.append([DONE | SECONDS])
     before = files(tmp_path)
     content = plan(invoke("resume", out, "--dry-run", "--json"))
@@ -159,17 +141,12 @@ def test_a_study_and_a_single_run_are_planned(
     assert (run["what"], run["trials"], run["seconds"], run["out"]) == ("unlearn", 1, 7.0, str(out))
     assert "in this process" in (shown := unlearn("--dry-run").stdout)
     assert "GPU" not in shown, "on a machine without one"
-    for module in ("checks.plan", "checks.world"):
+    for module in ("checks.plan", "checks.world", "execution.placement", "settings.sweep_settings"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
     assert "1 GPU" in unlearn("--dry-run").stdout
+    shared = invoke("pareto", *tofu, "--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
+    assert names(shared.stdout, ["1 at once", "GPU", "auto"])
     assert files(tmp_path) == before
-
-
-def test_a_dry_run_finds_the_same_mistakes(pareto: Command) -> None:
-    result = pareto("--dry-run", "--epochs", "0", "--sampler", "nsag2")
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 2
-    assert names(refused("lr-study", "--from", "nowhere", "--dry-run")[0], ["--dry-run", "--from"])
 
 
 def test_a_model_from_the_hub_is_named_with_its_size(

@@ -116,14 +116,10 @@ def test_a_grid_cannot_be_widened(accepted: Accepted, out: Path) -> None:
     assert names(refused("resume", out, "--trials", "3")[0], ["2", f"--reuse {out}"])
 
 
-@pytest.mark.parametrize("command", ["resume", "report"])
-def test_a_folder_without_a_sweep_is_named(command: str, tmp_path: Path) -> None:
-    assert names(refused(command, tmp_path / "nowhere")[0], [str(tmp_path / "nowhere")])
-    assert not (tmp_path / "nowhere").exists()
-
-
 @pytest.mark.parametrize("content", ["{torn", "[]", "{}", '{"settings": {"trials": 3}}', '{"settings": 7}'])
 def test_a_sweep_with_a_damaged_sweep_json_is_not_resumed(out: Path, content: str) -> None:
+    assert names(refused("resume", out)[0], [str(out)])
+    assert not out.exists()
     out.mkdir()
     (out / "sweep.json").write_text(content)
     assert "sweep.json" in refused("resume", out)[0]

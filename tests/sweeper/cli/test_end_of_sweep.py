@@ -59,13 +59,6 @@ def test_the_summary_has_counts_the_answer_and_where_everything_is(pareto: Comma
     assert names(result.stdout, [*answer, *where, "0.6123", "trial 00002", "epoch 3"])
 
 
-def test_a_recommended_trial_is_named_with_its_checkpoint(pareto: Command, out: Path, ends: End) -> None:
-    ends(answer=NONE_GOOD | {"recommended": True, "epoch": None})
-    headline, checkpoint = pareto().stdout.splitlines()[1:3]
-    assert headline == NONE_GOOD["headline"]
-    assert names(checkpoint, [f"{out}/checkpoints/00002"])
-
-
 @pytest.mark.parametrize(
     ("because", "further"),
     [("the time budget", ""), ("a plateau (...)", "--until none"), ("the budget of 9 epochs", "--epoch-budget EPOCHS")],

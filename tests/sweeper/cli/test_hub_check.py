@@ -65,11 +65,15 @@ def test_the_answer_of_a_hub_that_refuses_is_reported(answer: Answer, reason: st
         server.shutdown()
 
 
-def test_a_closed_port_is_one_message_with_the_ways_that_need_no_network(dead_uri: str, use_hub: UseHub) -> None:
+def test_a_closed_port_is_one_message_with_the_ways_that_need_no_network(
+    dead_uri: str, cache: Fill, use_hub: UseHub
+) -> None:
     use_hub(dead_uri)
     (model,) = hub_problems([PHI])
     assert names(model, WAYS[PHI])
     assert "\n" not in model
+    cache(WHOLE)
+    assert hub_problems([PHI]) == []
     (images,) = hub_problems([("dataset", "uoft-cs/cifar10")])
     assert names(images, ["--dataset digits", "--model tiny-resnet"])
 
@@ -154,13 +158,6 @@ def test_what_the_hub_has_is_no_problem_and_completes_a_half_filled_cache(local_
     assert hub_problems([PHI]) == []
 
 
-def test_what_is_in_the_cache_needs_no_hub(dead_uri: str, cache: Fill, use_hub: UseHub) -> None:
-    use_hub(dead_uri)
-    cache(WHOLE)
-    assert hub_problems([PHI]) == []
-    assert len(hub_problems([PHI, TOFU])) == 1
-
-
 @pytest.mark.parametrize("case", ["no weights", "a shard missing"])
 def test_without_the_hub_it_is_said_what_a_half_filled_cache_lacks(
     dead_uri: str, cache: Fill, use_hub: UseHub, case: str
@@ -172,11 +169,10 @@ def test_without_the_hub_it_is_said_what_a_half_filled_cache_lacks(
     assert names(problem, [lacking, "cache", "reached"])
 
 
-@pytest.mark.parametrize("cut", [1, 16, 60])
-def test_a_torn_file_in_the_cache_is_named_with_its_place(local_hub: LocalHub, cache: Fill, cut: int) -> None:
+def test_a_torn_file_in_the_cache_is_named_with_its_place(local_hub: LocalHub, cache: Fill) -> None:
     """Also with the hub at hand, whose client would take the torn file for the whole one."""
     local_hub.add("models", PHI[1], WHOLE)
-    folder = cache({**WHOLE, "model.safetensors": safetensors(cut=cut)})
+    folder = cache({**WHOLE, "model.safetensors": safetensors(cut=16)})
     (problem,) = hub_problems([PHI])
     assert names(problem, ["model.safetensors", str(folder)])
 

@@ -61,35 +61,12 @@ def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(ou
     assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
 
 
-def test_a_fixed_rate_has_the_same_spec_beside_any_autolr_variants(tmp_path: Path) -> None:
-    hashes = []
-    for name, variants in (("a", ()), ("b", ("--auto-lr-smoothing", "paper", "--auto-lr-probe", "same"))):
-        settings = planned(tmp_path / name, "--lr", "1e-4", *variants)
-        points = [point for point in settings.space.grid() if point["auto_lr"] == "off"]
-        hashes.append([settings.make_spec(point, target_key="k").spec_hash for point in points])
-    assert hashes[0] == hashes[1]
-
-
 def test_every_combination_of_variants_is_an_arm_from_the_given_start(out: Path) -> None:
     variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-probe", "same")
     more = ("--auto-lr-probe", "fresh", "--auto-lr-start-lr", "1e-5", "--method", "ngdiff", "--lr", "1e-3")
     arms = [point for point in planned(out, *variants, *more).space.grid() if point["auto_lr"] == "on"]
     found = [(point["auto_lr_smoothing"], point["auto_lr_probe"], point["lr"]) for point in arms]
     assert found == [(a, b, 1e-5) for a in ("clip", "paper") for b in ("same", "fresh")]
-
-
-def test_options_of_pareto_mean_the_same(out: Path) -> None:
-    settings = planned(out, "--epochs", "2", "--cpus-per-trial", "0.5", "--seed", "7", "--c", "0.3")
-    assert (settings.base.epochs, settings.cpus_per_trial, settings.all_seeds) == (2, 0.5, (7, 8))
-    assert {point.get("c") for point in settings.space.grid()} == {0.3, None}
-
-
-def test_small_batches_are_probed_on_more_of_them(tmp_path: Path) -> None:
-    """So many that they have eight rows, unless a number is given."""
-    for name, given, batches in (("few", ("--primary", "ngdiff/safe/freshx4"), 4), ("one", (), 1)):
-        more = ("--auto-lr-probe-batches", "1") if batches == 1 else ()
-        grid = planned(tmp_path / name, "--batch-size", "2", *given, *more).space.grid()
-        assert {point["auto_lr_probe_batches"] for point in grid if point["auto_lr"] == "on"} == {batches}
 
 
 @pytest.mark.parametrize(
@@ -106,6 +83,15 @@ def test_a_seed_may_stand_for_another_target_or_other_data(
     assert tuple(spec.data_seed for spec in specs) == data
     assert [settings.base_of(seed).target_seed for seed in (4, 5)] == list(targets)
     assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
+
+
+def test_a_primary_question_and_options_of_pareto_are_recorded(out: Path) -> None:
+    """Small batches are probed on so many that they have eight rows."""
+    settings = planned(out, "--primary", "ngdiff/safe/freshx4", "--batch-size", "2", "--epochs", "2", "--c", "0.3")
+    assert (settings.primary, settings.base.epochs) == ("ngdiff/safe/freshx4", 2)
+    grid = settings.space.grid()
+    assert {point.get("c") for point in grid} == {0.3, None}
+    assert {point["auto_lr_probe_batches"] for point in grid if point["auto_lr"] == "on"} == {4}
 
 
 TWO = "--auto-lr-smoothing paper --auto-lr-smoothing safe"
@@ -130,11 +116,6 @@ READ_DATA = "--dataset digits --model tiny-resnet"
 def test_wrong_options_of_a_study_are_named(out: Path, typed: str, named: str) -> None:
     assert names("\n".join(refused("lr-study", "--out", out, *typed.split())), named.split())
     assert not out.exists()
-
-
-def test_a_primary_question_is_recorded(tmp_path: Path) -> None:
-    assert planned(tmp_path / "a", "--primary", "ngdiff").primary == "ngdiff"
-    assert planned(tmp_path / "b", *TWO.split(), "--primary", "gdiff/safe/freshx2").primary == "gdiff/safe/freshx2"
 
 
 # How a study ends ---------------------------------------------------------------------------------------------------
@@ -252,15 +233,6 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     (out / "trials.csv").write_text("".join(rows[:-3]))
     invoke("resume", out)
     assert asked[-1] == [1e-2] * 3
-
-
-def test_a_grid_is_extended_a_bounded_number_of_times(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    asked = edged(monkeypatch, out, peak=1e3)
-    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
-    assert [sorted(set(rates)) for rates in asked[1:]] == [[1e-3], [1e-2], [0.1], [1.0]]
-    assert "at most 4" in result.stderr
-    (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
-    assert verdict["opponents"][0]["edge"] is not None
 
 
 def test_a_study_without_extend_can_be_resumed_with_it(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:

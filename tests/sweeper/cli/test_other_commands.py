@@ -20,7 +20,7 @@ from trainables.scoring.measured import Measured
     [
         ("methods", {"gd", "ga", "gdiff", "lossnorm", "rlw", "pcgrad", "imtl-g", "ngdiff", "npo"}),
         ("models", {"tiny-phi", "phi-1.5"}),
-        ("datasets", {"authors", "tofu"}),
+        ("datasets", {"authors", "tofu", "muse-news", "muse-books", "jsonl"}),
     ],
 )
 def test_everything_that_can_be_chosen_is_listed(kind: str, expected: set[str]) -> None:

@@ -58,15 +58,18 @@ def test_the_page_is_served_with_what_reloads_it(page: Path) -> None:
         r"default-src 'none'; connect-src 'self'; script-src 'sha256-\S+=' &#39;sha256-abc=&#39;; base-uri 'none'",
         policy[1],
     )
-    assert page.read_text() == PAGE, "the file itself is what it was"
+    assert page.read_text() == PAGE, "the file itself is unchanged"
 
 
-def test_nothing_else_is_served_and_to_nobody_who_was_led_here(page: Path) -> None:
+def test_no_other_file_is_served_and_no_other_host_name_or_second_server_is_accepted(page: Path) -> None:
     with serving(page, port=0) as address:
         for path in ("/trials.csv", "/../trials.csv", "/checkpoints/"):
             assert get(address, path)[0] == 404
         assert get(address, host="evil.example:80")[0] == 403
         assert get(address, host="localhost:1")[0] == 200
+        port = int(address.rstrip("/").rpartition(":")[2])
+        with pytest.raises(UsageError, match=f"--port {port}"), serving(page, port=port):
+            pass
 
 
 def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
@@ -112,13 +115,6 @@ def test_options_that_do_not_go_with_watch_are_refused(golden: Path, tmp_path: P
     assert names(port, ["--port", "70000"])
     assert names(json, ["--watch", "--json"])
     assert names(refused("report", golden, "--port", "8000")[0], ["--port", "--watch"])
-
-
-def test_a_port_that_is_taken_is_named(page: Path) -> None:
-    with serving(page, port=0) as address:
-        port = int(address.rstrip("/").rpartition(":")[2])
-        with pytest.raises(UsageError, match=f"--port {port}"), serving(page, port=port):
-            pass
 
 
 def test_the_command_follows_the_tables_until_ctrl_c(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line as a process: what it imports, how it is interrupted, its exit code."""
+"""The command line as a process: what it imports, how it is interrupted, its exit code, and where it cannot run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from sweeper import __main__ as started
+from tests.sweeper.cli.conftest import names
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"torch", "ray", "mlflow", "optuna", "transformers", "datasets", "pandas", "matplotlib"}
@@ -62,6 +67,33 @@ def test_a_refused_command_ends_with_code_2_without_heavy_imports(out: Path, dat
     tofu = ("--dataset", "tofu", "--data-dir", str(data), "--forget-split", "forget01")
     done = python("-c", REFUSED, "pareto", *tofu, "--out", str(out), "--trials", "0", "--method", "nonsense")
     assert (done.returncode, done.stdout) == (2, "\n"), done.stderr
-    assert {line.partition(":")[0] for line in done.stderr.splitlines()} == {"error"}
-    assert len(done.stderr.splitlines()) == 3
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["error"] * 3
     assert not out.exists()
+
+
+@pytest.mark.parametrize("lacking", ["click", "torch"])
+def test_a_python_without_the_environment_gets_the_command_that_activates_it(lacking: str) -> None:
+    hidden = f"import sys; sys.modules['{lacking}'] = None; sys.argv[1:] = ['doctor']; "
+    done = python("-c", hidden + "from sweeper.__main__ import start; start()")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert names(line, ["error", sys.executable, lacking, "source .venv/bin/activate"])
+
+
+def test_a_missing_module_of_this_project_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sweeper.cli.main", None)
+    with pytest.raises(ModuleNotFoundError):
+        started.start()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"), [("version_info", (3, 9, 1), "Python 3.11 or newer"), ("platform", "win32", "WSL 2")]
+)
+def test_an_unsupported_platform_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: object, shown: str
+) -> None:
+    monkeypatch.setattr(sys, name, value)
+    with pytest.raises(SystemExit) as ended:
+        started.start()
+    assert ended.value.code == 1
+    assert shown in capsys.readouterr().err

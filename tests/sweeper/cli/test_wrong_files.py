@@ -39,11 +39,8 @@ def test_a_bad_data_file_is_named_with_the_line(
     (problem,) = problems_of(pareto())
     assert names(problem, ["retain99.json", *named.split()])
     assert not out.exists()
-
-
-def test_a_missing_data_folder_is_named(pareto: Command, tmp_path: Path) -> None:
-    (problem,) = problems_of(pareto(data=tmp_path / "nowhere"))
-    assert names(problem, [str(tmp_path / "nowhere"), "--data-dir"])
+    (problem,) = problems_of(pareto(data=data / "nowhere"))
+    assert names(problem, [f"{data}/nowhere", "--data-dir"])
 
 
 # The output folder --------------------------------------------------------------------------------------------------
@@ -144,12 +141,6 @@ def test_all_problems_of_a_sweep_are_listed_at_once(pareto: Command, data: Path,
     )
     assert names(problems, named)
     assert contents(out) == {"sweep.json": b"{}"}
-
-
-def test_all_problems_of_a_run_are_listed_at_once(unlearn: Command, data: Path) -> None:
-    (data / "forget01.json").unlink()
-    problems = problems_of(unlearn("--method", "nonsense", "--lr", "-1", "--dtype", "fp16", "--batch-size", "x"))
-    assert names("\n".join(problems), ["nonsense", "lr", "fp16", "'x'", "forget01.json"])
 
 
 # Space files --------------------------------------------------------------------------------------------------------

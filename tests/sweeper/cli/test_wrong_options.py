@@ -199,11 +199,17 @@ def test_an_unknown_option_is_refused(pareto: Command) -> None:
     assert names(result.stderr, ["--trails", "--trials"])
 
 
-def test_options_that_exclude_each_other_are_named(pareto: Command, model_folder: Path, data: Path, out: Path) -> None:
+def test_a_model_and_data_that_cannot_be_used_as_given_are_named(
+    pareto: Command, model_folder: Path, data: Path, out: Path
+) -> None:
     (problem,) = problems_of(pareto("--model-path", model_folder, "--target-path", model_folder))
     assert names(problem, ["--model-path", "--target-path"])
     (problem,) = problems_of(invoke("pareto", "--dataset", "authors", "--data-dir", data, "--out", out))
     assert names(problem, ["--data-dir", "authors"])
+    Path("models/mine").mkdir(parents=True)
+    assert len(problems_of(pareto("--model-path", "models/mine"))) == 3, "everything that the folder lacks"
+    (problem,) = problems_of(pareto("--model", "models/mine"))
+    assert names(problem, ["--model-path models/mine"])
 
 
 def remove(name: str) -> Callable[[Path], object]:
@@ -233,17 +239,6 @@ def test_what_a_model_folder_lacks_is_named(
     spoil(model_folder)
     (problem,) = problems_of(pareto(flag, model_folder))
     assert names(problem, [flag, str(model_folder), *named])
-
-
-def test_everything_that_a_model_folder_lacks_is_listed(pareto: Command, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    assert len(problems_of(pareto("--model-path", tmp_path / "empty"))) == 3
-
-
-def test_a_folder_given_as_a_model_name_is_pointed_to_its_option(pareto: Command) -> None:
-    Path("models/mine").mkdir(parents=True)
-    (problem,) = problems_of(pareto("--model", "models/mine"))
-    assert "--model-path models/mine" in problem
 
 
 @pytest.mark.parametrize(("layer", "fits"), [("11", True), ("-1", True), ("12", False)])
