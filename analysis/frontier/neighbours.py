@@ -13,7 +13,7 @@ from analysis.frontier.pick import Best
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import format_settings, known, model_name
+from analysis.words import format_settings, model_name
 from search_spaces.constraint import Constraint, all_met
 
 
@@ -63,47 +63,32 @@ def neighbours(
         return ()
     costs = np.column_stack([item.oriented(column) for item, column in zip(front.objectives, values.T, strict=True)])
     here, *keys = map(tuple, costs.tolist())
-    before, behind = ([i for i, key in enumerate(keys) if key < here], [i for i, key in enumerate(keys) if key > here])
-    first = front.objectives[0].name
     directions = {item.column: item.direction for item in sweep.objectives}
     for name in sweep.columns.primaries(table.measured(sweep.columns.metrics)):
         directions.setdefault(name, sweep.columns[name].direction or "max")
     if best is not None:
         directions.setdefault(best.column, best.direction)
-    sides = {f"better {first}": before[-1:], f"worse {first}": behind[:1]}
-    return tuple(
-        _neighbour(front.members.iloc[i], row, side, directions, table, sweep, limits)
-        for side, places in sides.items()
-        for i in places
-    )
 
+    def neighbour(side: str, other: pd.Series) -> Neighbour:
+        better: dict[str, Change] = {}
+        worse: dict[str, Change] = {}
+        for name, direction in directions.items():
+            there, own = finite_cell(other, name), finite_cell(row, name)
+            if there is not None and own is not None and there != own:
+                (better if (there > own) == (direction == "max") else worse)[name] = Change(there, own)
+        before = sweep.baseline_of(other)
+        return Neighbour(
+            side=f"{side} {front.objectives[0].name}",
+            trial_id=str(other["trial_id"]),
+            epoch=finite_cell(other, "epoch") if table.every_epoch else None,
+            checkpoint=str(other["checkpoint"]) or None,
+            better=better,
+            worse=worse,
+            within_limits=all_met(item.met(finite_cell(other, item.name), before.get(item.name)) for item in limits),
+            name=model_name(other, with_epoch=table.every_epoch),
+            settings=format_settings(other, table.varying),
+        )
 
-def _neighbour(
-    other: pd.Series,
-    row: pd.Series,
-    side: str,
-    directions: Mapping[str, str],
-    table: TrialTable,
-    sweep: SweepFile,
-    limits: Sequence[Constraint],
-) -> Neighbour:
-    better: dict[str, Change] = {}
-    worse: dict[str, Change] = {}
-    for name, direction in directions.items():
-        there, here = finite_cell(other, name), finite_cell(row, name)
-        if there is not None and here is not None and there != here:
-            (better if (there > here) == (direction == "max") else worse)[name] = Change(there, here)
-    before = sweep.baseline_of(other)
-    within = all_met(item.met(finite_cell(other, item.name), before.get(item.name)) for item in limits)
-    epoch = known(other.get("epoch")) if table.every_epoch else None
-    return Neighbour(
-        side=side,
-        trial_id=str(other["trial_id"]),
-        epoch=float(epoch) if isinstance(epoch, (int, float)) else None,
-        checkpoint=str(other["checkpoint"]) or None,
-        better=better,
-        worse=worse,
-        within_limits=within,
-        name=model_name(other, with_epoch=table.every_epoch),
-        settings=format_settings(other, table.varying),
-    )
+    before, after = ([i for i, key in enumerate(keys) if key < here], [i for i, key in enumerate(keys) if key > here])
+    places = [("better", i) for i in before[-1:]] + [("worse", i) for i in after[:1]]
+    return tuple(neighbour(side, front.members.iloc[i]) for side, i in places)

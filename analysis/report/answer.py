@@ -5,7 +5,6 @@ The sweep is judged before a model is recommended. All finished trials are judge
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
-from analysis.tables.trial_table import STATUSES, TrialTable, finite_cell, numbers
+from analysis.tables.trial_table import STATUSES, TrialTable, finite_cell
 from analysis.words import format_settings, known, model_name
 from search_spaces.constraint import Constraint, all_met
 
@@ -134,7 +133,7 @@ class Answer:
 
     @cached_property
     def reason(self) -> str:
-        """The reason why the model was selected among the acceptable models; "" if no model is acceptable."""
+        """The reason why the model was selected; "" if no model is acceptable."""
         return say("answer.reason", answer=self)
 
     @cached_property
@@ -161,30 +160,37 @@ class Answer:
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
     """Return the answer for a sweep and its ``choice``. ``front`` may have external rows, which cannot be selected."""
-    rows, thresholds, judgement = choice.rows, choice.thresholds, choice.judgement
-    own = frontier(table.own.models, sweep.objectives)
-    every = table.own.every_epoch
+    thresholds, judgement = choice.thresholds, choice.judgement
+    own, every = frontier(table.own.models, sweep.objectives), table.own.every_epoch
     statuses = table.own.trials["status"]
-    row = None if judgement.place is None or not sweep.objectives else rows.iloc[judgement.place]
-    roles = {} if row is None else _roles(own, judgement, row)
+    row = choice.row if sweep.objectives else None
     found = Answer(
         noun="epoch" if every else "trial",
         statuses={status: int((statuses == status).sum()) for status in STATUSES if (statuses == status).any()},
         has_target=bool(sweep.objectives),
         judgement=judgement,
         thresholds=thresholds,
-        members=tuple(_members(front, roles, sweep, table, thresholds)),
-        tried=tried(rows, table.own.with_status("diverged")),
+        members=_members(front, {} if row is None else _roles(own, judgement, row), sweep, table, thresholds),
+        tried=tried(choice.rows, table.own.with_status("diverged")),
     )
-    if row is None or judgement.place is None:
+    if row is None:
         return found
     before = sweep.baseline_of(row)
-    objectives = tuple(_objective(item, row, before) for item in sweep.objectives)
+    objectives = tuple(
+        Score(
+            column=item.column,
+            label=item.label.partition(" (")[0],
+            before=before.get(item.column),
+            after=finite_cell(row, item.column),
+            direction=item.direction,
+        )
+        for item in sweep.objectives
+    )
     return replace(
         found,
         model=_model(row, table.varying, every_epoch=every),
         objectives=objectives,
-        scores=tuple(_scores(rows.iloc[[judgement.place]], sweep, thresholds)),
+        scores=tuple(_scores(row, sweep, thresholds)),
         compared=len(table.own.models.trials if every else table.own.finished),
         on_front=bool(row.name in own.members.index),
         nearer=_nearer(front, row, sweep.objectives),
@@ -202,11 +208,6 @@ def _model(row: pd.Series, varying: Sequence[str], *, every_epoch: bool) -> Mode
     epoch = finite_cell(row, "epoch") if every_epoch else None
     name = model_name(row, with_epoch=every_epoch)
     return Model(name, format_settings(row, varying), str(row["trial_id"]), epoch, str(row["checkpoint"]))
-
-
-def _objective(item: Objective, row: pd.Series, before: Mapping[str, float]) -> Score:
-    label = item.label.partition(" (")[0]
-    return Score(item.column, label, before.get(item.column), finite_cell(row, item.column), item.direction)
 
 
 def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> str:
@@ -238,40 +239,37 @@ def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, l
     return roles
 
 
-def _scores(chosen: pd.DataFrame, sweep: SweepFile, thresholds: Thresholds) -> Iterator[Score]:
-    """Yield the objectives, then every other score that was measured for the target or for the one row ``chosen``."""
-    columns, baseline = sweep.columns, sweep.baseline_of(chosen.iloc[0])
-    labels = {name: columns.axis(name) for name in (*baseline, *columns.losses, *columns.metrics)}
-    own = {objective.column: objective.label for objective in sweep.objectives}
-    for name, label in (own | {name: label for name, label in labels.items() if name not in own}).items():
-        before, after = baseline.get(name), float(numbers(chosen, name).iloc[0])
-        wanted = thresholds.of(name)
-        if name not in chosen or (before is None and not math.isfinite(after)):
+def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterator[Score]:
+    """Yield the objectives, then every other score that was measured for the target or for the model."""
+    columns, baseline = sweep.columns, sweep.baseline_of(row)
+    labels = {item.column: item.label for item in sweep.objectives}
+    for name in (*baseline, *columns.losses, *columns.metrics):
+        labels.setdefault(name, columns.axis(name))
+    for name, label in labels.items():
+        before, after = baseline.get(name), finite_cell(row, name)
+        if name not in row or (before is None and after is None):
             continue
         # If a set has two losses, only one of them is capped, which the label must show.
         twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
         cap = ", uncapped" if name in twins[:1] else ", at most a random guess"
+        wanted = thresholds.of(name)
         yield Score(
             column=name,
             label=label + (cap if name in twins and len(twins) > 1 else ""),
             before=before,
-            after=after if math.isfinite(after) else None,
+            after=after,
             wanted=wanted,
             met=all_met(item.met(after, before) for item in wanted),
         )
 
 
 def _members(
-    front: Frontier,
-    roles: Mapping[str, Sequence[str]],
-    sweep: SweepFile,
-    table: TrialTable,
-    thresholds: Thresholds,
-) -> Iterator[Member]:
+    front: Frontier, roles: Mapping[str, Sequence[str]], sweep: SweepFile, table: TrialTable, thresholds: Thresholds
+) -> tuple[Member, ...]:
     guess = sweep.random_guess_loss
     kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
-    for i, (_, row) in enumerate(front.members.iterrows()):
-        yield Member(
+    return tuple(
+        Member(
             model=_model(row, table.varying, every_epoch=table.every_epoch),
             values=tuple(front.values[i].tolist()),
             contribution=float(front.contributions[i]),
@@ -280,3 +278,5 @@ def _members(
             measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
             collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept),
         )
+        for i, (_, row) in enumerate(front.members.iterrows())
+    )

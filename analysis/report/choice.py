@@ -52,10 +52,9 @@ def choose(
     """
     choice = choose_model(table, sweep)
     given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
-    if rule is None and best is None and given.model is not None:
+    if rule is None and best is None and given.model is not None and choice.row is not None:
         count = len(choice.rows)
-        row = choice.rows.iloc[choice.judgement.place or 0]
-        taken = Taken(row, count, given.reason or say("pick.closest", count=count, noun=given.noun))
+        taken = Taken(choice.row, count, given.reason or say("pick.closest", count=count, noun=given.noun))
     else:
         found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
         taken = Taken(found.row, found.eligible, say("pick.reason", pick=found))

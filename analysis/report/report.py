@@ -26,7 +26,7 @@ from analysis.report.figures import caption, draw_frontier
 from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
 from analysis.report.render import listed, note_text, paragraphs, render, say, sentence
-from analysis.report.study import study_cautions, study_headline
+from analysis.report.study import study_cautions, study_headline, study_title
 from analysis.report.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.tables.columns import Columns, short
@@ -102,8 +102,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         page_answers,
         list(findings(read, parts, figures, study)),
         _notices(read, notes, answers, study),
-        verdict=[study_headline(study), *study_cautions(study)] if study and _is_study(read) else [],
-        is_judged=study is not None and bool(study.verdicts),
+        study=study if _is_study(read) else None,
     )
     write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
@@ -185,13 +184,9 @@ def _page(
     sections: Sequence[Finding],
     notices: Sequence[str],
     *,
-    verdict: Sequence[str],
-    is_judged: bool,
+    study: LrStudy | None,
 ) -> str:
-    """Return one HTML document that loads nothing and runs only its own script.
-
-    ``verdict`` has the headline and cautions of a study; ``is_judged`` is whether the page shows its verdicts.
-    """
+    """Return one HTML document that loads nothing and runs only its own script. A ``study`` is its answer."""
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
@@ -200,14 +195,14 @@ def _page(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     table, sweep = sources.table, sources.sweep
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
-    several = say("page.headline", problems=len(answers)) if len(answers) > 1 else ""
+    several = say("page.headline", problems=len(answers)) if len(answers) > 1 else answers[0].answer.headline
     return render(
         "report.html.j2",
         title=sweep_title(table, sweep),
-        headline=verdict[0] if verdict else several or answers[0].answer.headline,
-        cautions=verdict[1:],
-        is_study=bool(verdict),
-        is_judged=is_judged,
+        headline=study_title(study) if study else several,
+        study_answer=study_headline(study) if study else "",
+        cautions=study_cautions(study) if study else (),
+        is_judged=study is not None and bool(study.verdicts),
         digest=digest,
         script=script,
         style=style,

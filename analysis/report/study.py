@@ -27,6 +27,11 @@ def write_study(path: Path, study: LrStudy) -> None:
     write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
 
+def study_title(study: LrStudy) -> str:
+    """Return the answer in a few words; if a primary question was named, the answer to this question."""
+    return say("study_headline.title", study=study)
+
+
 def study_headline(study: LrStudy) -> str:
     """Return the answer in one paragraph, with the collapsed runs of both sides; a primary question comes first."""
     return say("study_headline.headline", study=study)

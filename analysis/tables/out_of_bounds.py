@@ -23,23 +23,21 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
     for name in columns.outcomes:
         low, high = _bounds(name, columns)
         values = numbers(frame, name)
-        finite = values.abs() < math.inf
-        beyond = finite & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
-        if beyond.any():
-            # The values are probably shares written in percent.
-            percent = (
-                (low, high) == (0.0, 1.0) and values[beyond].between(1.0, 100.0).all() and values[beyond].max() > 2.0
+        beyond = frame[(values.abs() < math.inf) & ((values < low - _ROUNDING) | (values > high + _ROUNDING))]
+        values = values[beyond.index]
+        if len(beyond):
+            notes.append(
+                note(
+                    "value_out_of_bounds",
+                    name=name,
+                    value=float(values.iloc[0]),
+                    trial=beyond["trial_id"].iloc[0],
+                    count=len(beyond),
+                    # Shares written in percent are a likely reason.
+                    percent=bool((low, high) == (0, 1) and values.between(1, 100).all() and values.max() > 2),
+                    bounds=(low, high if math.isfinite(high) else None),
+                )
             )
-            first, trial_id = float(values[beyond].iloc[0]), frame.loc[beyond, "trial_id"].iloc[0]
-            bounds = low, high if math.isfinite(high) else None
-            facts = {
-                "name": name,
-                "value": first,
-                "trial": trial_id,
-                "count": int(beyond.sum()),
-                "percent": bool(percent),
-            }
-            notes.append(note("value_out_of_bounds", **facts, bounds=bounds))
     return notes
 
 
@@ -50,7 +48,6 @@ def is_possible(value: float, name: str, columns: Columns) -> bool:
 
 
 def _bounds(name: str, columns: Columns) -> tuple[float, float]:
-    """Return the bounds of a measurement; a missing bound is infinite."""
     low, high = columns[name].bounds
     if high is None or columns.is_loss(name) or columns[name].unit == "percent":
         high = math.inf

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.report.report import write_report
-from analysis.report.study import differences_table, study_cautions, study_content, study_headline
+from analysis.report.study import differences_table, study_cautions, study_content, study_headline, study_title
 from analysis.report.study import verdict_lines as words
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.verdict import BETTER, OPEN, UNDECIDED, WORSE, Primary
@@ -187,7 +187,7 @@ def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: Mak
     write_report(out)
     page, study = (out / "report.html").read_text(), read_study([out])
     answer = json.loads((out / "pareto.json").read_text())["answer"]
-    assert f"<h1>{study_headline(study)}" in page
+    assert f"<h1>{study_title(study)}</h1>\n<p>{study_headline(study)}</p>" in page
     assert [f'<p class="notice">{caution}' in page for caution in study_cautions(study)] == [True]
     assert page.index("<h1>") < page.index("Which checkpoint?") < page.index(answer["headline"])
 
