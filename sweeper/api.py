@@ -204,7 +204,7 @@ def pick(
     options |= {"constraint": constraint, "copy_to": copy_to, "export": export, "merge": merge}
     options |= {"register": register, "alias": alias, "tracking_uri": tracking_uri}
     raw, problems = _raw(PICK, options | limits)
-    return dict(choose(Path(out), raw, problems).content)
+    return choose(Path(out), raw, problems).content
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:

@@ -88,13 +88,14 @@ def finalize(sweep: OpenSweep) -> Summary:
     pareto = out / "pareto.json"
     front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
     answer, members = front.get("answer"), front.get("front", ())
+    front_trials = {member["trial_id"] for member in members}
     log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
     sweep_end = SweepEnd(
         status="interrupted" if interrupted or failure else "finished",
         metrics={"hypervolume": front.get("hypervolume")},
         artifacts=[out / name for name in _KEPT if (out / name).exists()],
         tags=_answer_tags(answer),
-        front=_by_trial(members),
+        front=front_trials,
         recommended=_recommended(answer, trials),
     )
     followers.tracker.sweep_ended(sweep_end)
@@ -121,7 +122,7 @@ def finalize(sweep: OpenSweep) -> Summary:
         status={str(status): sum(trial.outcome["status"] == status for trial in trials) for status in Status},
         hypervolume=front.get("hypervolume"),
         front=len(members),
-        front_trials=len(_by_trial(members)),
+        front_trials=len(front_trials),
         tracking=delivered.message or shown_uri(settings.tracking_uri),
         answer=answer,
         reused=len(reused) - repeated,
@@ -148,15 +149,6 @@ def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], 
         f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
         f"No finished trial is lost. When the storage answers, continue with:\n  {resume_command(out)}"
     )
-
-
-def _by_trial(front: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return the epochs on the frontier with their checkpoint folders, keyed by trial id."""
-    found: dict[str, dict[str, str]] = {}
-    for member in sorted(front, key=lambda member: member["step"] or 0):
-        epochs = found.setdefault(member["trial_id"], {})
-        epochs["last" if member["epoch"] is None else f"{member['epoch']:g}"] = member["checkpoint"] or ""
-    return found
 
 
 def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +47,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The chosen model: its ``name``, its ``checkpoint`` (None if none was saved), and its judgement.
+    """The chosen model with its judgement. ``checkpoint`` is None if none was saved.
 
-    The fields are everything that an export, a copy and a registration need. ``content`` is the output of ``pick
-    --json``, and ``notes`` has the messages of the export.
+    ``near`` describes the neighbours on the frontier. ``handed_over`` has the folder of the export and the version in
+    the registry for ``pick --json``, and ``notes`` the messages of the export.
     """
 
+    request: Request
     name: str
     checkpoint: Path | None
     out: Path
@@ -61,7 +62,7 @@ class Choice:
     table: TrialTable
     sweep: SweepFile
     near: tuple[Mapping[str, object], ...]
-    content: Mapping[str, Any]
+    handed_over: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -88,6 +89,26 @@ class Choice:
             and row[column] == row[column]
         }
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """The output of ``pick --json``."""
+        row = self.found.row
+        content = {
+            "trial_id": row["trial_id"],
+            "epoch": whole(row["epoch"]),
+            "spec_hash": row["spec_hash"],
+            "rule": self.request.name,
+            "reason": self.found.reason,
+            "judgement": asdict(self.judgement),
+            "settings": {name: row[name] for name in self.table.spec_columns},
+            "metrics": self.metrics,
+            "checkpoint": str(self.checkpoint) if self.exists else None,
+            "eligible": self.found.eligible,
+            "neighbours": list(self.near),
+        }
+        plain_content: Any = plain(content)
+        return {**plain_content, **self.handed_over}
+
 
 def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
     """Choose a model of the sweep in ``out`` by the options of ``pick``, and copy, export or register its checkpoint.
@@ -101,43 +122,30 @@ def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
     request = _request(options, out)
     options.extend(list(_hand_over_problems(options, out)))
     refuse(options.problems)
+    chosen = _chosen(out, request, options["constraint"])
+    if any(options[name] is not None for name in ("copy_to", "export", "register")):
+        if not chosen.exists:
+            raise Problems([chosen.missing])
+        return _hand_over(chosen, options, command=command_line(PICK, raw, str(out)))
+    return chosen
+
+
+def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
+    """Choose the model. A constraint of the request replaces the sweep's own constraints on the same metric."""
     sweep = SweepFile.read(out)
-    named = {parse_constraint(text).name for text in options["constraint"]}
+    named = {parse_constraint(text).name for text in constraints}
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
-    sweep = replace(sweep, settings={**sweep.settings, "constraints": [*options["constraint"], *kept]})
+    sweep = replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *kept]})
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose_model(table, sweep, rule=request.rule, limits=request.limits, best=request.best)
     near = neighbour_entries(found.row, table, sweep, limits=request.limits, best=request.best)
     name = model_name(found.row, with_epoch=table.every_epoch)
     checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
-    chosen = Choice(name, checkpoint, out, found, judgement, table, sweep, near, {})
-    done: dict[str, Any] = {}
-    notes: tuple[str, ...] = ()
-    if any(options[name] is not None for name in ("copy_to", "export", "register")):
-        if not chosen.exists:
-            raise Problems([chosen.missing])
-        done, notes = _hand_over(chosen, options, command=command_line(PICK, raw, str(out)))
-        chosen = replace(chosen, checkpoint=Path(options["copy_to"]) if options["copy_to"] else checkpoint)
-    row = found.row
-    content = {
-        "trial_id": row["trial_id"],
-        "epoch": whole(row["epoch"]),
-        "spec_hash": row["spec_hash"],
-        "rule": request.name,
-        "reason": found.reason,
-        "judgement": asdict(judgement),
-        "settings": {name: row[name] for name in table.spec_columns},
-        "metrics": chosen.metrics,
-        "checkpoint": str(chosen.checkpoint) if chosen.exists else None,
-        "eligible": found.eligible,
-        "neighbours": list(near),
-    }
-    plain_content: Any = plain(content)
-    return replace(chosen, content={**plain_content, **done}, notes=notes)
+    return Choice(request, name, checkpoint, out, found, judgement, table, sweep, near)
 
 
-def _hand_over(chosen: Choice, options: Options, *, command: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Copy, export and register the checkpoint. Return additional entries for ``--json``, and the export's messages."""
+def _hand_over(chosen: Choice, options: Options, *, command: str) -> Choice:
+    """Copy, export and register the checkpoint. Return the choice with the results."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
@@ -152,7 +160,8 @@ def _hand_over(chosen: Choice, options: Options, *, command: str) -> tuple[dict[
         done["exported"] = str(folder)
     if options["register"] is not None:
         done["registered"] = _register(chosen, options)
-    return done, notes
+    place = Path(options["copy_to"]) if options["copy_to"] else chosen.checkpoint
+    return replace(chosen, checkpoint=place, handed_over=done, notes=notes)
 
 
 def _register(chosen: Choice, options: Options) -> dict[str, Any]:

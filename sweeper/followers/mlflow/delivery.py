@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec
 
 from sweeper.followers.mlflow.runs import (
-    CHECKPOINTS,
     DELIVERED,
-    EPOCHS,
     IDENTITY,
     MLFLOW_STATUS,
     NOTE,
@@ -253,13 +251,11 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Tag a run with the trial's epochs on the frontier, and untag a run that is no longer recommended."""
-        run, epochs = self._runs[key], (end.front or {}).get(key, {})
-        if (front := ", ".join(epochs) or None) != run.front:
-            checkpoints = ", ".join(place for place in epochs.values() if place) or "none"
-            tags = {PARETO: "true" if epochs else "false", EPOCHS: front or "none", CHECKPOINTS: checkpoints}
-            self._store.set_tags(run.id, fit_tags(tags))
-            run.front = front
+        """Tag a run of a trial on the frontier, and untag a run that is no longer on the frontier or recommended."""
+        run, is_on_front = self._runs[key], key in (end.front or ())
+        if is_on_front != run.is_on_front:
+            self._store.set_tags(run.id, {PARETO: "true" if is_on_front else "false"})
+            run.is_on_front = is_on_front
         if run.recommended and (end.recommended is None or key != end.recommended.run_key):
             self._store.set_tags(run.id, {RECOMMENDED: "false", NOTE: _REPLACED})
             run.recommended = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,8 +20,8 @@ NOTE = "mlflow.note.content"
 """The tag that MLflow's UI shows as the description of a run, read as Markdown."""
 DELIVERED = "delivered"
 """The tag of a run that has everything, artifacts included. Its value is when the trial ended."""
-PARETO, EPOCHS, CHECKPOINTS = "pareto", "pareto_epochs", "pareto_checkpoints"
-"""The tags of a trial's run: whether the trial is on the frontier, with which epochs, and where their models are."""
+PARETO = "pareto"
+"""The tag of a trial's run: ``true`` if an epoch of the trial is on the frontier, ``false`` if none is any more."""
 RECOMMENDED = "recommended"
 """The tag of the run with the model that the sweep recommends; ``false`` on a run that is no longer recommended."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
@@ -77,15 +77,15 @@ class Recommendation:
 class SweepEnd:
     """The end of a sweep: its status, metrics and tags, and the files and folders that its run keeps.
 
-    ``front`` maps each trial on the frontier to its epochs there and the paths of their checkpoints. If it is
-    None, the tags of the trials do not change. ``at`` is in milliseconds since 1970.
+    ``front`` contains the ids of trials with an epoch on the frontier. If it is None, the tags of the trials do not
+    change. ``at`` is in milliseconds since 1970.
     """
 
     status: str
     metrics: Mapping[str, object] = field(default_factory=dict)
     artifacts: Sequence[Path] = ()
     tags: Mapping[str, object] = field(default_factory=dict)
-    front: Mapping[str, Mapping[str, str]] | None = None
+    front: Collection[str] | None = None
     recommended: Recommendation | None = None
     at: int = field(default_factory=lambda: milliseconds(None))
 

@@ -19,7 +19,6 @@ from urllib.parse import unquote, urlsplit
 from search_spaces.durable import link_or_copy, staged
 from sweeper.followers.mlflow.runs import (
     DELIVERED,
-    EPOCHS,
     PARETO,
     RECOMMENDED,
     RECOMMENDED_EPOCH,
@@ -52,9 +51,9 @@ _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 class StoredRun:
     """A run and what the store has of it.
 
-    ``metrics`` are the last values; ``step`` is their last step, or None if the store was not asked yet. ``delivered``
-    and ``front`` (epochs on the frontier) are tags. ``sent`` is what this session sent: "", "running", or when the
-    trial ended.
+    ``metrics`` are the last values; ``step`` is their last step, or None if the store was not asked yet. ``delivered``,
+    ``is_on_front`` and ``recommended`` are tags. ``sent`` is the state that this session sent: "", "running", or when
+    the trial ended.
     """
 
     id: str
@@ -62,7 +61,7 @@ class StoredRun:
     delivered: str | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     step: int | None = None
-    front: str | None = None
+    is_on_front: bool = False
     recommended: bool = False
     sent: str = ""
 
@@ -148,7 +147,7 @@ class Store:
                         active,
                         delivered=tags.get(DELIVERED),
                         metrics=dict(run.data.metrics),
-                        front=tags.get(EPOCHS) if tags.get(PARETO) == "true" else None,
+                        is_on_front=tags.get(PARETO) == "true",
                         recommended=tags.get(RECOMMENDED) == "true",
                     )
         return found

@@ -1,4 +1,4 @@
-"""What is said beside the results never ends what it is said about."""
+"""An error while messages are written to stderr never ends a command."""
 
 from __future__ import annotations
 

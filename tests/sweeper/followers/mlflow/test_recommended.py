@@ -48,7 +48,7 @@ def measure(session: Session, metrics: Mapping[str, float]) -> None:
 
 def finish(sweep: Sweep, answer: Recommendation | None) -> TrackingSummary:
     """Resume the finished sweep; its answer recommends this model."""
-    return sweep.open().finish(tags={"mlflow.note.content": "The answer."}, front={}, recommended=answer)
+    return sweep.open().finish(tags={"mlflow.note.content": "The answer."}, front=(), recommended=answer)
 
 
 def tagged(sweep: Sweep) -> list[Any]:
@@ -183,7 +183,7 @@ def test_whatever_request_is_the_last_before_a_kill_or_an_outage_there_is_one_wh
     monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
     monkeypatch.setattr(place, fails_once)
     session = trained.open()
-    session.tracker.sweep_ended(SweepEnd(status="finished", front={}, recommended=EARLY))
+    session.tracker.sweep_ended(SweepEnd(status="finished", front=(), recommended=EARLY))
     if error is ConnectionError:
         wait_until(lambda: session.tracker._delivery.sweep_end is None)
     pending = session.close().pending
@@ -222,7 +222,7 @@ def test_an_epoch_gets_its_checkpoint_when_the_checkpoint_exists(trained: Sweep,
 def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> None:
     session = sweep.open(is_awaited=lambda trial_id: True)
     session.run("00001", checkpoint="checkpoints/00001")
-    assert session.finish(front={}, recommended=END).pending == 2  # the trial, and the end of the sweep
+    assert session.finish(front=(), recommended=END).pending == 2  # the trial, and the end of the sweep
     assert tagged(sweep) == []
     make_checkpoint(sweep.folder / END.checkpoint)
     assert finish(sweep, END).pending == 0
