@@ -103,7 +103,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
     figure.dpi = DOTS_PER_INCH
     picture = io.BytesIO()
     with house_style():
-        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})
+        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
     write_whole(folder / f"{name}.png", picture.getvalue())
     write_whole(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
     return document
@@ -117,5 +117,6 @@ def svg_text(figure: Figure) -> str:
     with house_style():
         # Not savefig, which draws a figure with a layout twice. By default the file would contain the date and the
         # addresses of schemas.
-        FigureCanvasSVG(figure).print_svg(buffer, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
     return buffer.getvalue()

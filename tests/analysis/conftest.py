@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.tables.sweep_file import SweepFile
@@ -95,15 +96,16 @@ def tables_of(out: Path) -> tuple[TrialTable, SweepFile]:
     return TrialTable.read(out), SweepFile.read(out)
 
 
-def _blank(figure: Figure, target: Any, *, format: str, **_: object) -> None:
-    target.write('<svg xmlns="http://www.w3.org/2000/svg"><g id="all"/></svg>' if format == "svg" else b"")
+def _blank_svg(canvas: object, target: Any, **_: object) -> None:
+    target.write('<svg xmlns="http://www.w3.org/2000/svg"><g id="all"/></svg>')
 
 
 @contextmanager
 def without_rendering() -> Iterator[None]:
     """Figures are built, but saved as pictures of one empty group: rendering takes most of the time of a report."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", _blank)
+        patch.setattr(FigureCanvasAgg, "print_png", lambda *_, **__: None)
+        patch.setattr(FigureCanvasSVG, "print_svg", _blank_svg)
         yield
 
 
