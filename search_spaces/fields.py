@@ -15,8 +15,8 @@ from search_spaces.messages import expected_one_of
 
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
 """The subject of a setting. Settings with the role ``placement`` name locations on this machine."""
-Scope = Literal["trial", "search", "placement", "tracking", "study", "command"]
-"""The scope of a setting: a trial; a sweep's search, resources, MLflow tracking or learning-rate study; a command."""
+Scope = Literal["trial", "command"]
+"""Whether a setting is a field of a trial, or an option of a command only."""
 
 LINEAR, LOG, LOG_TO_ONE = "linear", "log", "log to one"
 """The scales on which values are sampled: uniformly in x, in log x, or in log(1 - x)."""
@@ -52,7 +52,7 @@ class Field:
         choices: all allowed texts, or a function that returns them; empty if any text is allowed.
         words: words that stand for a value on the command line, such as ``none`` for 0.
         role: the subject of the setting.
-        scope: the part of a sweep that the setting belongs to.
+        scope: whether the setting is a field of a trial.
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
         changeable: the help text for ``resume``; empty if resume cannot change the setting.

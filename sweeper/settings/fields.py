@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from search_spaces.fields import Field, Role, Scope
+from search_spaces.fields import Field, Role
 from trainables.spec import FIELDS
 
-PARETO, STUDY, RUN, TARGET, EVALUATE, RESUME, PICK = (
-    *("pareto", "lr-study", "unlearn", "target", "evaluate", "resume", "pick"),
-)
+PARETO, STUDY, RUN, TARGET = "pareto", "lr-study", "unlearn", "target"
+EVALUATE, RESUME, PICK = "evaluate", "resume", "pick"
 SWEEPS = (PARETO, STUDY)
 RUNS = (*SWEEPS, RUN)
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
@@ -32,12 +31,10 @@ _OWN = ("method", "lr", "auto_lr", "seed")
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
-def option(
-    name: str, help: str, *commands: str, default: Any = None, kind: type = str, scope: Scope = "search", **more: Any
-) -> Field:
+def option(name: str, help: str, *commands: str, default: Any = None, kind: type = str, **more: Any) -> Field:
     """Return an option that is not a field of a trial."""
     described = {"flag": f"--{name.replace('_', '-')}", "optional": default is None, **more}
-    return Field(name, default, help, kind=kind, scope=scope, commands=commands, **described)
+    return Field(name, default, help, kind=kind, scope="command", commands=commands, **described)
 
 
 def _trial(name: str, *commands: str, **change: Any) -> Field:
@@ -61,11 +58,6 @@ def _of_roles(*roles: Role) -> Iterator[Field]:
 
 _METHOD = "Method by name (see 'list methods'); repeats."
 _C = "gdiff's weight on the retain loss; repeats."
-_STUDY: dict[str, Any] = {"scope": "study"}
-_PLACE: dict[str, Any] = {"scope": "placement"}
-_MLFLOW: dict[str, Any] = {"scope": "tracking"}
-_COMMAND: dict[str, Any] = {"scope": "command"}
-_NEW_FOLDER: dict[str, Any] = {**_COMMAND, "is_path": True}
 _FOLDERS: dict[str, Any] = {"is_path": True, "repeats": True}
 
 _whole, _number = partial(option, kind=int), partial(option, kind=float)
@@ -81,7 +73,7 @@ DESCRIBED: list[Field] = [
         "Python file with methods, metrics, data, models or templates (docs/extend.md); repeats.",
         *(*RUNS, TARGET, EVALUATE, "list"),
         metavar="FILE",
-        **_COMMAND | _FOLDERS,
+        **_FOLDERS,
     ),
     # What is searched ------------------------------------------------------------------------------------------------
     _number("c", _C, PARETO, RUN, repeats=True),
@@ -163,7 +155,6 @@ DESCRIBED: list[Field] = [
         "What a seed changes: order (of examples), target (also), or data (also; authors).",
         STUDY,
         default="order",
-        **_STUDY,
     ),
     _number(
         "auto_lr_start_lr",
@@ -171,7 +162,6 @@ DESCRIBED: list[Field] = [
         STUDY,
         otherwise="every --lr",
         above=0.0,
-        **_STUDY,
         repeats=True,
     ),
     _trial(
@@ -192,21 +182,18 @@ DESCRIBED: list[Field] = [
         "If the best rate is at the edge of the grid, also run up to 4 rates beyond it.",
         STUDY,
         changeable="For an lr-study: also run rates beyond the edge of its grid.",
-        **_STUDY,
     ),
     option(
         "primary",
         "The one question that is not corrected for the others: AutoLR with this method.",
         STUDY,
         metavar="METHOD[/VARIANT]",
-        **_STUDY,
     ),
     option(
         "folders",
         "Judge finished sweeps in these folders without running trials; repeats.",
         STUDY,
         flag="--from",
-        **_STUDY,
         **_FOLDERS,
     ),
     # A trial ---------------------------------------------------------------------------------------------------------
@@ -219,7 +206,6 @@ DESCRIBED: list[Field] = [
         otherwise="none; needs --auto-lr on and --out",
         low=3,
         metavar="POINTS",
-        **_COMMAND,
     ),
     # Where a sweep runs ----------------------------------------------------------------------------------------------
     _number(
@@ -228,29 +214,25 @@ DESCRIBED: list[Field] = [
         *SWEEPS,
         words={"auto": "auto"},
         otherwise="1 if this machine has a GPU, else 0",
-        **_PLACE,
     ),
-    _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0, **_PLACE),
+    _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0),
     _whole(
         "max_concurrent",
         "Maximum number of concurrent trials; with --address it may exceed what fits now, for nodes that join later.",
         *SWEEPS,
         low=1,
-        **_PLACE,
     ),
     option(
         "address",
         "Address of a running Ray cluster to join, or 'auto' to find it.",
         *SWEEPS,
         changeable="Ray cluster to continue on; none for this machine alone.",
-        **_PLACE,
     ),
     _flag(
         "no_ship",
         "With --address: do not send this project to the nodes (1.6 MB), because they have it.",
         *SWEEPS,
         changeable="Do not send this project to the nodes, because they have it.",
-        **_PLACE,
     ),
     option(
         "storage",
@@ -258,13 +240,12 @@ DESCRIBED: list[Field] = [
         *SWEEPS,
         otherwise="OUT/ray",
         is_path=True,
-        **_PLACE,
     ),
-    option("out", "Output folder.", *SWEEPS, otherwise="runs/NAME-TIME", **_NEW_FOLDER),
-    option("out", "Folder for checkpoint/, history.csv and metrics.json.", RUN, **_NEW_FOLDER),
-    option("out", "Copy the model's folder to this folder.", TARGET, **_NEW_FOLDER),
-    option("out", "Folder for metrics.json and the per-item values, items.json.", EVALUATE, **_NEW_FOLDER),
-    option("out", "If FOLDER is an address: the new local folder.", RESUME, otherwise="runs/NAME", **_NEW_FOLDER),
+    option("out", "Output folder.", *SWEEPS, otherwise="runs/NAME-TIME", is_path=True),
+    option("out", "Folder for checkpoint/, history.csv and metrics.json.", RUN, is_path=True),
+    option("out", "Copy the model's folder to this folder.", TARGET, is_path=True),
+    option("out", "Folder for metrics.json and the per-item values, items.json.", EVALUATE, is_path=True),
+    option("out", "If FOLDER is an address: the new local folder.", RESUME, otherwise="runs/NAME", is_path=True),
     # MLflow, and when a sweep ends -----------------------------------------------------------------------------------
     option(
         "tracking_uri",
@@ -272,9 +253,8 @@ DESCRIBED: list[Field] = [
         *SWEEPS,
         "ui",
         otherwise=f"$MLFLOW_TRACKING_URI, or {DEFAULT_TRACKING}",
-        **_MLFLOW,
     ),
-    option("experiment", "MLflow experiment.", *SWEEPS, default="unlearning", **_MLFLOW),
+    option("experiment", "MLflow experiment.", *SWEEPS, default="unlearning"),
     _number("time_budget", "Seconds after which no new trial starts.", *SWEEPS, above=0.0),
     _whole(
         "epoch_budget",
@@ -297,54 +277,36 @@ DESCRIBED: list[Field] = [
         RESUME,
         metavar="failed",
         choices=("failed",),
-        **_COMMAND,
     ),
     # Other commands --------------------------------------------------------------------------------------------------
-    _flag("retain_only", "Train the retain model: the same recipe without the forget set.", TARGET, **_COMMAND),
-    option("eval_log", "Evaluation log in the format of the TOFU authors.", EVALUATE, is_path=True, **_COMMAND),
+    _flag("retain_only", "Train the retain model: the same recipe without the forget set.", TARGET),
+    option("eval_log", "Evaluation log in the format of the TOFU authors.", EVALUATE, is_path=True),
+    option("retain_eval_log", "Evaluation log of the model trained without the forget set.", EVALUATE, is_path=True),
     option(
-        "retain_eval_log",
-        "Evaluation log of the model trained without the forget set.",
-        EVALUATE,
-        is_path=True,
-        **_COMMAND,
+        "rule", "knee, constraint or success.", PICK, otherwise="the report's answer; constraint if limits are given"
     ),
-    option(
-        "rule",
-        "knee, constraint or success.",
-        PICK,
-        otherwise="the report's answer; constraint if limits are given",
-        **_COMMAND,
-    ),
-    option(
-        "where",
-        "Limit on any numeric column: 'lr<=1e-4'; repeats.",
-        PICK,
-        repeats=True,
-        metavar="COLUMN<=VALUE",
-        **_COMMAND,
-    ),
-    option("maximize", "Take the largest value of this column.", PICK, repeats=True, metavar="COLUMN", **_COMMAND),
-    option("minimize", "Take the smallest value of this column.", PICK, repeats=True, metavar="COLUMN", **_COMMAND),
+    option("where", "Limit on any numeric column: 'lr<=1e-4'; repeats.", PICK, repeats=True, metavar="COLUMN<=VALUE"),
+    option("maximize", "Take the largest value of this column.", PICK, repeats=True, metavar="COLUMN"),
+    option("minimize", "Take the smallest value of this column.", PICK, repeats=True, metavar="COLUMN"),
     *(
-        _number(f"{side}_{name}", f"At {word} this {name}.", PICK, **_COMMAND)
+        _number(f"{side}_{name}", f"At {word} this {name}.", PICK)
         for name in LIMITED
         for side, word in (("max", "most"), ("min", "least"))
     ),
-    option("copy_to", "Copy the checkpoint to this new folder.", PICK, **_NEW_FOLDER),
+    option("copy_to", "Copy the checkpoint to this new folder.", PICK, is_path=True),
     option(
         "export",
         "Write a model with a model card to this new folder; it loads without this project.",
         PICK,
-        **_NEW_FOLDER,
+        is_path=True,
     ),
-    _flag("merge", "With --export: merge a LoRA adapter into the full weights.", PICK, **_COMMAND),
-    option("register", "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME", **_COMMAND),
-    option("alias", "With --register: alias of this version.", PICK, **_COMMAND),
-    option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's", **_MLFLOW),
-    _whole("port", "With --watch: port of the page.", "report", low=0, high=65535, otherwise="a free port", **_COMMAND),
-    _whole("port", "Port on this machine.", "ui", default=5000, **_COMMAND),
-    _number("older_than", "With --prune: days without use.", "cache", default=30.0, low=0.0, **_COMMAND),
+    _flag("merge", "With --export: merge a LoRA adapter into the full weights.", PICK),
+    option("register", "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME"),
+    option("alias", "With --register: alias of this version.", PICK),
+    option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's"),
+    _whole("port", "With --watch: port of the page.", "report", low=0, high=65535, otherwise="a free port"),
+    _whole("port", "Port on this machine.", "ui", default=5000),
+    _number("older_than", "With --prune: days without use.", "cache", default=30.0, low=0.0),
 ]
 """Every option of every command, in the order of ``--help``."""
 
