@@ -71,17 +71,17 @@ def _run(
     out = unfinished.out if unfinished is not None else None
     unused = unused_columns([spec.method], spec.metrics)
     tables = ResultTables(out, without=unused) if out is not None else None
-    first_step = time.time()
-    progress = f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}"
-    with progress_bar(console) as bar, heartbeat(console, lambda: progress):
+    first_step, losses = time.time(), ""
+
+    def progress() -> str:
+        return f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}" + (losses and f": {losses}")
+
+    with progress_bar(console) as bar, heartbeat(console, progress):
         task = bar.add_task(spec.method, total=spec.epochs)
         bar.update(task, completed=run.epoch)
         for report in run:
             losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
-            progress = f"{spec.method}, {report.epoch:g} of {counted(spec.epochs, 'epoch')}" + (
-                losses and f": {losses}"
-            )
             if tables is not None:
                 tables.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
                 tables.write()

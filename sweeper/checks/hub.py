@@ -51,7 +51,6 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    """Return the reason why a repository is not available, or None if it is cached or on the hub."""
     if kind == "model":
         return _model_reason(name)
     if has_dataset(name):

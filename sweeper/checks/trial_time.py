@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import resource
 import statistics
@@ -15,6 +14,8 @@ from rich.console import Console
 
 from search_spaces.messages import counted
 from sweeper.search.archive import number
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.folder import SweepError, read_settings
 from sweeper.store.tables import ResultTables
 from trainables.run.reports import Status
 from trainables.spec import FIELDS, TrialSpec
@@ -48,7 +49,7 @@ def earlier_pace(
 ) -> TrialPace | None:
     """Return the median times from the first of the ``folders`` with a similar sweep, or None if there is none."""
     for folder in folders:
-        settings = _settings(folder, spec, gpus=gpus)
+        settings = _similar(folder, spec, gpus=gpus)
         if settings is None:
             continue
         try:
@@ -60,7 +61,7 @@ def earlier_pace(
         if not whole:
             continue
         share = None
-        if settings.get("scheduler", "none") == scheduler:
+        if settings.scheduler == scheduler:
             asked = sum(number(row["epochs"]) for row in trained)
             share = sum(map(_epochs, trained)) / asked if asked > 0 else None
         return TrialPace(
@@ -111,16 +112,15 @@ def _peak(device: str) -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _settings(folder: Path, spec: TrialSpec, *, gpus: float | str) -> Mapping[str, object] | None:
+def _similar(folder: Path, spec: TrialSpec, *, gpus: float | str) -> SweepSettings | None:
     """Return the settings of the sweep in ``folder`` if its trials are similar to ``spec``, or None."""
     try:
-        settings: dict[str, object] = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))["settings"]
-        theirs = TrialSpec.from_dict(settings["base"])  # type: ignore[arg-type]
-    except (OSError, ValueError, KeyError, TypeError):
+        settings = read_settings(folder)
+    except SweepError:
         return None
     names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
-    alike = all(getattr(theirs, name) == getattr(spec, name) for name in names)
-    return settings if alike and settings.get("gpus_per_trial") == gpus else None
+    alike = all(getattr(settings.base, name) == getattr(spec, name) for name in names)
+    return settings if alike and settings.gpus_per_trial == gpus else None
 
 
 def _epochs(row: Mapping[str, str]) -> float:

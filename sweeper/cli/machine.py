@@ -11,21 +11,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from sweeper.cli.errors import FAILED, plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.fields import DEFAULT_TRACKING
-from sweeper.settings.problems import Problem, Problems, problem, refuse
+from sweeper.settings.problems import Problem, problem, refuse
 from sweeper.settings.sources import Options, Raw
-
-if TYPE_CHECKING:
-    from sweeper.execution.nodes import Facts
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
 
@@ -48,7 +44,7 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
     """Check versions, CPUs, GPUs, disk, cache, hub and cluster nodes. Exit with 1 if there is a problem."""
-    from sweeper.checks.cluster_health import as_values, faults_of, in_words
+    from sweeper.checks.cluster_health import as_values, faults_of, in_words, look_at_nodes
     from trainables.storage import is_address, storage_problem
 
     if shared and address is None:
@@ -65,7 +61,8 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     free = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
-    nodes = _nodes(address, [path.resolve() for path in shared] or [cache_folder()], storage) if address else {}
+    folders = [path.resolve() for path in shared] or [cache_folder()]
+    nodes = look_at_nodes(address, folders, storage) if address else {}
     faults = faults_of(nodes)
     if as_json:
         machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free, "cache": str(cache_folder())}
@@ -90,17 +87,6 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
         sys.exit(FAILED)
 
 
-def _nodes(address: str, folders: Sequence[Path], storages: Sequence[str]) -> dict[str, Facts | None]:
-    from sweeper.checks.cluster_health import look_at_nodes
-    from sweeper.execution.placement import PlacementError
-    from trainables.storage import StorageError
-
-    try:
-        return look_at_nodes(address, folders, storages)
-    except (PlacementError, StorageError, OSError) as error:
-        raise Problems([str(error)]) from None
-
-
 def _version(package: str) -> str | None:
     import importlib.metadata  # not at the top, because it takes a third of the time of --help
 
@@ -111,7 +97,8 @@ def _version(package: str) -> str | None:
 
 
 _DAY = 86_400.0
-_TARGETS, _UNFINISHED = "targets", "unfinished"
+_LARGE = {"targets": "target", "unfinished": "unfinished training"}
+"""The folders of the cache whose entries are listed one by one, with the kind of their entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +160,14 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
                 continue
             if left:
                 yield Entry("of a killed process", path.name, _bytes(path), days, (str(path),))
-            elif room.name in (_TARGETS, _UNFINISHED):
-                kind = "target" if room.name == _TARGETS else "unfinished training"
+            elif kind := _LARGE.get(room.name):
                 yield Entry(kind, f"{path.stem} {_about(path)}".rstrip(), _bytes(path), days, (str(path),))
             else:
                 small.append((path, days))
         if small:
             paths = tuple(str(path) for path, _ in small)
-            days = min(days for _, days in small)
-            yield Entry(room.name, counted(len(small), "file"), sum(_bytes(path) for path, _ in small), days, paths)
+            size, days = sum(_bytes(path) for path, _ in small), min(days for _, days in small)
+            yield Entry(room.name, counted(len(small), "file"), size, days, paths)
 
 
 def _used(path: Path) -> float:
@@ -237,7 +223,6 @@ def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
 
 
 def _show(server: str, browser: bool) -> None:
-    """Wait until the server responds, print its URL, and open the URL in a browser."""
     import urllib.request
     import webbrowser
 

@@ -79,7 +79,6 @@ def run_to_the_end(
 
 
 def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
-    """Get the result, print it, and return the exit code."""
     from analysis.report.study import study_content
     from sweeper.execution.shutdown import Interrupted
 

@@ -38,7 +38,6 @@ def option(name: str, help: str, *commands: str, default: Any = None, kind: type
 
 
 def _trial(name: str, *commands: str, **change: Any) -> Field:
-    """Return a trial field as an option of these commands."""
     return replace(FIELDS[name], commands=commands, is_path=FIELDS[name].role == "placement", **change)
 
 

@@ -38,7 +38,6 @@ def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem
 
 
 def _run(options: Options) -> Resolved:
-    """Resolve the options of one run (``unlearn``)."""
     if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
         options.reject("landscape-alone", "landscape")
     values = options.method_options()

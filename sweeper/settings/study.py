@@ -70,7 +70,6 @@ def resolve_study(options: Options, catalog: Catalog) -> Resolved:
 
 
 def _check_seeds(options: Options, base: TrialSpec) -> None:
-    """Reject an unknown ``--seeds-vary``, and a target or data that cannot vary."""
     varied = options["seeds_vary"]
     if varied not in SEEDS_VARY:
         options.reject("seeds-vary-unknown", "seeds_vary", varied=varied, expected=", ".join(SEEDS_VARY))
@@ -104,8 +103,8 @@ def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
     ]
 
 
-def default_rates(options: Options, count: int = DEFAULT_RATES) -> tuple[float, ...]:
-    """Return ``count`` learning rates, evenly spaced on a log scale, rounded to two digits.
+def default_rates(options: Options) -> tuple[float, ...]:
+    """Return five learning rates, evenly spaced on a log scale, rounded to two digits.
 
     They cover the model's range and half a decade beyond each end: three decades, because a range covers two.
     """
@@ -113,7 +112,7 @@ def default_rates(options: Options, count: int = DEFAULT_RATES) -> tuple[float, 
     name = options.asked("model") or ("" if is_local else "tiny-phi")
     low, high = (MODELS.get(name) or local_model(name)).lr_range
     first, last = math.log10(low) - 0.5, math.log10(high) + 0.5
-    exponents = (first + (last - first) * index / (count - 1) for index in range(count))
+    exponents = (first + (last - first) * index / (DEFAULT_RATES - 1) for index in range(DEFAULT_RATES))
     return tuple(float(f"{10**exponent:.1e}") for exponent in exponents)
 
 

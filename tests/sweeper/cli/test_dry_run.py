@@ -113,17 +113,14 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
     assert (content["trials"], content["seconds"], content["measured"]) == (5, None, False)
     assert files(tmp_path) == before
     ResultTables(out).trials.append([DONE | SECONDS])
+    ResultTables(out).history.append([{"trial_id": "00000", "epoch": float(n), "step": n} for n in range(1, 5)])
     before = files(tmp_path)
     content = plan(invoke("resume", out, "--dry-run", "--json"))
     assert (content["trials"], content["asked"], content["seconds"]) == (4, 5, 4 * 30.0)
     assert content["pace"]["source"] == f"1 trial of {out}"
     assert plan(invoke("resume", out, "--trials", "7", "--dry-run", "--json"))["seconds"] == 6 * 30.0
-    whole = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
-    assert files(tmp_path) == before
-    ResultTables(out).history.append([{"trial_id": "00000", "epoch": float(step), "step": step} for step in (1, 2, 3)])
     spent = plan(invoke("resume", out, "--epoch-budget", "7", "--dry-run", "--json"))["seconds"]
-    assert whole - spent == pytest.approx(3 * 6.0), "of the budget three epochs are gone, of 6 s each"
-    before = files(tmp_path)
+    assert spent == 4 * (6.0 + 0.75 * 6.0), "three epochs of the budget are left for four trials"
     beside = plan(pareto(*given, "--epochs", "8", "--dry-run", "--json", out=tmp_path / "next"))
     assert beside["seconds"] == 5 * (6.0 + 8 * 6.0)
     assert files(tmp_path) == before
