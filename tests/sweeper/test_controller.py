@@ -1,4 +1,4 @@
-"""The controller: what a trial leaves, which trial runs next, and when the sweep is over.
+"""The controller: the records of a trial, which trial runs next, and when the sweep is over.
 
 Reuse is tested in search/test_warm_start.py, trials that wait at a rung after a kill in driver/test_tune_scheduler.py.
 """
@@ -31,13 +31,13 @@ def rows(out: Path) -> dict[str, dict[str, str]]:
     return {row["trial_id"]: row for row in ResultTables(out).trials.read()}
 
 
-# What a trial leaves ------------------------------------------------------------------------------------------------
+# The records of a trial -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("status", "state"), [("finished", "COMPLETE"), ("stopped", "PRUNED"), ("diverged", "FAIL"), ("failed", "FAIL")]
 )
-def test_a_trial_leaves_its_row_its_history_and_its_state_in_the_study(
+def test_a_trial_has_a_row_a_history_and_a_state_in_the_study(
     sweep: OpenSweep, out: Path, status: str, state: str
 ) -> None:
     following = sweep.controller.next_trial()

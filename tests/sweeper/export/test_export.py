@@ -1,4 +1,4 @@
-"""An exported folder loads with transformers alone, and its card says what it is."""
+"""An exported folder loads with transformers alone, and its card describes the model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trainables.models.checkpoints import save_model
 from trainables.models.tiny import make_tiny, tokenizer_for
 
 TAKEN = "00011"
-"""What ``pick`` takes of the golden sweep."""
+"""The trial that ``pick`` chooses from the golden sweep."""
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``base``, a random tiny Phi, and ``adapter``, a LoRA adapter for it that changes what it says."""
+    """``base``, a random tiny Phi, and ``adapter``, a LoRA adapter that changes its answers."""
     folder = tmp_path_factory.mktemp("models")
     tokenizer = tokenizer_for("tiny-phi", load_data("authors", limit=20).full)
     save_model(make_tiny("tiny-phi", tokenizer), tokenizer, folder / "base")
@@ -50,7 +50,7 @@ def export(golden: Path, checkpoint: Path, out: Path, *arguments: str) -> Result
 
 
 def logits(folder: Path) -> torch.Tensor:
-    """By transformers alone."""
+    """The logits of a folder that is loaded by transformers alone."""
     tokens = AutoTokenizer.from_pretrained(folder)("Question: Who wrote it?\nAnswer:", return_tensors="pt")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.no_grad():

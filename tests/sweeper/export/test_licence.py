@@ -19,7 +19,7 @@ from sweeper.export.licence import Licence, licence_of
         ("---\n[torn\n---\n", {"license": "mit"}, "mit", "config.json"),
     ],
 )
-def test_it_is_read_from_the_card_then_from_the_configuration(
+def test_a_licence_is_read_from_the_card_then_from_the_configuration(
     tmp_path: Path, card: str, config: dict[str, str], name: str, source: str
 ) -> None:
     (tmp_path / "README.md").write_text(card)

@@ -1,4 +1,4 @@
-"""From a row of trials.csv back to the spec, and from it to the command of one run."""
+"""Reconstruct the spec from a row of trials.csv, and the command of one run from the spec."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPECS = (
 
 @pytest.fixture
 def rows(golden: Path) -> list[dict[str, object]]:
-    """The rows of all of them in one table, as it is read again."""
+    """The rows of all SPECS, read back from one table."""
     with (golden / "trials.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, TRIAL_COLUMNS)
         writer.writeheader()

@@ -17,7 +17,7 @@ PROGRAM = (
 
 
 def test_a_reader_that_leaves_ends_nothing() -> None:
-    """As ``2>&1 | head`` does."""
+    """For example ``2>&1 | head``."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

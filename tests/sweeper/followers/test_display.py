@@ -1,4 +1,4 @@
-"""What a terminal and a log show of a running sweep."""
+"""The lines that a running sweep shows on a terminal and in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What driver and workers exchange through object storage, here a folder: all storages have one class."""
+"""The files that driver and workers exchange through object storage. The storage is a folder: all have one class."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_whole_lines_of_the_sweeps_files_are_stored_and_the_event_log_last(
     assert storage.read("trials.csv") == b"trial_id\n00000\n", "a torn row is left out"
     assert sorted(written) == [FILE, "plugins/own.py", "sweep.json", "trials.csv"]
     assert written[-1] == FILE
-    assert storage.read(FILE) == b"1\n2\n", "what its events build on was read after it"
+    assert storage.read(FILE) == b"1\n2\n", "files to which its events refer were read after it"
     assert syncer.close() is None
     assert storage.read(FILE) == b"1\n2\n3\n"
     assert written[4:] == [FILE], "the others have not changed"

@@ -1,4 +1,4 @@
-"""The columns of the tables: their names, which scripts rely on, and what sweep.json says of each."""
+"""The columns of the tables: their names, on which scripts rely, and their descriptions in sweep.json."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ROLES = {*get_args(Role), "loss", "metric", "cost", "progress", "record", "cours
 KEYS = {"role", "label", "unit", "direction", "bounds", "ideal", "of", "primary", "threshold", "fluency"}
 
 
-def test_the_columns_that_scripts_rely_on_are_there_each_once() -> None:
+def test_each_column_that_scripts_rely_on_exists_once() -> None:
     assert set(TRIALS.split()) <= set(TRIAL_COLUMNS)
     assert set(HISTORY.split()) <= set(HISTORY_COLUMNS)
     for columns in (TRIAL_COLUMNS, HISTORY_COLUMNS):
@@ -70,14 +70,14 @@ def test_every_column_of_both_tables_is_described(columns: dict[str, dict[str, o
         assert None not in found.values(), name
 
 
-def test_what_a_trial_was_asked_to_do_has_the_role_of_its_field(columns: dict[str, dict[str, object]]) -> None:
+def test_a_setting_has_the_role_of_its_field(columns: dict[str, dict[str, object]]) -> None:
     asked = [name for name, found in columns.items() if found["role"] in get_args(Role)]
     assert asked == list(PARAMETERS)
     roles = {name: columns[name]["role"] for name in ("c", "lr", "auto_lr", "model", "metrics", "data_dir")}
     assert list(roles.values()) == ["method", "training", "auto_lr", "data", "scoring", "placement"]
 
 
-def test_what_came_of_it_is_a_loss_or_a_metric_as_its_record_says(columns: dict[str, dict[str, object]]) -> None:
+def test_a_result_is_a_loss_or_a_metric_as_in_the_registry(columns: dict[str, dict[str, object]]) -> None:
     assert [name for name, found in columns.items() if found["role"] in ("loss", "metric")] == list(METRIC_COLUMNS)
     assert columns["verbmem"] == {
         "role": "metric",
@@ -105,7 +105,7 @@ def test_a_loss_has_the_unit_of_the_data_and_bounds_once_the_target_is_known() -
     assert after["bounds"] == [0.0, math.log(10)]
 
 
-def test_a_table_does_without_what_no_method_of_its_sweep_has_and_nobody_measures() -> None:
+def test_a_table_omits_options_of_unused_methods_and_metrics_that_are_not_measured() -> None:
     plain = unused_columns(["gdiff", "ngdiff"], ["default"])
     assert {"beta", "layer", "scale", "mia_loss", "extraction_strength", "privleak", "privleak_distance"} <= plain
     assert not {"c", "lr", "verbmem", "utility", "truth_ratio", "forget_loss_capped", "template"} & plain

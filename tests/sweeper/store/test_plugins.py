@@ -1,6 +1,6 @@
 """Plug-ins at the command line, from an installed package, and in a sweep's folder.
 
-A process of its own for each command: plug-ins come before anything that chooses from parts.
+Each command runs in its own process, because plug-ins must be loaded before the registries.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def sweeper(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedPro
 
 
 def yours(folder: Path, *words: str) -> dict[str, str]:
-    """The methods that come from plug-ins, each with its plug-in."""
+    """The methods from plug-ins, each with its plug-in."""
     rows = json.loads(sweeper(folder, "list", "methods", *words, "--json").stdout)
     return {row["name"]: row["yours"] for row in rows if row["yours"]}
 
@@ -65,8 +65,8 @@ def test_parts_come_from_a_file_and_from_an_installed_package(toy: Path) -> None
     assert found[0] == "toy"
     assert names(found[1], ["my-toys", "toys"])
     (installed / "toys_parts.py").write_text("import nowhere_at_all\n")
-    told = sweeper(toy.parent, "list", "methods", code=2).stderr
-    assert names(told, ["my-toys", "toys_parts", "nowhere_at_all"])
+    errors = sweeper(toy.parent, "list", "methods", code=2).stderr
+    assert names(errors, ["my-toys", "toys_parts", "nowhere_at_all"])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_parts_come_from_a_file_and_from_an_installed_package(toy: Path) -> None
     ],
     ids=["a weighting's name", "a method's name", "a column's name", "no part", "imports the registry"],
 )
-def test_a_plugin_that_does_not_fit_is_refused_before_any_work(toy: Path, change: tuple[str, str], named: str) -> None:
+def test_an_unsuitable_plugin_is_refused_before_any_work(toy: Path, change: tuple[str, str], named: str) -> None:
     toy.write_text(TOY.replace(*change))
     done = sweeper(toy.parent, "pareto", "--plugin", "toy.py", "--method", "toy", code=2)
     assert names(done.stderr, ["error", *named.split()])
@@ -121,7 +121,7 @@ def test_a_template_that_cannot_be_used_is_refused(
 
 @pytest.fixture
 def begun(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a sweep that began with the plug-in; the process has it still."""
+    """The folder of a sweep that started with the plug-in, which is still loaded in this process."""
     monkeypatch.setattr(plugins, "_active", [plugins.read(toy)])
     out = toy.parent / "out"
     out.mkdir()
@@ -130,7 +130,7 @@ def begun(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return out
 
 
-def test_a_sweep_keeps_its_own_copy_which_counts_when_the_original_changes(begun: Path, toy: Path) -> None:
+def test_a_sweep_uses_its_own_copy_when_the_original_changes(begun: Path, toy: Path) -> None:
     (entry,) = json.loads((begun / "sweep.json").read_text())["plugins"]
     assert (begun / entry["file"]).read_text() == TOY
     assert (entry["name"], entry["parts"], len(entry["digest"])) == ("toy.py", ["weighting toy"], 16)

@@ -1,4 +1,4 @@
-"""The tables of a sweep: whole rows only, whatever a kill or a full disk does to them."""
+"""The tables of a sweep contain only whole rows, even after a kill or on a full disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ids(log: CsvTable) -> list[str]:
 # One log ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_appended_is_read_back_in_order_as_by_the_standard_library(log: CsvTable) -> None:
+def test_appended_rows_are_read_back_in_order_as_by_the_standard_library(log: CsvTable) -> None:
     assert log.read() == []
     log.append([{"trial_id": "00000", "step": 1, "value": 0.1 + 0.2}])
     log.append([{"trial_id": "00001", "step": 2, "value": 'a "b",\nc'}, {"trial_id": "00002", "value": "ü"}])

@@ -1,4 +1,4 @@
-"""What a record says of the version that made it."""
+"""The version and the commit that a sweep records."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ assert session.close(timeout=100).pending == 0
 
 @dataclass(frozen=True)
 class FirstSession:
-    """The folder in which a process opened the default URI for the first time, and what the process left there."""
+    """The folder in which a process opened the default URI for the first time, and the files that it left there."""
 
     folder: Path
     done: subprocess.CompletedProcess[str]
@@ -116,7 +116,7 @@ def open_session(
 
 @dataclass
 class Sweep:
-    """A sweep's folder, its sessions, and what MLflow has of it."""
+    """A sweep's folder, its sessions, and its runs in MLflow."""
 
     folder: Path
     uri: str

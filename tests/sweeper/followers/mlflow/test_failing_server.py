@@ -1,4 +1,4 @@
-"""Whatever happens to the server, the sweep continues and what waited arrives once."""
+"""If the server fails, the sweep continues, and the records that waited arrive once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import THREE, Sweep, make_checkpoint
 
 
-def test_a_dead_server_stops_nothing_and_what_waited_arrives_once(
+def test_a_dead_server_stops_nothing_and_waiting_records_arrive_once(
     sweep: Sweep, dead_uri: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = sweep.open(uri=dead_uri)
@@ -40,7 +40,7 @@ def test_a_server_that_never_answers_does_not_hold_up_the_end(sweep: Sweep, hung
     assert hung_uri in str(summary.message)
 
 
-def test_a_server_that_comes_back_gets_what_waited_without_a_resume(sweep: Sweep, tmp_path: Path) -> None:
+def test_a_server_that_comes_back_gets_the_waiting_records_without_a_resume(sweep: Sweep, tmp_path: Path) -> None:
     database = Path(sweep.uri.removeprefix("sqlite:///"))
     path = tmp_path / "late.db"
     path.write_text("this is no database")

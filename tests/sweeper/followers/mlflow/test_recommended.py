@@ -105,7 +105,7 @@ def test_the_end_of_a_trial_is_recommended_by_the_trials_own_run(trained: Sweep)
     assert run.info.run_id in trained.parent.data.tags["mlflow.note.content"]
 
 
-def test_an_answer_that_moves_is_tagged_once_and_one_that_returns_has_the_run_it_had(trained: Sweep) -> None:
+def test_a_changed_answer_is_tagged_once_and_a_returning_answer_has_its_previous_run(trained: Sweep) -> None:
     found = {}
     for answer in (EARLY, OTHER, None, END, EARLY, OTHER):
         assert finish(trained, answer).pending == 0
@@ -161,7 +161,7 @@ def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
         ("set_tags", True, ConnectionError),
     ],
 )
-def test_whatever_request_is_the_last_before_a_kill_or_an_outage_there_is_one_whole_run(
+def test_after_a_kill_or_an_outage_at_any_request_there_is_one_whole_run(
     trained: Sweep, monkeypatch: pytest.MonkeyPatch, name: str, arrives: bool, error: type[BaseException]
 ) -> None:
     """SystemExit ends the tracker's thread at once, as a kill does."""

@@ -109,7 +109,7 @@ def test_names_that_mlflow_would_refuse_are_refused_before(name: str | None, ali
     assert named in problem
 
 
-def test_an_address_that_cannot_work_is_told_before(tmp_path: Path) -> None:
+def test_an_address_that_cannot_work_is_reported_before(tmp_path: Path) -> None:
     assert str(tmp_path) in next(registry_problems("model", None, str(tmp_path)))
     missing = f"sqlite:///{tmp_path}/none.db"
     assert "none.db" in next(registry_problems("model", None, missing))

@@ -1,4 +1,4 @@
-"""A sweep that was stopped, killed or moved to another store is in MLflow once."""
+"""A sweep that was stopped, killed or moved to another store is in MLflow exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow has what the log of a sweep has: runs, parameters, metrics, times, tags."""
+"""MLflow has the content of the log of a sweep: runs, parameters, metrics, times, tags."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_metrics_that_are_not_finite_numbers_are_left_out(sweep: Sweep) -> None:
     assert sweep.trial("00001").data.metrics == {"forget_loss": 1.0}
 
 
-def test_what_exceeds_mlflows_limits_is_shortened(sweep: Sweep) -> None:
+def test_values_beyond_mlflows_limits_are_shortened(sweep: Sweep) -> None:
     params = {f"p{number}": number for number in range(150)} | {"n" * 300: 1, "a//b|c": 2}
     session = sweep.open(params=params, tags={"note": "y" * 9000})
     session.start("00001", model_path="x" * 7000)

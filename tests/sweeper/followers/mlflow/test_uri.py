@@ -1,4 +1,4 @@
-"""Which tracking URIs can work, and what a tracker does to the process it is made in."""
+"""Which tracking URIs are accepted, and how a tracker changes the process that creates it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_password_is_never_shown_and_all_else_is(uri: str, shown: str) -> None
     assert shown_uri(uri) == shown
 
 
-def test_an_error_of_mlflows_is_told_without_the_password() -> None:
+def test_an_error_of_mlflow_is_reported_without_the_password() -> None:
     error = RuntimeError("API request to http://ann:s3cret@host/api failed with code 500")
     assert plain_reason(error) == "API request to http://ann@host/api failed with code 500"
 
@@ -92,7 +92,7 @@ def test_a_relative_database_is_the_same_file_from_any_folder(monkeypatch: pytes
     assert absolute_uri("http://localhost:5000") == "http://localhost:5000"
 
 
-def test_making_a_tracker_neither_imports_mlflow_nor_waits_nor_prints(first_session: FirstSession) -> None:
+def test_creating_a_tracker_neither_imports_mlflow_nor_waits_nor_prints(first_session: FirstSession) -> None:
     done = first_session.done
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert first_session.left == ["mlflow.db", "out"]
