@@ -104,7 +104,7 @@ def test_a_resume_on_a_cluster_that_is_gone_names_the_options_that_help(
 
 
 def test_impossible_changes_are_refused_together(earlier: Path) -> None:
-    row = {**read_settings(earlier).base.row(), "status": "finished"}
+    row = {**read_settings(earlier).base.row(), "status": "stopped"}
     ResultTables(earlier).trials.append(row | {"trial_id": name} for name in ("00000", "00001"))
     problems = refused("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0")
     assert len(problems) == 3

@@ -205,6 +205,8 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
             writer = csv.DictWriter(file, like.keys())
             writer.writeheader()
             writer.writerows(rows)
+        reports = "".join(f"{row['trial_id']},{row['steps']},{row['epochs_done']}\n" for row in rows)
+        (out / "history.csv").write_text(f"trial_id,step,epoch\n{reports}")
         return Summary(str(out), len(rows), settings.trials, {"finished": len(rows)}, 0.8, 5, "")
 
     monkeypatch.setattr("sweeper.sweep.run", run)
