@@ -265,7 +265,6 @@ def _expected() -> str:
 
 
 def _installed() -> list[Plugin]:
-    """Load the plug-ins of installed packages."""
     from importlib.metadata import entry_points
 
     found = []

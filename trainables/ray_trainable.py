@@ -183,7 +183,6 @@ class UnlearningTrainable(tune.Trainable):
         return {**report.row(), **seconds, **self._worker_columns(time.time()), **stale, **updates}
 
     def _worker_columns(self, now: float) -> dict[str, object]:
-        """Return the times, the name of the worker, and the GPU memory used."""
         columns: dict[str, object] = {
             "wall_seconds": now - self._accepted,
             "started_at": self._accepted,

@@ -59,7 +59,6 @@ def modality_problem(method: Method, dataset: str) -> str | None:
 
 
 def _misfits(spec: TrialSpec) -> list[str]:
-    """Return a message for each setting that is valid alone but not together with the other settings."""
     values = spec.values()
     found = [
         f"{item.title} applies to {name} {', '.join(expected)} only, got {values[name]}"
@@ -82,7 +81,6 @@ def _misfits(spec: TrialSpec) -> list[str]:
 
 
 def _modality_problems(spec: TrialSpec) -> list[str]:
-    """Return a message for each setting of the model that is not valid with the data set."""
     if spec.dataset not in DATASETS:
         return []
     found = []

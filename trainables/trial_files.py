@@ -92,7 +92,6 @@ class TrialFiles:
             remove_whole(self.out / _RESTORED)
 
     def _send(self, name: str) -> None:
-        """If there is a storage, move a file or a folder to it."""
         if self.storage is not None:
             try:
                 self.storage.put(self.out / name, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,13 +16,12 @@ from torch import Tensor, nn
 
 from tests.trainables.conftest import Start
 from tests.trainables.runs import same_bits, weights_of
-from trainables.optimizers import LR_FREE, OPTIMIZER_INFO
+from trainables.optimizers import LR_FREE
 from trainables.optimizers.distance import make_distance_optimizer
 from trainables.run.divergence import Diverged, check_distance, distance_columns
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 
 START = torch.tensor([0.5, -1.5, 2.0])
 UNCAPPED = 1e30
@@ -152,11 +150,3 @@ def test_a_run_whose_distance_ran_away_ends_as_diverged(name: str, start: Start)
     report = next(run)
     assert report.status is Status.DIVERGED
     assert "ran away" in str(report.error)
-
-
-def test_a_stored_spec_without_the_growth_cap_keeps_its_hash() -> None:
-    spec = TrialSpec()
-    stored = {key: value for key, value in spec.to_dict().items() if key != "d_growth"}
-    assert TrialSpec.from_dict(stored) == spec
-    assert replace(spec, optimizer="dog").spec_hash != replace(spec, optimizer="dog", d_growth=1.5).spec_hash
-    assert set(OPTIMIZER_INFO) > set(LR_FREE)

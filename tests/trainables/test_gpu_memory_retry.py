@@ -73,8 +73,3 @@ def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
     expected = {"peak_gpu_gb": 10.0, "gpu_share": 0.25, "gpu_gb": 80.0}
     for row in (*(result["report"] for result in results), results[-1]["outcome"]):
         assert {name: row[name] for name in expected} == expected
-
-
-def test_a_trial_on_a_cpu_reports_no_retry_and_no_gpu_memory(make_worker: MakeWorker, make_spec: Any) -> None:
-    outcome = steps_of(make_worker(worker_config(make_spec())))[-1]["outcome"]
-    assert not {"retried_with", "peak_gpu_gb"} & outcome.keys()

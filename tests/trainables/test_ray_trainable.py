@@ -168,10 +168,3 @@ def test_a_model_that_the_front_or_an_epoch_of_its_own_dominates_is_not_saved(
     ]
     found = sorted(path.name for path in (tmp_path / "out" / "checkpoints").glob("t2-epoch-*"))
     assert found == [f"t2-epoch-{i + 1}" for i in unbeaten]
-
-
-def test_an_adapter_is_kept_as_an_adapter(make_worker: MakeWorker, make_spec: Any, tmp_path: Path) -> None:
-    steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e-4, lora_rank=2)), GOALS))
-    names = {path.name for path in (tmp_path / "out" / "checkpoints" / "t1-epoch-1").iterdir()}
-    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"} <= names
-    assert "model.safetensors" not in names

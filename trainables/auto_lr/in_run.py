@@ -201,6 +201,5 @@ class AutoLR:
         self._steps = state.get("steps", self.schedule.steps)
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
-        """Return the retain batches to probe at a step."""
         count = self.schedule.fresh_batches
         return [self._fresh[number] for number in range(step * count, (step + 1) * count)] or [retain_indices]

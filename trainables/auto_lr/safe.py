@@ -66,7 +66,6 @@ def _wanted(fit: Fit) -> float:
 
 
 def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    """Propose a rate from the distance, and keep the rate after the first success."""
     if memory["settled"]:
         return Proposal(None, fit.fallback), memory
     distance = bending_distance(fit, probe)

@@ -139,7 +139,6 @@ def auto_lr_step(
 def _update(
     eta: float, new_eta: float, fits: Sequence[Fit], proposal: Proposal, *, forget: tuple[float | None, float | None]
 ) -> Update:
-    """Return the record of an update from the rate ``eta`` to ``new_eta``."""
     last = fits[-1]
     reached = last.eta_star is not None and math.isclose(new_eta, last.eta_star, rel_tol=1e-9)
     return Update(

@@ -140,7 +140,6 @@ def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
 
 
 def _wrong(rng: random.Random, fact: str, truth: str) -> str:
-    """Return a random value of the fact other than ``truth``."""
     facts = vocabulary().facts
     while True:
         other = rng.choice(facts[fact]) if fact in facts else _made_up(rng, fact)

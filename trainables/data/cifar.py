@@ -113,7 +113,6 @@ def load_cifar(
 
 
 def _files(variant: Variant, folder: Path) -> list[list[Path]]:
-    """Return the parquet files of the training images and of the test images."""
     if not folder.is_dir():
         raise DataError(f"cannot read {folder}: no such folder; --data-dir needs the files of {variant.name}")
     found = []

@@ -118,7 +118,6 @@ def load_hub(repository: str, *name: str, instead: str, table: str = "", **choic
 
 
 def _json(path: Path, content: bytes) -> list[Row]:
-    """Return the rows of JSON lines, or of one JSON array."""
     if content.lstrip().startswith(b"["):
         try:
             values = json.loads(_text(path, content, 1))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from trainables.run.reports import Report
 from trainables.spec import TrialSpec
 
-Run = TypeVar("Run", bound=Iterator[Report])
+if TYPE_CHECKING:
+    from trainables.run.run import UnlearningRun
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class MemoryFallback:
         return ", ".join([*parts, f"eval_batch_size {self.eval_batch_size}"])
 
 
-class FallbackRun(Generic[Run]):
+class FallbackRun:
     """The run of a trial. If GPU memory runs out, it is started again with settings that need less memory.
 
     Attributes:
@@ -61,12 +62,12 @@ class FallbackRun(Generic[Run]):
     """
 
     def __init__(
-        self, spec: TrialSpec, start: Callable[[MemoryFallback], Run], unused: Callable[[], Container[str]]
+        self, spec: TrialSpec, start: Callable[[MemoryFallback], UnlearningRun], unused: Callable[[], Container[str]]
     ) -> None:
         """Prepare the run. ``start`` creates it; ``unused`` returns the settings that the model does not support."""
         self._spec, self._start, self._unused = spec, start, unused
         self._memory, self._reported = MemoryFallback.of(spec), 0.0
-        self.run: Run | None = None
+        self.run: UnlearningRun | None = None
 
     @property
     def retried_with(self) -> MemoryFallback | None:

@@ -182,7 +182,6 @@ class UnlearningRun:
         return epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
 
     def _is_measured(self, epoch: float) -> bool:
-        """Return whether the metrics are due after an epoch."""
         every = self.spec.metrics_every
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
@@ -309,7 +308,6 @@ class UnlearningRun:
 
 
 def _auto_lr(run: UnlearningRun, *, landscape_points: int, steps: int) -> AutoLR:
-    """Return AutoLR with the settings in the run's spec."""
     spec = run.spec
     schedule = Schedule(
         rule=RULES[spec.auto_lr_smoothing],
@@ -338,7 +336,6 @@ def _rounded(epoch: float) -> float:
 
 
 def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each column over the rows that have the column."""
     columns: dict[str, list[float]] = {}
     for row in rows:
         for name, value in row.items():

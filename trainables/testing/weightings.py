@@ -223,7 +223,6 @@ def _run(
     *,
     options: Mapping[str, float] | None = None,
 ) -> list[Weights]:
-    """Return the weights of consecutive steps."""
     state = weighting.init(7) if state is None else state
     options = defaults(weighting.options) if options is None else options
     weights = []

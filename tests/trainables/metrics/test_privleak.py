@@ -24,6 +24,7 @@ def test_a_model_like_the_retrained_one_leaks_nothing_and_nan_stays_nan() -> Non
     assert privleak(unlearned_auc=0.37, retrained_auc=0.37) == 0.0
     assert math.isnan(privleak(unlearned_auc=math.nan, retrained_auc=0.5))
     assert math.isnan(privleak(unlearned_auc=0.5, retrained_auc=math.nan))
+    assert math.isnan(privleak(unlearned_auc=0.5, retrained_auc=1.0)), "1 - 1 cannot be a divisor"
 
 
 def test_it_equals_the_arithmetic_of_muse_on_the_same_scores() -> None:

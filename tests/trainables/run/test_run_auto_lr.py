@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import PhiForCausalLM
@@ -80,14 +81,6 @@ def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
     assert len(modes) > 5
 
 
-def test_auto_lr_is_due_as_asked_and_counts_what_it_did(workspace: Workspace, make_spec: MakeSpec) -> None:
-    changes = {"auto_lr": "on", "auto_lr_smoothing": "search", "auto_lr_every": 3, "auto_lr_start": 2}
-    spec = make_spec(method="ngdiff", batch_size=2, epochs=2, **changes)
-    first, second = list(UnlearningRun(spec, workspace))  # four steps each: due at 2, 5 and 8
-    names = ("auto_lr_updates", "auto_lr_not_finite", "auto_lr_no_descent", "auto_lr_no_curvature")
-    assert [sum(report.training[name] for name in names) for report in (first, second)] == [1.0, 3.0]
-
-
 def test_every_update_is_reported_once_with_the_losses_it_saw(start: Start) -> None:
     changes = {"auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same", "auto_lr_smoothing": "clip"}
     run = start(**changes, epochs=3, batch_size=2, lr=1e-4)
@@ -127,6 +120,26 @@ def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_log
     (report,) = silent
     assert report.auto_lr[0]["forget_plus"] is None
     assert same_bits(silent.parameters, after.parameters())
+
+
+def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
+    workspace: Workspace, make_spec: MakeSpec
+) -> None:
+    spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
+    list(plain := UnlearningRun(spec, workspace))
+    expected = weights_of(plain)
+    looking = UnlearningRun(spec, workspace, landscape_points=9)
+    updates = [update for report in looking for update in report.auto_lr]
+    assert same_bits(weights_of(looking), expected)
+    assert len(looking.auto_lr.landscape) == 9 * len(updates)
+    for number, update in enumerate(updates):
+        points = looking.auto_lr.landscape[9 * number : 9 * (number + 1)]
+        xs = [point["x"] for point in points]
+        assert xs == sorted(xs)
+        assert xs[0] < 0.0 < xs[-1]
+        near = np.interp([0.0, update["eta"], -update["eta"]], xs, [point["retain_loss"] for point in points])
+        assert near[0] == pytest.approx(update["loss_zero"], rel=0.2)
+        assert {point["step"] for point in points} == {update["step"]}
 
 
 def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(

@@ -15,7 +15,6 @@ from torch.nn.functional import cross_entropy, kl_div, one_hot
 from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
-from tests.trainables.runs import digest
 from trainables.data.refusals import refusal
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -186,22 +185,6 @@ def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Wo
 
 
 # References ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_refusals_are_scored_once_per_workspace_by_the_target(
-    target: Target, make_spec: MakeSpec, known_network: PhiForCausalLM
-) -> None:
-    workspace = Workspace(target, device="cpu")
-    spec = make_spec(method="dpo")
-    list(UnlearningRun(make_spec(max_steps=1), workspace))
-    assert not workspace._refusals
-    list(UnlearningRun(replace(spec, lr=1e-2), workspace))
-    sequences, nll = workspace.refusals(max_length=64, batch_size=32)
-    assert nll == pytest.approx(_nll(known_network, sequences), rel=1e-4)
-    moved = _moved(UnlearningRun(replace(spec, seed=3), workspace).model)
-    before = digest(moved)
-    assert workspace.refusals(max_length=64, batch_size=32)[1] is nll
-    assert digest(moved) == before
 
 
 @pytest.mark.parametrize("method", ["npo", "dpo"])

@@ -91,21 +91,6 @@ def test_a_start_too_far_for_every_probe_unlearns_nothing(start: Start) -> None:
     assert last.losses == start()._evaluate()
 
 
-def test_without_the_safe_rule_a_nan_ends_the_run(start: Start) -> None:
-    run = start(method="gdiff", lr=1e-3, epochs=5)
-    next(run)
-    with torch.no_grad():
-        run.parameters[0].fill_(math.nan)
-    assert [report.status for report in run] == [Status.DIVERGED]
-
-
-def test_the_rate_falls_over_the_end_of_the_run_and_not_before(start: Start) -> None:
-    given = {**RUIN, "auto_lr_smoothing": "safe", "batch_size": 2}
-    run = start(method="gd", lr=1e-3, epochs=10, **given)
-    rates = [report.training["lr"] for report in run]
-    assert rates[0] == rates[5] > rates[-2] > rates[-1] > 0.0
-
-
 @pytest.mark.parametrize("method", ["ga", "ngdiff"])
 def test_a_run_continues_bit_for_bit_from_its_state(
     method: str, workspace: Workspace, make_spec: MakeSpec, tmp_path: Path

@@ -140,12 +140,6 @@ def test_another_form_of_a_log_has_the_same_aggregates(tmp_path: Path, change: C
     assert_by_hand(evaluate(tmp_path, change(by_hand())))
 
 
-def test_items_may_have_different_numbers_of_perturbed_answers(tmp_path: Path) -> None:
-    log = by_hand()
-    log[AUTHORS]["average_perturb_loss"]["1"] = [loss(0.2), loss(0.1), loss(0.1)]  # 0.1 of 0.5 still
-    assert evaluate(tmp_path, log)["real_authors"]["probability"] == pytest.approx(0.35, rel=1e-14)
-
-
 def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> None:
     log = by_hand()
     names = {"0": "3600", "1": "400", "2": "3601"}
@@ -172,17 +166,6 @@ def test_repetition_and_loops_are_those_of_the_logged_answers(tmp_path: Path) ->
     assert found["forget"]["repetition"] is None
 
 
-def test_a_diverged_model_has_scores_at_their_limits(tmp_path: Path) -> None:
-    log = by_hand()
-    for name in log:
-        for index in log[name]["avg_gt_loss"]:
-            log[name]["avg_gt_loss"][index] = log[name]["avg_paraphrased_loss"][index] = 1e30
-    found = evaluate(tmp_path, log)
-    assert found["forget"]["probability"] == found["forget"]["truth_ratio"] == 0.0
-    assert found["real_authors"]["probability"] == found["real_authors"]["truth_ratio"] == 0.0
-    assert found["model_utility"] == 0.0
-
-
 Change = Callable[[Log], object]
 
 
@@ -206,28 +189,17 @@ def without(*place: str) -> Change:
 
 MALFORMED: dict[str, tuple[Change, tuple[str, ...]]] = {
     "a missing part": (without(FACTS), (f"no '{FACTS}'", FORGET)),
-    "no part at all": (lambda log: log.clear(), (f"no '{RETAIN}', '{AUTHORS}', '{FACTS}', '{FORGET}'", "nothing")),
-    "a part that is no object": (setting(RETAIN, to=[1]), (RETAIN, "a list")),
     "a missing column": (without(FORGET, PERTURBED), (FORGET, f"no '{PERTURBED}'", "'avg_gt_loss'")),
-    "neither recalls nor texts": (without(RETAIN, RECALL), (RETAIN, f"no '{RECALL}'", "'generated_text'")),
-    "a column that is a number": (setting(RETAIN, "avg_gt_loss", to=0.5), ("avg_gt_loss:", "got a number")),
     "no items": (setting(RETAIN, "avg_gt_loss", to={}), (f"{RETAIN}, avg_gt_loss:", "one item")),
     "NaN": (setting(FORGET, "avg_gt_loss", "1", to=math.nan), (f"{FORGET}, avg_gt_loss, item 1", "got nan")),
-    "infinity": (setting(FORGET, "avg_paraphrased_loss", "0", to=-math.inf), ("avg_paraphrased_loss, item 0", "-inf")),
     "NaN among the perturbed": (
         setting(AUTHORS, PERTURBED, "1", to=[1.0, math.nan]),
         (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "nan"),
     ),
     "an integer beyond floats": (setting(RETAIN, "avg_gt_loss", "0", to=10**400), ("avg_gt_loss, item 0", "got inf")),
     "null": (setting(RETAIN, "avg_gt_loss", "0", to=None), ("avg_gt_loss, item 0:", "got null")),
-    "a text": (setting(RETAIN, "avg_gt_loss", "0", to="0.5"), ("avg_gt_loss, item 0:", "got text")),
-    "a truth value": (setting(RETAIN, "avg_gt_loss", "0", to=True), ("avg_gt_loss, item 0:", "true or false")),
-    "no perturbed answers": (setting(RETAIN, PERTURBED, "0", to=[]), (f"{PERTURBED}, item 0:", "one number")),
     "a percentage for a recall": (setting(RETAIN, RECALL, "0", to=92.9), (f"{RECALL}, item 0:", "[0, 1]", "92.9")),
     "an item short": (without(FORGET, "avg_paraphrased_loss", "1"), (f"{FORGET}, avg_paraphrased_loss:", "'1'")),
-    "an item over": (setting(RETAIN, RECALL, "9", to=1.0), (RECALL, "'9'")),
-    "another item": (setting(RETAIN, "avg_paraphrased_loss", to={"0": 1.0, "2": 1.0}), ("without '1'", "but also '2'")),
-    "a list too short": (setting(RETAIN, RECALL, to=[1.0]), (RECALL, "without '1'")),
     "many items short": (setting(RETAIN, "avg_gt_loss", to=[1.0] * 300), ("'2', '3', '4', '5', '6' and 293 more",)),
     "texts that are no triples": (setting(RETAIN, "generated_text", to=PAIR), ("generated_text, item 0:", "three")),
     "such texts for recalls": (

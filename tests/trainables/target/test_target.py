@@ -23,7 +23,7 @@ from trainables.models.registry import MODELS, TargetRecipe
 from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.cache import cache_folder, folder_digest
-from trainables.target.finetune import NotMemorised, Progress, TargetError
+from trainables.target.finetune import Progress, TargetError
 from trainables.target.target import Target
 from trainables.target.target_spec import target_recipe
 from trainables.target.training import WAITING
@@ -106,20 +106,6 @@ def test_a_target_scored_when_there_were_fewer_metrics_gets_the_new_ones(prepare
     assert json.loads(note.read_text()) == known
 
 
-def test_metrics_that_were_measured_later_are_measured_once(
-    prepare: Preparation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare()
-    (note,) = (prepare.cache / "baselines").glob("*.json")
-    known = json.loads(note.read_text())
-    del known["baseline"]["forget_longest_loop"]
-    note.write_text(json.dumps(known))
-    first = prepare()
-    assert "forget_longest_loop" in first.baseline
-    monkeypatch.setattr(Evaluator, "measure", None)
-    assert prepare() == first
-
-
 def test_a_target_from_a_folder_is_used_as_it_is_and_known_by_its_content(
     prepare: Preparation,
     known_network: PhiForCausalLM,
@@ -183,12 +169,6 @@ def test_an_interrupted_training_or_save_leaves_no_folder_and_the_next_one_works
     assert prepare.folders == []
     prepare()
     assert prepare.epochs == 2
-
-
-def test_data_that_are_not_memorised_leave_no_folder(prepare: Preparation) -> None:
-    with pytest.raises(NotMemorised, match="2 epochs"):
-        prepare(recipe=replace(RECIPE, stop_when_memorised=True))
-    assert prepare.folders == []
 
 
 def test_the_second_of_two_sweeps_that_need_one_target_waits_for_the_first(
