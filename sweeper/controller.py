@@ -54,8 +54,6 @@ class Controller(Follower):
     failure: End | None = field(default=None, init=False)
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
-    needs_disk = True
-
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Pickle no state: Ray pickles its callbacks, but only the driver uses them."""
         return object, ()
@@ -73,9 +71,6 @@ class Controller(Follower):
             self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
         elif event.kind is Kind.TRIAL_ENDED:
             self.failure = _FATAL.get(infrastructure(str(trial.outcome.get("error"))) or "", self.failure)
-
-    def flush(self, state: SweepState) -> None:
-        """Do nothing: the study writes its own journal."""
 
     # Which trial runs next ------------------------------------------------------------------------------------------
 

@@ -110,9 +110,6 @@ class GpuShares(Follower):
                 row = state.trials[event.trial_id].row()
                 self.ended(event.trial_id, spec_of_row(row), row)
 
-    def flush(self, state: SweepState) -> None:
-        """Do nothing: shares are kept in memory only."""
-
     def restore(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Learn from the peaks in rows of trials.csv, from this sweep or previous ones."""
         for row in rows:

@@ -32,8 +32,6 @@ class CheckpointManager(Follower):
     the front stays empty. With a ``syncer``, checkpoints and states are also in object storage.
     """
 
-    needs_disk = True
-
     def __init__(self, out: Path, goals: Goals, *, states: Path, syncer: Syncer | None = None) -> None:
         self._out = out
         self._goals = goals

@@ -47,8 +47,6 @@ _Transfer = Callable[[str], None]
 class Syncer(Follower):
     """Transfers a sweep's files until :meth:`close`. A resume transfers the rest."""
 
-    needs_disk = True
-
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
 

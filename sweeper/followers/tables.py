@@ -18,8 +18,6 @@ FindCheckpoint = Callable[[Trial, Row], str]
 class TableWriter(Follower):
     """Appends rows while trials run. If written rows have changed, rewrites the tables, sorted by trial and step."""
 
-    needs_disk = True
-
     def __init__(self, tables: ResultTables, find_checkpoint: FindCheckpoint) -> None:
         self._tables = tables
         self._find_checkpoint = find_checkpoint

@@ -29,14 +29,15 @@ class EventLogError(ValueError):
 class Follower(Protocol):
     """Keeps something outside the log up to date: for example the tables, the checkpoints, MLflow or the display."""
 
-    needs_disk: bool
+    needs_disk: bool = True
     """Whether the follower sees an event only once it is on disk. A display also sees events that wait for the disk."""
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Process an event. ``state`` already includes it. Called for all events in order, including replayed ones."""
 
     def flush(self, state: SweepState) -> None:
-        """Write or send the changes from all events so far. Raise OSError to be called again later."""
+        """Write or send the changes from all events so far; by default nothing. Raise OSError to be called again."""
+        return  # so that a follower without this method is not abstract
 
 
 def read_events(path: Path) -> list[Event]:

@@ -211,15 +211,11 @@ class RecordingTracker(Follower):
 
     kinds: dict[str, list[Kind]] = field(default_factory=dict)
     fails: bool = False
-    needs_disk = True
 
     def apply(self, event: Event, state: SweepState) -> None:
         if self.fails:
             raise RuntimeError("tracking is broken")
         self.kinds.setdefault(event.trial_id, []).append(event.kind)
-
-    def flush(self, state: SweepState) -> None:
-        """Nothing."""
 
 
 def bare_sweep(

@@ -40,8 +40,6 @@ class Tracker(Follower):
     with the same ``sweep_id``. A trial that continues from a saved state repeats reports; MLflow gets them once.
     """
 
-    needs_disk = True
-
     def __init__(
         self,
         log: EventLog,
@@ -63,9 +61,6 @@ class Tracker(Follower):
     def apply(self, event: Event, state: SweepState) -> None:
         """Wake the thread."""
         self._news.set()
-
-    def flush(self, state: SweepState) -> None:
-        """Nothing: the thread sends."""
 
     def sweep_ended(self, end: SweepEnd) -> None:
         """Send the end of the sweep."""
