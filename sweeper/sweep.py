@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster, import_in_parallel, prepare
 from sweeper.execution.shutdown import interruptible
-from sweeper.execution.target_task import prepare_for_sweep
+from sweeper.execution.target_process import target_process
+from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import Origin, SweepError, UsageError, check_record, describe, read_origin, read_settings
@@ -90,22 +91,26 @@ def _load_targets(
     Raises:
         UsageError: the model or the data changed after the sweep started.
     """
-    if origin.target_path is None:  # a new sweep, which will need Ray
-        prepare(settings.address)
-        # Check that the cluster is large enough before a target is fine-tuned for hours.
-        with import_in_parallel():
-            cluster.slots(sharing=settings.shared(out.resolve()))
     changed = UsageError(
         f"The model or data of the sweep in {out} changed after it started, so new trials would not be comparable with "
         "existing ones. Start a new sweep."
     )
     first, *others = settings.target_seeds
-    if origin.target_path and _trains_another(settings.base_of(first), Path(origin.target_path)):
-        raise changed
-    if settings.bucket and origin.target_key and origin.target_path:
-        fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
+    base = settings.base_of(first)
     load = partial(prepare_for_sweep, settings=settings, cluster=cluster, out=out, console=console)
-    targets = {first: load(settings.base_of(first))}
+    if origin.target_path is None:  # a new sweep, which will need Ray
+        prepare(settings.address)
+        with nullcontext() if is_prepared_remotely(settings) else target_process(base) as wait_for_target:
+            # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
+            with import_in_parallel():
+                cluster.slots(sharing=settings.shared(out.resolve()))
+            targets = {first: load(base, fill_cache=wait_for_target)}
+    else:
+        if _trains_another(base, Path(origin.target_path)):
+            raise changed
+        if settings.bucket and origin.target_key:
+            fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
+        targets = {first: load(base)}
     if origin.target_key not in (None, targets[first].key):
         raise changed
     targets |= {seed: load(settings.base_of(seed)) for seed in others}

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sweeper.settings.sweep_settings import SweepSettings
 
 Show = Callable[[Progress], None]
+FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
 """The number of attempts if the worker or its node dies. Each continues from the last saved fine-tuning state."""
 _POLL_SECONDS = 1.0
@@ -50,16 +51,14 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 # On this machine -----------------------------------------------------------------------------------------------------
 
 
-def prepare_with_progress(
-    spec: TrialSpec, *, console: Console, prepare_remotely: Callable[[TrialSpec, Show], None] | None = None
-) -> Target:
+def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
     """Return the target from :func:`prepare_target`. Show the training of target and retain model on ``console``.
 
-    If ``prepare_remotely`` is given, it is called first and may fill the cache.
+    If ``fill_cache`` is given, it is called first and may fill the cache.
     """
     with phase("target: check, train, score"), progress_shown(spec, console) as (show, seen):
-        if prepare_remotely is not None:
-            prepare_remotely(spec, show)
+        if fill_cache is not None:
+            fill_cache(spec, show)
         target = prepare_target(spec, on_progress=show)
     print_left_out_metrics(target.left_out, console)
     if progress := seen.get("target"):
@@ -157,15 +156,23 @@ def is_prepared_remotely(settings: SweepSettings) -> bool:
 
 
 def prepare_for_sweep(
-    spec: TrialSpec, *, settings: SweepSettings, cluster: Cluster, out: Path, console: Console
+    spec: TrialSpec,
+    *,
+    settings: SweepSettings,
+    cluster: Cluster,
+    out: Path,
+    console: Console,
+    fill_cache: FillCache | None = None,
 ) -> Target:
     """Return the target of a sweep's trials from the cache, or prepare it: on a node if only nodes have GPUs.
+
+    If ``fill_cache`` is given, it waits for another process on this machine that prepares the target.
 
     Raises:
         DataError, TargetError, LoadError, PlacementError, StorageError: the message is a sentence for the user.
     """
     if not is_prepared_remotely(settings):
-        return prepare_with_progress(spec, console=console)
+        return prepare_with_progress(spec, console=console, fill_cache=fill_cache)
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -185,7 +192,7 @@ def prepare_for_sweep(
             fetch_target(result.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
             cache.take_over(result.notes)
 
-    return prepare_with_progress(spec, console=console, prepare_remotely=prepare_remotely)
+    return prepare_with_progress(spec, console=console, fill_cache=prepare_remotely)
 
 
 def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared | Unseen:

@@ -59,6 +59,7 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
     monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
     monkeypatch.setattr("sweeper.sweep.import_in_parallel", nullcontext)
+    monkeypatch.setattr("sweeper.sweep.target_process", nullcontext)
 
 
 Prepare = Callable[..., Target]
@@ -70,14 +71,14 @@ def use_target(monkeypatch: pytest.MonkeyPatch, prepare: Prepare, *, trained_key
     monkeypatch.setattr("sweeper.sweep.target_spec_of", lambda spec: SimpleNamespace(trained_key=trained_key))
 
 
-def not_made(spec: TrialSpec, *, console: Console) -> Target:
+def not_made(spec: TrialSpec, **given: object) -> Target:
     raise AssertionError("the target was made")
 
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target exists, and trials would begin."""
-    use_target(monkeypatch, lambda spec, *, console: TARGET)
+    use_target(monkeypatch, lambda spec, **given: TARGET)
 
     def refuse(*arguments: object, **given: object) -> None:
         raise SweepError("reached Ray")
@@ -180,7 +181,7 @@ def test_a_sweep_json_that_cannot_be_used_is_named(out: Path, damage: Callable[[
 def test_a_sweep_is_not_resumed_on_another_model_or_other_data(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_to_ray(out)
     before = (out / "sweep.json").read_bytes()
-    use_target(monkeypatch, lambda spec, *, console: replace(TARGET, key="changed"))
+    use_target(monkeypatch, lambda spec, **given: replace(TARGET, key="changed"))
     with pytest.raises(UsageError, match="model"):
         run(out, console=CONSOLE)
     use_target(monkeypatch, not_made, trained_key="another")  # and is not trained to find out
@@ -217,7 +218,7 @@ def test_a_signal_before_the_trials_interrupts_and_restores_the_handlers(
     for each in stopping:  # also where pytest runs under nohup or in the background
         signal.signal(each, signal.default_int_handler)
 
-    def prepare(spec: TrialSpec, *, console: Console) -> Target:
+    def prepare(spec: TrialSpec, **given: object) -> Target:
         os.kill(os.getpid(), number)
         time.sleep(60)
         raise AssertionError("the signal was not heard")
