@@ -121,7 +121,6 @@ class Controller(Follower):
         return NextTrial(proposal.trial_id, spec, proposal)
 
     def _promoted(self) -> NextTrial | None:
-        """Return a trial that was waiting at a rung and can now continue, or None."""
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
         promoted = self.scheduler.scheduler.next_promotion([*self._at_rung])

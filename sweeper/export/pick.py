@@ -204,7 +204,6 @@ def _hand_over_problems(options: Options, out: Path) -> Iterator[str]:
 
 
 def _request(options: Options, out: Path) -> Request:
-    """Return the choice that the options request. Add a problem for each invalid option."""
     limits = [
         Constraint(name, ">=" if side == "min" else "<=", options[f"{side}_{name}"])
         for name in LIMITED

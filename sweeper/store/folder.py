@@ -184,7 +184,6 @@ def describe(
 
 
 def _mean(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean of each metric that all baselines have."""
     first, *others = baselines
     shared = [name for name in first if all(name in other for other in others)]
     return {name: math.fsum(item[name] for item in baselines) / len(baselines) for name in shared}

@@ -243,7 +243,6 @@ class Delivery:
         self._end(self._runs[SWEEP], finite_metrics(end.metrics, end.metrics), tags=tags, at=end.at)
 
     def _sweep_tags(self, end: SweepEnd) -> dict[str, object]:
-        """Return the tags of the sweep's run. Its description links to the recommended run."""
         parts = [str(end.tags.get(NOTE, ""))]
         if end.recommended is not None and self._is_tagged(end.recommended):
             key = end.recommended.run_key

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-import time
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from sweeper.followers.progress_bar import heartbeat
 from tests.facts import assert_names
 from tests.sweeper.conftest import bare_sweep, report, run_trial, running, wait_until
 
@@ -57,17 +55,6 @@ def test_a_log_has_one_line_for_each_trial_that_ended(out: Path) -> None:
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.followers.progress_bar.HEARTBEAT", 0.02)
-
-
-@pytest.mark.usefixtures("_quick")
-def test_a_log_shows_at_intervals_that_work_continues() -> None:
-    console = Console(file=io.StringIO())
-    with heartbeat(console, lambda: "epoch 2 of 9"):
-        wait_until(lambda: text_of(console).count("\n") >= 2)
-    written = text_of(console)
-    assert all("epoch 2 of 9" in line for line in written.splitlines())
-    time.sleep(0.1)
-    assert text_of(console) == written
 
 
 @pytest.mark.usefixtures("_quick")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -132,16 +131,6 @@ def report(trial_id: str, step: int) -> dict[str, object]:
 
 def steps(log: CsvTable) -> list[tuple[str, int]]:
     return [(row["trial_id"], int(row["step"])) for row in log.read()]
-
-
-def test_a_report_has_its_time_and_its_autolr_updates_their_own_table(tables: ResultTables) -> None:
-    before = time.time()
-    tables.add_report("00000", {"step": 3, "forget_loss": 1.0, "auto_lr": [{"step": 1, "eta": 0.5}]})
-    tables.write()
-    (row,), (update,) = tables.history.read(), tables.auto_lr.read()
-    assert (row["trial_id"], row["step"]) == ("00000", "3")
-    assert before <= float(row["reported_at"]) <= time.time()
-    assert (update["trial_id"], update["step"], update["eta"]) == ("00000", "1", "0.5")
 
 
 def test_a_single_run_that_continues_loses_the_rows_after_its_state_and_torn_lines(tables: ResultTables) -> None:
