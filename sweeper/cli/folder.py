@@ -6,10 +6,11 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from search_spaces.messages import did_you_mean, no_sweep, resume_command
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import json_option
 from sweeper.settings.problems import STORED, problem, refuse
@@ -44,34 +45,41 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     The command waits until the trial or the sweep has stopped; Ctrl-C ends the waiting but not the request. A stopped
     trial has the status 'stopped' and the values of its last epoch; 'resume' continues a stopped sweep.
     """
+    from sweeper.followers.status import read_status
     from sweeper.followers.stop_requests import Request, ask
 
     out = Path(folder)
-    running = _running(out, trial)
-    ask(out, Request(run=running.run, trial_id=trial))
+    run = _running(out, trial).run
+    ask(out, Request(run=run, trial_id=trial))
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
     click.echo(f"requested: {what}; Ctrl-C ends only the waiting", err=True)
-    found = _end_of_trial(out, running.run, trial) if trial else _end_of_sweep(out, running.run)
-    if found is None:
+    while _still_runs(out, run) and not (trial and _row(out, trial)):
+        time.sleep(_CHECK_SECONDS)
+    found: dict[str, object]
+    if trial is None:
+        state = read_status(out).state
+        found = {"state": state}
+        text = f"the sweep in {out}: {state}"
+        if state == "interrupted":
+            text += f"; continue with:\n  {resume_command(out)}"
+    elif row := _row(out, trial):
+        epoch = float(row["epochs_done"] or 0)
+        found = {"trial_id": trial, "status": row["status"], "epoch": epoch}
+        text = f"trial {trial}: {row['status']} after epoch {epoch:g}"
+    else:
         exit_with([f"the sweep in {out} ended before trial {trial}: the trial continues with the sweep"], FAILED)
-    click.echo(json.dumps({"out": str(out), **found}) if as_json else _words(out, found))
+    click.echo(json.dumps({"out": str(out), **found}) if as_json else text)
 
 
 def _running(out: Path, trial: str | None) -> StatusFile:
-    """Return the status file of the process that runs the sweep.
-
-    Raises:
-        UsageError, Problems: the sweep or the trial is not running.
-    """
+    """Return the status file of the process that runs the sweep. Refuse a sweep or a trial that is not running."""
     from search_spaces.durable import is_held
-    from search_spaces.messages import did_you_mean, no_sweep
     from sweeper.followers.status_file import RUNNING, StatusFile
     from sweeper.store.folder import UsageError
 
     if not (out / "sweep.json").is_file():
         raise UsageError(no_sweep(out))
-    row = _row(out, trial) if trial else None
-    if row is not None:
+    if row := _row(out, trial):
         refuse([f"trial {trial} has ended already: {row['status']}"])
     published = StatusFile.read(out)
     if not is_held(out):
@@ -98,36 +106,6 @@ def _still_runs(out: Path, run: str) -> bool:
 
     published = StatusFile.read(out)
     return is_held(out) and (published is None or published.run == run)
-
-
-def _end_of_trial(out: Path, run: str, trial: str) -> dict[str, Any] | None:
-    """Wait for the trial to end and return its outcome, or None if the sweep's process ended first."""
-    while True:
-        is_running = _still_runs(out, run)
-        if row := _row(out, trial):
-            return {"trial_id": trial, "status": row["status"], "epoch": float(row["epochs_done"] or 0)}
-        if not is_running:
-            return None
-        time.sleep(_CHECK_SECONDS)
-
-
-def _end_of_sweep(out: Path, run: str) -> dict[str, Any]:
-    from sweeper.followers.status_file import INTERRUPTED, RUNNING, StatusFile
-
-    while _still_runs(out, run):
-        time.sleep(_CHECK_SECONDS)
-    published = StatusFile.read(out)
-    killed = published is None or (published.run == run and published.state == RUNNING)
-    return {"state": INTERRUPTED if published is None or killed else published.state}
-
-
-def _words(out: Path, found: dict[str, Any]) -> str:
-    from search_spaces.messages import resume_command
-
-    if "trial_id" in found:
-        return f"trial {found['trial_id']}: {found['status']} after epoch {found['epoch']:g}"
-    again = f"; continue with:\n  {resume_command(out)}" if found["state"] == "interrupted" else ""
-    return f"the sweep in {out}: {found['state']}{again}"
 
 
 @click.command()
