@@ -281,7 +281,7 @@ def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     logs, problems = [], []
-    for name in filter(None, (eval_log, retain_eval_log)):
+    for name in [eval_log] if retain_eval_log is None else [eval_log, retain_eval_log]:
         try:
             logs.append(read_eval_log(Path(name)))
         except EvalLogError as error:

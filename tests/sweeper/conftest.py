@@ -51,7 +51,7 @@ from trainables.target.target import Target
 
 @pytest.fixture(autouse=True)
 def _not_interrupted() -> Iterator[None]:
-    """A sweep that one test interrupts is over with it; in one process the next test would find it interrupted."""
+    """Reset the interruption after each test, because the state is global to the process."""
     yield
     interruption._state = interruption._State()
 
@@ -71,7 +71,7 @@ def tiny_phi(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def dead_uri() -> str:
-    """A loopback address where nobody listens."""
+    """A loopback address without a server."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
@@ -178,7 +178,7 @@ def drive(
 
 
 def plain_trials(out: Path) -> list[FrozenTrial]:
-    """What Optuna believes, without this project."""
+    """Return the trials in the Optuna journal, read without this project."""
     storage = JournalStorage(JournalFileBackend(str(out / "optuna.log")))
     found: list[FrozenTrial] = optuna.load_study(study_name=STUDY_NAME, storage=storage).trials
     return found

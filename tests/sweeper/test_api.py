@@ -50,7 +50,7 @@ def test_a_sweep_is_begun_as_by_the_command_line() -> None:
     assert Sweep.begin(method="ngdiff").out.parent == Path("runs")
 
 
-def test_all_that_is_wrong_is_raised_at_once() -> None:
+def test_all_problems_are_raised_at_once() -> None:
     with pytest.raises(Problems) as raised:
         Sweep.begin(method="ngdif", epochs=0, lr="fast", trials=-1)
     assert len(raised.value.problems) == 4
@@ -70,13 +70,13 @@ def test_a_name_that_is_no_option_is_a_type_error() -> None:
         pick("out", as_json=1)
 
 
-def test_the_package_has_them_and_nothing_else_by_that_way() -> None:
+def test_the_package_exports_the_interface_only() -> None:
     assert sweeper.Sweep is Sweep
     with pytest.raises(AttributeError, match="nothing"):
         _ = sweeper.nothing
 
 
-def test_what_a_finished_sweep_says_is_at_hand(tmp_path: Path) -> None:
+def test_the_frontier_and_the_answer_of_a_finished_sweep(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path)
     (tmp_path / "pareto.json").write_text(
         json.dumps({"front": [{"trial_id": "00000", "objectives": {"a": 1.0}}], "answer": {"headline": "Take it."}})

@@ -1,4 +1,4 @@
-"""A single run that is interrupted continues by the same command and ends as if nothing had happened."""
+"""The same command continues an interrupted single run, with the result of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
-    """Ctrl-C in the second step of the epoch after so many."""
+    """Interrupt the run in the second step after ``after`` epochs."""
     counted = UnlearningRun._count_padding
 
     def count(run: UnlearningRun, *batches: Sequence[int]) -> None:
@@ -70,7 +70,7 @@ def test_an_interrupted_run_continues_to_the_same_bits(
 ) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert unlearn(data, whole, *LANDSCAPE).exit_code == 0
-    # Saved after every epoch, however long the disk takes.
+    # Save after every epoch, even if the disk is slow.
     monkeypatch.setattr("sweeper.store.unfinished_run.SAVE_SHARE", float("inf"))
     with monkeypatch.context() as patch:
         interrupt(patch, after=after)

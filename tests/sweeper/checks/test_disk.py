@@ -1,4 +1,4 @@
-"""What models take on disk is announced, and a sweep without room for one model does not begin."""
+"""The disk space of models is estimated, and a sweep is refused if one model does not fit."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_checkpoint_takes_what_was_announced_and_follows_the_umask(made: Path, rank: int | None, name: str) -> None:
     weights = [*(made / name).glob("*.safetensors")]
     assert {stat.filemode(path.stat().st_mode) for path in (made / name).iterdir()} == {"-rw-rw----"}
-    said = disk_of(TrialSpec(lora_rank=rank), made / "whole", models=3, running=2)
-    assert said.checkpoint == pytest.approx(sum(path.stat().st_size for path in weights), rel=0.05)
-    assert said.state == 3 * said.checkpoint, "the weights and AdamW's two moments"
-    assert said.bytes == 9 * said.checkpoint
+    disk = disk_of(TrialSpec(lora_rank=rank), made / "whole", models=3, running=2)
+    assert disk.checkpoint == pytest.approx(sum(path.stat().st_size for path in weights), rel=0.05)
+    assert disk.state == 3 * disk.checkpoint, "the weights and AdamW's two moments"
+    assert disk.bytes == 9 * disk.checkpoint
     lean = disk_of(TrialSpec(optimizer="sgd"), made / "whole", models=1, running=1)
     assert lean.state < 3 * lean.checkpoint
 
@@ -52,10 +52,10 @@ def test_what_is_free_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
     out = tmp_path / "not" / "yet"
     free.free = 50 * 10**9
-    told = check_disk(disk, out)
-    assert all(fact in told for fact in (str(out), "8.0 GB", "1.0 GB", "3.0 GB", "50 GB"))
+    line = check_disk(disk, out)
+    assert all(fact in line for fact in (str(out), "8.0 GB", "1.0 GB", "3.0 GB", "50 GB"))
     free.free = 5 * 10**9
-    assert len(check_disk(disk, out)) > len(told), "it may not do"
+    assert len(check_disk(disk, out)) > len(line), "a warning is added"
     free.free = 3 * 10**9
     with pytest.raises(SweepError, match=r"4\.0 GB.* 3\.0 GB"):
         check_disk(disk, out)

@@ -1,4 +1,4 @@
-"""How long a trial takes, by earlier sweeps that are like it."""
+"""The duration of a trial is estimated from similar previous sweeps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trial(
     return {"status": status, "epochs_done": epochs, **seconds}
 
 
-def test_an_epoch_and_what_comes_beside_are_told_apart(tmp_path: Path) -> None:
+def test_the_time_of_epochs_and_of_the_rest_are_separate(tmp_path: Path) -> None:
     done = trial("finished", 10.0, train=20.0, evaluation=13.0, answers=3.0, wall=40.0)
     pace = earlier_pace(SPEC, [sweep(tmp_path / "a", [done] * 3)], gpus=0.0)
     assert pace is not None
@@ -37,7 +37,7 @@ def test_an_epoch_and_what_comes_beside_are_told_apart(tmp_path: Path) -> None:
     assert pace.source == f"3 trials of {tmp_path / 'a'}"
 
 
-def test_what_a_scheduler_saves_is_that_of_the_same_scheduler(tmp_path: Path) -> None:
+def test_the_share_of_trained_epochs_is_from_the_same_scheduler(tmp_path: Path) -> None:
     rows = [trial("finished", 10.0, train=10.0, wall=10.0), trial("stopped", 2.0, train=2.0, wall=2.0)]
     folder = sweep(tmp_path / "a", rows, scheduler="moasha")
     pace = earlier_pace(SPEC, [folder], scheduler="moasha", gpus=0.0)
@@ -48,7 +48,7 @@ def test_what_a_scheduler_saves_is_that_of_the_same_scheduler(tmp_path: Path) ->
     assert other.share is None
 
 
-def test_sweeps_that_are_not_like_this_one_say_nothing(tmp_path: Path) -> None:
+def test_sweeps_that_are_not_similar_are_ignored(tmp_path: Path) -> None:
     done = trial("finished", 10.0, train=20.0, wall=40.0)
     folders = [
         sweep(tmp_path / "other-model", [done], spec=replace(SPEC, model="tiny-gpt2")),
@@ -62,6 +62,6 @@ def test_sweeps_that_are_not_like_this_one_say_nothing(tmp_path: Path) -> None:
     assert earlier_pace(SPEC, [*folders, like], gpus=0.0) is not None
 
 
-def test_trials_taken_over_from_elsewhere_do_not_count(tmp_path: Path) -> None:
+def test_reused_trials_do_not_count(tmp_path: Path) -> None:
     done = trial("finished", 10.0, train=20.0, wall=40.0)
     assert earlier_pace(SPEC, [sweep(tmp_path / "a", [done | {"reused_from": "b/00000"}])], gpus=0.0) is None

@@ -1,4 +1,4 @@
-"""Commands in an empty folder, on a small data set, up to where work would start."""
+"""Commands in an empty folder, on a small data set, up to the point at which work would start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sweeper.store.folder import read_settings
 from trainables.spec import TrialSpec
 
 Command = Callable[..., Result]
-"""A command of the fixtures below: more arguments in, its result out."""
+"""A command of the fixtures below, called with further arguments."""
 Accepted = Callable[..., list[TrialSpec]]
 SPLITS = ("forget01", "retain99", "holdout01")
 PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
@@ -72,7 +72,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def model_folder(tmp_path: Path) -> Path:
-    """What passes for a model folder as long as nobody loads it."""
+    """A folder that passes the checks of a model folder, but cannot be loaded."""
     folder = tmp_path / "my-model"
     folder.mkdir()
     for name in ("config.json", "tokenizer.json"):
@@ -86,14 +86,14 @@ def invoke(*arguments: object) -> Result:
 
 
 def resolved(command: str, *words: object) -> Resolved:
-    """Return what a command line comes to, without running anything."""
+    """Return the resolved options of a command line."""
     with main.commands[command].make_context(command, [str(word) for word in words]) as context:
         raw, problems = given_values(command, context.params.get("config"))
     return resolve_and_check(command, raw, problems)
 
 
 def json_of(*arguments: object) -> Any:
-    """What a command that ends well prints for machines."""
+    """Return the JSON that a successful command prints."""
     result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -107,7 +107,7 @@ def problems_of(result: Result) -> list[str]:
     lines = result.stderr.splitlines()
     assert lines
     assert all(line.startswith("error: ") for line in lines), result.stderr
-    assert len(set(lines)) == len(lines), f"said twice: {result.stderr}"
+    assert len(set(lines)) == len(lines), f"listed twice: {result.stderr}"
     return [line.removeprefix("error: ") for line in lines]
 
 
@@ -117,14 +117,14 @@ def refused(*arguments: object) -> list[str]:
 
 
 def names(problem: str, words: Iterable[str]) -> bool:
-    """Whether a message names every option, value, file or column as a word of its own."""
+    """Return True if a message contains each of the words as a whole word, and fail otherwise."""
     missing = [word for word in words if not re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", problem)]
     assert not missing, f"{missing} not named in: {problem}"
     return True
 
 
 def cases(text: str) -> list[Any]:
-    """Parameters of a table, a case a line: what is typed | the words that the message must name."""
+    """Return the parameters in a table with one case per line: options | words that the message must name."""
     rows = [line.partition(" | ") for line in text.strip().splitlines()]
     return [pytest.param(shlex.split(typed), named.split(), id=typed.strip()) for typed, _, named in rows]
 
@@ -151,7 +151,7 @@ def unlearn(data: Path, out: Path) -> Command:
 
 @pytest.fixture
 def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sweeps begin and nothing is run."""
+    """Sweeps are created but not run."""
     monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
 
 
@@ -168,7 +168,7 @@ def accepted(pareto: Command, out: Path, planned_only: None) -> Accepted:
 
 
 def specs_of(out: Path, trials: int = 20) -> list[TrialSpec]:
-    """The specs of a random search in the space of the sweep that has begun in ``out``."""
+    """Return the specs of a random search in the space of the sweep in ``out``."""
     settings = read_settings(out)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))

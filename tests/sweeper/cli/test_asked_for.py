@@ -1,4 +1,4 @@
-"""What was asked for is what runs, and what was not has the documented default."""
+"""Options reach the settings and the trials of a sweep; other settings have the documented defaults."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RATES = " ".join(f"--lr {rate}e-5" for rate in range(1, 18))
 @pytest.mark.parametrize(
     ("typed", "scheduler", "sampler", "trials"),
     [
-        # Without epochs to compare on the way, a sweep has no scheduler, and fewer trials.
+        # If trials cannot be compared before they end, the sweep has no scheduler, and fewer trials.
         ("--scheduler none", "none", "tpe", 16),
         ("--sampler grid --lr 1e-4 --lr 1e-3 --c 0.5", "none", "grid", 4),
         ("--seeds 2", "none", "tpe", 16),
@@ -45,7 +45,7 @@ RATES = " ".join(f"--lr {rate}e-5" for rate in range(1, 18))
         ("--epochs 1", "none", "tpe", 16),
         ("--objectives verbmem:min,utility:max", "none", "tpe", 16),
         ("--objectives verbmem:min,utility:max --metrics-every 1", "moasha", "tpe", 32),
-        # A space of a few points is visited whole, unless a number or a sampler is given.
+        # All points of a small space are tried, unless a number of trials or a sampler is given.
         ("--method ngdiff --lr 1e-4", "none", "grid", 1),
         ("--method ngdiff --lr 1e-4 --lr 1e-3 --auto-lr both --seeds 2", "none", "grid", 8),
         ("--sampler grid --lr 1e-4 --lr 1e-3 --c 0.5 --c 0.9 --seeds 2", "none", "grid", (2 * 2 + 2) * 2),
@@ -53,7 +53,7 @@ RATES = " ".join(f"--lr {rate}e-5" for rate in range(1, 18))
         ("--method ngdiff --lr 1e-4 --sampler random", "moasha", "random", 32),
         (f"--method ngdiff {RATES}", "moasha", "tpe", 32),
         ("--method ngdiff", "moasha", "tpe", 32),
-        # A budget of epochs: 40 at 10 a whole trial.
+        # A budget of 40 epochs, with 10 epochs per trial.
         ("--epochs 10 --epoch-budget 40 --scheduler none", "none", "tpe", 4),
         ("--epochs 10 --epoch-budget 40 --trials 7", "moasha", "tpe", 7),
         # Of 16 trials all take 1 epoch, 8 another, 4 further 2, 2 further 4, 1 the last 2: 42 epochs, 2.625 each.

@@ -1,4 +1,4 @@
-"""``cache``: what is kept, and what pruning removes."""
+"""``cache`` lists the cached files and prunes unused ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 86_400
 
 @pytest.fixture
 def kept() -> Path:
-    """A cache with an old and a new target, an unfinished training, scores, and what a killed writer left."""
+    """A cache with an old and a new target, an unfinished training, scores, and a leftover of a killed process."""
     folder = cache_folder()
     for name, data, days in (("a" * 16, "authors", 40), ("b" * 16, "tofu/forget01", 1)):
         target = folder / "targets" / name

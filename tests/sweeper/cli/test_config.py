@@ -20,7 +20,7 @@ from sweeper.store.folder import begin, read_settings
 from tests.sweeper.cli.conftest import invoke, names, refused, resolved
 
 SWEEP = """
-# as one would write it
+# a comment
 method: [gdiff, npo+ngdiff]
 lr: [1e-3, 3e-4]
 auto-lr: both
@@ -45,7 +45,7 @@ def settings_of(*words: str, command: str = "pareto") -> SweepSettings:
 
 
 def same(one: SweepSettings, other: SweepSettings) -> bool:
-    """Whether two sweeps differ at most in the record of what was given."""
+    """Return whether two sweeps have the same settings, apart from the record of the given options."""
     return replace(one, command="", given={}) == replace(other, command="", given={})
 
 

@@ -1,4 +1,4 @@
-"""Data sets from the command line: what there is, what is wrong with a folder, and short runs on MUSE and one's own."""
+"""Data sets on the command line: problems with a folder, and short runs on MUSE and on a user's own data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHORT = ("--model", "tiny-phi", "--target-epochs", "1", "--max-length", "32", "-
 def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs here are real."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    # Not by HF_HUB_OFFLINE: whoever imports huggingface_hub first under it leaves this process offline for good.
+    # Not with HF_HUB_OFFLINE: if huggingface_hub is first imported with it, this process stays offline.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
 
@@ -33,7 +33,7 @@ def jsonl_folder(folder: Path, **files: list[dict[str, str]]) -> Path:
 
 
 def run(out: Path, *arguments: object) -> dict[str, Any]:
-    """The row of a short run that ends well."""
+    """Return the row of a short successful run."""
     result = invoke("unlearn", *arguments, *SHORT, "--out", out)
     assert result.exit_code == 0, result.output
     row: dict[str, Any] = json.loads((out / "metrics.json").read_text())

@@ -17,7 +17,7 @@ ELSEWHERE = {
     "resume runs/SWEEP": "tests/e2e/test_output.py",
     "resume runs/SWEEP --trials 64 --dry-run": "tests/sweeper/cli/test_dry_run.py",
 }
-"""What does not end, or trains, and where it is tested."""
+"""Commands that train or that do not end, with the files that test them."""
 
 
 def test_the_page_has_the_commands_that_this_file_runs() -> None:

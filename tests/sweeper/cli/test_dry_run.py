@@ -1,4 +1,4 @@
-"""``--dry-run`` says what a command would do and starts nothing; ``--measure`` times one epoch for it."""
+"""``--dry-run`` prints a plan and starts nothing; ``--measure`` times one epoch for the plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every way into training raises: preparing the target, fine-tuning, a trial, the measurement."""
+    """Fail if anything is trained: the target, a trial, or the measured epoch."""
     for entry in (
         "sweeper.checks.plan.measured_pace",
         "trainables.target.prepare.prepare_target",
@@ -171,6 +171,6 @@ def test_measure_prepares_the_target_and_times_an_epoch(tmp_path: Path, monkeypa
     assert content["target"] == "cached"
     assert content["pace"]["epoch"] > 0
     assert content["memory"] > 10**8
-    assert result.stderr.count("--measure: ") == 2, "it says what it does: the target, then the trial"
+    assert result.stderr.count("--measure: ") == 2, "one message for the target and one for the trial"
     assert {path.name for path in tmp_path.iterdir()} == {"own", "cwd", "cache"}
     assert list((tmp_path / "cwd").iterdir()) == []

@@ -1,4 +1,4 @@
-"""Sweeps that begin from earlier ones, and earlier ones that are resumed with other settings."""
+"""Sweeps that use previous sweeps, and sweeps that are resumed with changed settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.sweeper.cli.conftest import Accepted, Command, invoke, names, problem
 
 @pytest.fixture
 def earlier(accepted: Accepted, out: Path) -> Path:
-    """A sweep that has begun."""
+    """The folder of a sweep without trials."""
     accepted("--trials", "4", trials=0)
     return out
 
@@ -28,7 +28,7 @@ def new(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def changes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
-    """What ``resume`` changes in the settings; nothing is run."""
+    """The changes of settings by ``resume``, which runs nothing."""
     found: list[dict[str, object]] = []
     run = "sweeper.cli.sweeps.run_to_the_end"
     monkeypatch.setattr(run, lambda out, as_json, change, **more: found.append(change))
@@ -61,7 +61,7 @@ def test_what_the_search_starts_from_is_in_the_settings(
         *("--tracking-uri", "sqlite:///m.db", "--warm-start", os.path.relpath(earlier), "--reuse", earlier),
         *("--enqueue", "lr=1e-3,c=0.5", "--enqueue", tmp_path / "points.yaml", "--constraint", "utility>=70%"),
         *("--until", "plateau:5", "--epoch-budget", "40", "--sampler", "gp"),
-        # The same objectives in another order are the same problem.
+        # The order of objectives does not matter.
         *("--objectives", "retain_loss:min,forget_loss:max"),
         out=new,
     )

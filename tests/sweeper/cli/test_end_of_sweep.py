@@ -1,4 +1,4 @@
-"""What a command reports when its sweep ends: the summary, what to do next, the exit code."""
+"""The output of a command whose sweep ends: the summary, the next command, the exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NONE_GOOD = {
 
 @pytest.fixture
 def ends(out: Path, monkeypatch: pytest.MonkeyPatch) -> End:
-    """The sweep ends at once, by an error or with this summary."""
+    """Make the sweep end immediately, with an error or with a summary."""
 
     def end(error: BaseException | None = None, **given: Any) -> None:
         values = {"trials": 3, "asked": 3, "status": {"finished": 3}, "hypervolume": 0.5, "front": 2, "tracking": ""}

@@ -1,4 +1,4 @@
-"""Whether the hub has what a command needs, against servers on this machine that answer, refuse, or keep silent."""
+"""Check models and data on the hub, with local servers that answer, refuse, or do not respond."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LocalHub = Any  # tests/conftest.py has the class
 PHI = ("model", "microsoft/phi-1_5")
 TOFU = ("dataset", "locuslab/TOFU")
 WAYS = {PHI: ["microsoft/phi-1_5", "--model-path", "tiny-phi"], TOFU: ["locuslab/TOFU", "--data-dir", "tiny-phi"]}
-"""What a message names: the repository, and the options that do without it."""
+"""The words that a message must contain: the repository, and the options that replace it."""
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 Answer = tuple[int, dict[str, str], dict[str, object]]
@@ -37,7 +37,7 @@ ANSWERS: dict[str, tuple[Answer, str]] = {
     "no hub": ((404, {}, {}), "404"),
     "broken": ((500, {}, {"error": "sorry"}), "500"),
 }
-"""What a server says to everything, and what of it the message has."""
+"""The answer of a server to every request, and a word of it that the message must contain."""
 
 
 @pytest.mark.parametrize(("answer", "reason"), ANSWERS.values(), ids=ANSWERS)
@@ -87,14 +87,14 @@ def test_a_silent_hub_is_given_up_for_all_repositories_together(
 
 
 def safetensors(*, cut: int = 0) -> bytes:
-    """A file of one float32 tensor of four zeros, less its last ``cut`` bytes."""
+    """Return a file with one float32 tensor of four zeros, without its last ``cut`` bytes."""
     header = json.dumps({"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
     content = len(header).to_bytes(8, "little") + header + bytes(16)
     return content[: len(content) - cut]
 
 
 def model_files(*names: str) -> dict[str, bytes]:
-    """A model's files by name; what ends in .safetensors is whole."""
+    """Return the contents of a model's files by name. Files ending in .safetensors are complete."""
     files = {name: safetensors() if name.endswith(".safetensors") else b"{}" for name in names}
     if shards := [name for name in names if "-of-" in name]:
         total = int(shards[0].partition("-of-")[2].removesuffix(".safetensors"))
@@ -107,7 +107,7 @@ WHOLE = model_files("config.json", "tokenizer.json", "model.safetensors")
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 REPOSITORIES = {
     "absent": ({}, "exist"),
-    # As the hub answers for Llama-2: whoever asks sees that there is such a model, and may not read it.
+    # The hub's answer for Llama-2: the listing is public, but the files are not.
     "gated, not logged in": ({**WHOLE, ".gated": b"401"}, "hf auth login"),
     "gated": ({**WHOLE, ".gated": b"403"}, "hf auth login"),
     "no config": (model_files("tokenizer.json", "model.safetensors"), "config.json"),
@@ -119,7 +119,7 @@ REPOSITORIES = {
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Fill:
-    """Puts files into the local cache as the main commit of microsoft/phi-1_5."""
+    """Put files into the local cache as the main commit of microsoft/phi-1_5."""
 
     def fill(files: dict[str, bytes]) -> Path:
         repository = tmp_path / "hub" / "models--microsoft--phi-1_5"
@@ -159,7 +159,7 @@ def test_what_the_hub_has_is_no_problem_and_completes_a_half_filled_cache(local_
 
 
 @pytest.mark.parametrize("case", ["no weights", "a shard missing"])
-def test_without_the_hub_it_is_said_what_a_half_filled_cache_lacks(
+def test_without_the_hub_the_files_that_a_half_filled_cache_lacks_are_named(
     dead_uri: str, cache: Fill, use_hub: UseHub, case: str
 ) -> None:
     use_hub(dead_uri)
@@ -170,7 +170,7 @@ def test_without_the_hub_it_is_said_what_a_half_filled_cache_lacks(
 
 
 def test_a_torn_file_in_the_cache_is_named_with_its_place(local_hub: LocalHub, cache: Fill) -> None:
-    """Also with the hub at hand, whose client would take the torn file for the whole one."""
+    """Even if the hub responds, because its client would accept the torn file."""
     local_hub.add("models", PHI[1], WHOLE)
     folder = cache({**WHOLE, "model.safetensors": safetensors(cut=16)})
     (problem,) = hub_problems([PHI])

@@ -1,4 +1,4 @@
-"""``lr-study`` on the command line: what it plans, how it ends, how its grid grows; over the tables of a real run."""
+"""``lr-study`` on the command line: its plan, its end and its extension, with the tables of a real run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.sweeper.cli.conftest import invoke, json_of, names, refused
 
 
 def planned(out: Path, *arguments: str) -> SweepSettings:
-    """The settings ``lr-study`` begins a sweep with; nothing is run."""
+    """Return the settings with which ``lr-study`` creates a sweep. Nothing is run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
         result = invoke("lr-study", "--out", out, *arguments)
@@ -33,7 +33,7 @@ def planned(out: Path, *arguments: str) -> SweepSettings:
 
 
 def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
-    """A sweep that ends at once, with the tables of another."""
+    """Make the sweep end immediately with the tables of another sweep."""
 
     def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
         for name in ("trials.csv", "history.csv"):
@@ -171,7 +171,7 @@ def test_options_of_trials_are_refused_beside_finished_sweeps(golden: Path) -> N
 
 
 def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:
-    """A study whose trials end at once, best at the rate ``peak``; returns the rates of each run of it."""
+    """Make a study whose trials end immediately and are best at the rate ``peak``. Return the rates of each run."""
     asked: list[list[float]] = []
     known = json.loads((GOLDEN / "sweep.json").read_text())
     with (GOLDEN / "trials.csv").open() as file:
@@ -228,7 +228,7 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
     assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
     assert verdict["opponents"][0]["edge"] is None
-    # Nothing is left to add; what a kill took is run again.
+    # A resumed study adds no rates, and runs lost trials again.
     invoke("resume", out)
     assert asked[3:] == [[]]
     rows = (out / "trials.csv").read_text().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""A report that follows its tables: what is served to whom, and when it is rebuilt."""
+"""The page of ``report --watch``: which requests are served, and when the page is rebuilt."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
 ) -> None:
     monkeypatch.setattr(page_server, "CHECK_SECONDS", 0.01)
     (tmp_path / "trials.csv").write_text("one")
-    made, said = 0, []
+    made, messages = 0, []
 
     class Enough(Exception):
         pass
@@ -90,7 +90,7 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
             raise AnalysisError("half a row")
         raise Enough
 
-    table = tmp_path / "theirs.csv"  # a table that is watched by itself
+    table = tmp_path / "theirs.csv"  # a CSV file as a source
     table.write_text("a")
     before = table_stamps([table])
     table.write_text("ab")
@@ -100,9 +100,9 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
     timer = threading.Timer(0.2, lambda: (tmp_path / "history.csv").write_text("two"))
     timer.start()
     with pytest.raises(Enough):
-        follow([tmp_path], make, made=start, say=said.append)
-    assert len(said) == 1
-    assert "half a row" in said[0]
+        follow([tmp_path], make, made=start, say=messages.append)
+    assert len(messages) == 1
+    assert "half a row" in messages[0]
     assert made == 2
 
 
@@ -126,9 +126,9 @@ def test_the_command_follows_the_tables_until_ctrl_c(tmp_path: Path) -> None:
     ) as process:
         try:
             assert process.stdout is not None
-            told = process.stdout.readline()
-            address = re.search(r"http://\S+", told)
-            assert address is not None, told
+            line = process.stdout.readline()
+            address = re.search(r"http://\S+", line)
+            assert address is not None, line
             made = get(address[0], "/made")[1]
             table = (out / "trials.csv").read_text()
             (out / "trials.csv").write_text(table + table.splitlines()[-1].replace("00000", "00001") + "\n")

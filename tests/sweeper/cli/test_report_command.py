@@ -1,4 +1,4 @@
-"""``report`` of several sources: what it asks for before it starts, and where it writes."""
+"""``report`` for several sources: its checks, and the folders that it writes to."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.sweeper.conftest import SETTINGS, TARGET, report, run_trial, running,
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """A sweep whose target exists."""
+    """The folder of a sweep whose target was prepared."""
     folder = tmp_path / "out"
     begin(SETTINGS, folder)
     describe(folder, SETTINGS, Origin("id", "2026"), target=TARGET)
@@ -31,7 +31,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def running_sweep(out: Path, sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSweep]:
-    """The sweep, which this process runs."""
+    """The sweep, run by this process."""
     monkeypatch.setattr("sweeper.driver.control_server.LOOKS_EVERY", 0.02)
     with exclusive(out, RuntimeError()), control_server(out) as server:
         server.follow(sweep)

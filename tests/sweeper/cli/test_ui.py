@@ -1,4 +1,4 @@
-"""``ui``: what it shows, and that nothing of it stays behind. A stand-in for MLflow starts a process of its own."""
+"""``ui`` stops all its processes, and checks its options. A stand-in for MLflow starts a child process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ROOT = Path(__file__).parents[3]
 SERVER = """
 import json, os, subprocess, sys, time
 worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-told = {"arguments": sys.argv[1:], "pids": [os.getpid(), worker.pid]}
-told["jobs"] = os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"]
+found = {"arguments": sys.argv[1:], "pids": [os.getpid(), worker.pid]}
+found["jobs"] = os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"]
 with open("started.part", "w") as file:
-    json.dump(told, file)
+    json.dump(found, file)
 os.rename("started.part", "started.json")
 time.sleep(600)
 """
@@ -30,7 +30,7 @@ time.sleep(600)
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """``ui`` on an empty database with the stand-in in place of MLflow."""
+    """``ui`` on an empty database, with the stand-in instead of MLflow."""
     stand_in = tmp_path / "stand-in"
     (stand_in / "mlflow").mkdir(parents=True)
     (stand_in / "mlflow" / "__init__.py").touch()
@@ -53,7 +53,7 @@ def started() -> Mapping[str, list[str]]:
 
 
 def lives(pid: str) -> bool:
-    """Whether the process runs; one that has ended and that nobody has waited for does not."""
+    """Return whether the process runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -62,13 +62,13 @@ def lives(pid: str) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_no_process_behind(server: subprocess.Popen[str], number: signal.Signals) -> None:
-    told = started()
-    assert told["arguments"] == ["ui", "--backend-store-uri", "sqlite:///a.db", "--workers", "1", "--port", "5055"]
-    assert told["jobs"] == "false"
-    assert all(map(lives, told["pids"]))
+    found = started()
+    assert found["arguments"] == ["ui", "--backend-store-uri", "sqlite:///a.db", "--workers", "1", "--port", "5055"]
+    assert found["jobs"] == "false"
+    assert all(map(lives, found["pids"]))
     server.send_signal(number)
     assert server.wait(240.0) == 130
-    assert not any(map(lives, told["pids"]))
+    assert not any(map(lives, found["pids"]))
 
 
 def test_a_missing_database_is_not_made() -> None:

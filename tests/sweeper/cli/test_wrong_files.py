@@ -89,7 +89,7 @@ def test_an_empty_name_is_refused_as_output_folder(command: str, model_folder: P
 
 @pytest.mark.parametrize("place", ["s3://bucket/sweeps", "gs://bucket", "hdfs://host/folder"])
 def test_an_address_is_refused_as_output_folder(pareto: Command, tmp_path: Path, place: str) -> None:
-    """Otherwise a folder called ``s3:`` would be made, and nobody would look for the sweep there."""
+    """Otherwise the sweep would be written to a local folder ``s3:``."""
     before = sorted(tmp_path.rglob("*"))
     (problem,) = problems_of(pareto("--out", place))
     assert names(problem, [f"--out {place}", "--storage"])

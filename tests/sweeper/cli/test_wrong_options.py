@@ -1,4 +1,4 @@
-"""A wrong option is refused before anything starts; the message names the option, the value and what would do."""
+"""A wrong option is refused before anything starts; the message names the option, its value and the expected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A field of a trial is described once, and whatever reads descriptions has it: options, checks, spaces, rows."""
+"""The description of a trial field defines its option, its checks, its key in space files and its column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRONG: dict[type, tuple[Any, ...]] = {
     str: (5, 0.5, True, ["list"], {"nested": 1}),
     bool: ("text", 5, ["list"], {"nested": 1}),
 }
-"""By kind, what is of no use as a value."""
+"""Values that are invalid for each kind of field."""
 YAML = {
     "a text": "words",
     "a text in quotes": "'0.5'",
@@ -35,7 +35,7 @@ YAML = {
     "a whole number": "7",
     "zero": "0",
     "a negative number": "-3",
-    "beyond all numbers": "1e999",
+    "too large for a float": "1e999",
     "a switch": "on",
     "null": "null",
     "nothing": "",
@@ -111,7 +111,7 @@ def test_what_all_trials_share_cannot_vary() -> None:
 # Any value of any kind for any name ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", [*FIELDS, *OPTIONS, *option_names(), "options", "nobody's"])
+@pytest.mark.parametrize("key", [*FIELDS, *OPTIONS, *option_names(), "options", "unknown"])
 def test_whatever_a_space_file_says_is_run_or_refused_with_its_line(key: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     method = "" if key == "method" else "method: [gdiff, npo]\n"
@@ -127,7 +127,7 @@ def test_whatever_a_space_file_says_is_run_or_refused_with_its_line(key: str, tm
                 assert trial_problems(settings.make_spec(space.suggest(trials.ask()), target_key="k")) == [], kind
 
 
-@pytest.mark.parametrize("key", ["lr", "method", "seed", "options", "nobody's"])
+@pytest.mark.parametrize("key", ["lr", "method", "seed", "options", "unknown"])
 def test_such_a_space_file_ends_the_command_with_exit_code_2(key: str, tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(f"{key}: [[1], {{a: b}}, 2025-01-01]\n")

@@ -1,4 +1,4 @@
-"""The objectives: read from one option, bounded by the metric itself."""
+"""Objectives are parsed from one option, and have the bounds of their metrics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_objectives_are_read_in_their_order_with_a_default() -> None:
         ("forget_loss:max:min,retain_loss:min", "forget_loss:max:min"),
         ("forget_loss:max", "two"),
         ("forget_loss:max,forget_loss:min", "twice"),
-        # Nobody wants to be as far as possible from an ideal value; a metric and its distance are one objective.
+        # A distance from an ideal value is only minimised; a metric and its distance are the same objective.
         ("privleak:max,utility:max", "privleak:min"),
         ("utility:max,mia_loss:max", "mia_loss:min"),
         ("privleak:min,privleak_distance:min", "twice"),

@@ -39,7 +39,7 @@ ALL = ("method", "lr", "c", "epochs", "trials", "seeds", "sampler", "auto_lr", "
 
 
 def strategy(item: Field) -> st.SearchStrategy[Any]:
-    """Values of a field: most are right, some are wrong."""
+    """Return values of a field: most are valid, some are not."""
     if item.kind is bool:
         one: st.SearchStrategy[Any] = st.booleans()
     elif item.kind is int:
@@ -53,7 +53,7 @@ def strategy(item: Field) -> st.SearchStrategy[Any]:
 
 @st.composite
 def options(draw: st.DrawFn, command: str) -> dict[str, Any]:
-    """Some options of a command with values."""
+    """Draw some options of a command with values."""
     fields = {
         name: item
         for name, item in fields_of(command).items()
@@ -73,7 +73,7 @@ def typed(command: str, words: list[str]) -> Raw:
 
 
 def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
-    """What values come to, without where they are from."""
+    """Return the resolved settings and problems, without the sources of the values."""
     found: Resolved = resolve(command, raw, catalog())
     result = {**found.settings.to_dict(), "given": None, "command": ""} if found.settings is not None else found.spec
     return result, found.base, [problem.text for problem in found.problems]
@@ -139,7 +139,7 @@ print(json.dumps([shown, wrong.exit_code, wrong.stderr, given, config]))
 
 
 def test_a_new_option_touches_one_file(tmp_path: Path) -> None:
-    """Described once, it is in the help, the checks, files, Python keywords, sweep.json and ``config``."""
+    """One description adds an option to the help, the checks, files, Python keywords, sweep.json and ``config``."""
     done = subprocess.run([sys.executable, "-c", TOY], cwd=tmp_path, capture_output=True, text=True, check=True)
     shown, code, message, recorded, config = json.loads(done.stdout)
     assert "--warmth INTEGER" in shown

@@ -1,4 +1,4 @@
-"""Settings: what sweep.json holds is enough to run the sweep again, and a proposal becomes the spec it says."""
+"""sweep.json is enough to run a sweep again, and a proposal becomes the spec that it describes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_equal_proposals_have_equal_hashes_and_different_ones_differ() -> None:
     assert settings.make_spec(config, target_key="other data").spec_hash != spec.spec_hash
 
 
-def test_rays_state_is_in_the_output_folder_or_apart_in_the_given_storage(
+def test_rays_state_is_in_the_output_folder_or_in_an_own_folder_of_the_given_storage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
