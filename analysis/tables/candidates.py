@@ -26,12 +26,17 @@ def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     """
     rows = read_rows(out / "candidates.csv", required=_NAMED)
     frame = typed_frame(out / "candidates.csv", rows, is_number=lambda name: name == "epoch" or columns.is_number(name))
-    frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
-    frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
-    there = [path if path and (out / path).is_dir() else "" for path in frame["checkpoint"]]
-    frame = frame.assign(checkpoint=pd.Series(there, dtype=object))
-    frame.insert(0, "sweep", sweep)
-    return frame
+    frame = by_step(frame, sweep)
+    existing = [path if path and (out / path).is_dir() else "" for path in frame["checkpoint"]]
+    return frame.assign(checkpoint=pd.Series(existing, dtype=object))
+
+
+def by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
+    """Return rows of ``sweep`` sorted by trial and step. Of rows with the same step (after a restart) the last counts."""
+    rows = rows.drop_duplicates(["trial_id", "step"], keep="last")
+    rows = rows.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
+    rows.insert(0, "sweep", sweep)
+    return rows
 
 
 def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
@@ -41,10 +46,8 @@ def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]
     ended = trials[trials["status"] == "finished"]
     if "reused_from" in ended:
         ended = ended[ended["reused_from"].fillna("") == ""]
-    there = set(zip(candidates["trial_id"], candidates["step"], strict=True))
-    return tuple(
-        name for name, step in zip(ended["trial_id"], ended["steps"], strict=True) if (name, step) not in there
-    )
+    known = set(zip(candidates["trial_id"], candidates["step"], strict=True))
+    return tuple(key[0] for key in zip(ended["trial_id"], ended["steps"], strict=True) if key not in known)
 
 
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:

@@ -126,18 +126,17 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
-    """Return the source with ``prefix`` as its name, in its trial ids and in its notes."""
-    table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place))
-    trials, history, candidates = (
-        part.assign(sweep=prefix) for part in (table.trials, table.history, table.candidates)
-    )
-    notes = tuple(replace(item, source=prefix) for item in table.notes)
+    table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place), prefix)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
         for log in (part.auto_lr, part.landscape)
     )
-    named = TrialTable(trials, history, table.columns, notes, candidates)
-    return replace(part, table=named, auto_lr=auto_lr, landscape=landscape)
+    return replace(
+        part,
+        table=replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes)),
+        auto_lr=auto_lr,
+        landscape=landscape,
+    )
 
 
 def _from(out: Path, folder: Path, checkpoint: str) -> str:
@@ -149,8 +148,8 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
     names: list[str] = []
     for path in paths:
         base = path.resolve().stem if path.is_file() else path.resolve().name
-        tried = itertools.chain([base], (f"{base} {count}" for count in itertools.count(2)))
-        names.append(next(name for name in tried if name not in names))
+        candidates = (base if count == 1 else f"{base} {count}" for count in itertools.count(1))
+        names.append(next(name for name in candidates if name not in names))
     return names
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.tables.candidates import lost_ends, models_of, no_candidates, read_candidates
+from analysis.tables.candidates import by_step, lost_ends, models_of, no_candidates, read_candidates
 from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows, typed_frame
 from analysis.tables.note import Note, note
@@ -47,12 +47,8 @@ class TrialTable:
     methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.methods:
-            known = (
-                self.trials.loc[~self.trials["external"].astype(bool), "method"]
-                if len(self.trials) and {"external", "method"} <= set(self.trials.columns)
-                else ()
-            )
+        if not self.methods and {"external", "method"} <= set(self.trials.columns):
+            known = self.trials.loc[~self.trials["external"].astype(bool), "method"]
             object.__setattr__(self, "methods", tuple(sorted(set(map(str, known)))))
 
     @classmethod
@@ -73,12 +69,11 @@ class TrialTable:
         trials = typed_trials(path, rows, columns, sweep)
         _check_trials(path, rows)
         notes = [note("incomplete_line", file=path.name)] if rows.torn else []
-        doubled = trials["trial_id"].duplicated()
-        if doubled.any():
-            notes.append(
-                note("repeated_rows", file=path.name, trials=tuple(sorted(set(trials.loc[doubled, "trial_id"]))))
-            )
-        trials = trials[~doubled].reset_index(drop=True)
+        repeated = trials["trial_id"].duplicated()
+        if repeated.any():
+            again = tuple(sorted(set(trials.loc[repeated, "trial_id"])))
+            notes.append(note("repeated_rows", file=path.name, trials=again))
+        trials = trials[~repeated].reset_index(drop=True)
         history = _history(out / "history.csv", sweep, columns)
         candidates = read_candidates(out, sweep, columns)
         if file.settings.get("candidates") == "all" and (lost := lost_ends(trials, candidates)):
@@ -128,21 +123,26 @@ class TrialTable:
 
     def of_sweep(self, name: str) -> TrialTable:
         """Return the table of one sweep: its trials, reports and candidates."""
-        trials, history, candidates = (
-            part[part["sweep"] == name] for part in (self.trials, self.history, self.candidates)
-        )
-        return replace(self, trials=trials, history=history, candidates=candidates)
+        return self._mapped(lambda part: part[part["sweep"] == name])
 
-    def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str]) -> TrialTable:
-        """Return a copy in which ``name`` maps the trial ids and ``checkpoint`` the paths of existing checkpoints."""
-        trials, history, candidates = (
-            part.assign(trial_id=part["trial_id"].map(name)) for part in (self.trials, self.history, self.candidates)
-        )
-        trials, candidates = (
-            part.assign(checkpoint=part["checkpoint"].map(lambda path: checkpoint(path) if path else ""))
-            for part in (trials, candidates)
-        )
-        return replace(self, trials=trials, history=history, candidates=candidates)
+    def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str], sweep: str = "") -> TrialTable:
+        """Return a copy in which ``name`` maps the trial ids and ``checkpoint`` the paths of existing checkpoints.
+
+        ``sweep`` replaces the name of the sweep, if given.
+        """
+
+        def renamed(part: pd.DataFrame) -> pd.DataFrame:
+            part = part.assign(trial_id=part["trial_id"].map(name), sweep=sweep or part["sweep"])
+            if "checkpoint" in part:
+                part["checkpoint"] = [checkpoint(path) if path else "" for path in part["checkpoint"]]
+            return part
+
+        return self._mapped(renamed)
+
+    def _mapped(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> TrialTable:
+        """Return the table with ``change`` applied to the trials, the history and the candidates."""
+        parts = {name: change(getattr(self, name)) for name in ("trials", "history", "candidates")}
+        return replace(self, **parts)
 
     @property
     def own(self) -> TrialTable:
@@ -277,10 +277,5 @@ def check_status(path: Path, line: int, status: str) -> None:
 
 
 def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    """Read the reports, sorted by trial and step. If a restarted worker repeated a step, the later report is used."""
     rows = read_rows(path, required=("trial_id", "step"))
-    frame = typed_frame(path, rows, is_number=columns.is_number)
-    frame = frame.drop_duplicates(["trial_id", "step"], keep="last")
-    frame = frame.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
-    frame.insert(0, "sweep", sweep)
-    return frame
+    return by_step(typed_frame(path, rows, is_number=columns.is_number), sweep)
