@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.report.render import environment, note_text
-from analysis.tables.note import note
+from analysis.report.render import environment
 
 ANALYSIS = Path(__file__).resolve().parents[2] / "analysis"
 MACROS = {
@@ -32,10 +31,3 @@ def test_every_note_has_a_macro_with_its_facts() -> None:
     found = list(notes())
     assert len(found) > 30
     assert [code for code, facts in found if code not in MACROS or not facts <= MACROS[code]] == []
-
-
-def test_a_note_is_worded_with_its_source_first() -> None:
-    worded = note_text(note("incomplete_fronts", count=1, fronts=3, stopped=2))
-    assert worded == (
-        "1 front of 3 lacks a trial and does not count; 2 trials stopped early do not show how they would have ended"
-    )

@@ -60,24 +60,56 @@ def taken(choice: ModelChoice) -> str:
     return str(choice.row["trial_id"])
 
 
-def test_the_model_nearest_to_the_ideal_corner_is_taken(chosen: Choose) -> None:
-    choice = chosen(model(5.0, 0.1, utility=0.75), model(7.0, 0.15, utility=0.6))
-    assert (taken(choice), choice.judgement.outcome) == ("1", Outcome.GOOD)
-    assert choice.judgement.selection is not None
-    assert choice.judgement.selection.to_dict() == {
-        "decision": Decision.TRADE_OFF,
-        "eligible": 2,
-        "repeating": 0,
-        "unmeasured": 0,
-        "beaten": 0,
-    }
+SILENT = dict.fromkeys(CALM)
+NEAR = 0.05 + 0.9 * TOLERANCE
+SELECTED = {
+    "the nearest to the ideal corner": (
+        [model(5.0, 0.1, utility=0.75), model(7.0, 0.15, utility=0.6)],
+        ("1", Decision.TRADE_OFF, {}),
+    ),
+    "not one with a perfect retain loss and repetitive answers": (
+        [model(7.9, 0.0, utility=0.8, **LOOPING), model(5.0, 0.4)],
+        ("1", Decision.ONLY, {"repeating": 1}),
+    ),
+    "not a beaten model that is nearer to the ideal corner": (
+        [model(7.60, 0.50, verbmem=0.09, utility=0.60, truth_ratio=0.45), model(7.47, 0.45, verbmem=0.04, utility=0.75)],
+        ("1", Decision.ONLY, {"beaten": 1}),
+    ),
+    "a model that is better in one score is not beaten": (
+        [model(7.60, 0.50, utility=0.60), model(7.30, 0.50, utility=0.75)],
+        ("0", Decision.TRADE_OFF, {}),
+    ),
+    "of near equals the one with less repetition in forget answers": (
+        [
+            model(7.60, 0.10, forget_repetition=0.60),
+            model(7.55, 0.10, utility=0.69, truth_ratio=0.45),
+            model(6.00, 0.10, utility=0.80, forget_repetition=0.0),
+        ],
+        ("1", Decision.FLUENCY, {}),
+    ),
+    "repetition within the tolerance decides nothing": (
+        [model(7.60, 0.10, forget_repetition=NEAR), model(7.55, 0.10)],
+        ("0", Decision.TRADE_OFF, {}),
+    ),
+    "without generated answers the other scores decide": (
+        [model(7.0, 0.1, **SILENT), model(5.0, 0.1, utility=0.75, **SILENT)],
+        ("0", Decision.TRADE_OFF, {}),
+    ),
+    "a fluent model before one that was not checked": (
+        [model(7.0, 0.1, **SILENT), model(5.0, 0.1, utility=0.75)],
+        ("1", Decision.ONLY, {"unmeasured": 1}),
+    ),
+}
 
 
-def test_a_garbled_model_with_a_perfect_retain_loss_is_not_taken(chosen: Choose) -> None:
-    choice = chosen(model(7.9, 0.0, utility=0.8, **LOOPING), model(5.0, 0.4, utility=0.7))
-    assert (taken(choice), choice.judgement.recommended) == ("1", True)
+@pytest.mark.parametrize("case", SELECTED)
+def test_one_of_the_acceptable_models_is_selected(chosen: Choose, case: str) -> None:
+    models, (trial_id, decision, left_out) = SELECTED[case]
+    choice = chosen(*models)
+    assert (taken(choice), choice.judgement.outcome) == (trial_id, Outcome.GOOD)
     assert choice.judgement.selection is not None
-    assert (choice.judgement.selection.repeating, choice.judgement.selection.decision) == (1, Decision.ONLY)
+    facts = {"repeating": 0, "unmeasured": 0, "beaten": 0} | left_out
+    assert choice.judgement.selection.to_dict() == {"decision": decision, "eligible": len(models)} | facts
 
 
 @pytest.mark.parametrize("name", ["retain_repetition", "retain_longest_loop"])
@@ -98,52 +130,6 @@ def test_nothing_is_recommended_if_no_acceptable_model_is_fluent(chosen: Choose)
     choice = chosen(model(7.0, 0.1, **LOOPING), model(6.0, 0.1, **less), model(1.0, 0.1, verbmem=0.9))
     assert (choice.judgement.outcome, choice.judgement.recommended) == (Outcome.REPETITIVE, False)
     assert (taken(choice), choice.judgement.judged) == ("1", 2)
-
-
-def test_a_beaten_model_is_not_taken_although_it_is_nearer_to_the_ideal_corner(chosen: Choose) -> None:
-    """The defect that a user met: 0.13 of 8 nats less is forgotten, and everything else is better."""
-    garbled = model(7.60, 0.50, verbmem=0.09, utility=0.60, truth_ratio=0.45)
-    better = model(7.47, 0.45, verbmem=0.04, utility=0.75, truth_ratio=0.50)
-    choice = chosen(garbled, better)
-    assert taken(choice) == "1"
-    assert choice.judgement.selection is not None
-    assert choice.judgement.selection.beaten == 1
-
-
-def test_a_trade_is_no_defeat(chosen: Choose) -> None:
-    choice = chosen(model(7.60, 0.50, utility=0.60), model(7.30, 0.50, utility=0.75))
-    assert choice.judgement.selection is not None
-    assert (taken(choice), choice.judgement.selection.beaten) == ("0", 0)
-
-
-def test_near_equals_are_decided_by_repetition_in_forget_answers(chosen: Choose) -> None:
-    choice = chosen(
-        model(7.60, 0.10, utility=0.70, forget_repetition=0.60),
-        model(7.55, 0.10, utility=0.69, forget_repetition=0.05, truth_ratio=0.45),
-        model(6.00, 0.10, utility=0.80, forget_repetition=0.0),
-    )
-    assert choice.judgement.selection is not None
-    assert (taken(choice), choice.judgement.selection.decision) == ("1", Decision.FLUENCY)
-
-
-def test_repetition_within_the_tolerance_decides_nothing(chosen: Choose) -> None:
-    choice = chosen(
-        model(7.60, 0.10, forget_repetition=0.05 + 0.9 * TOLERANCE), model(7.55, 0.10, forget_repetition=0.05)
-    )
-    assert choice.judgement.selection is not None
-    assert (taken(choice), choice.judgement.selection.decision) == ("0", Decision.TRADE_OFF)
-
-
-def test_without_generated_answers_the_rest_decides(chosen: Choose) -> None:
-    silent = dict.fromkeys(CALM)
-    choice = chosen(model(7.0, 0.1, **silent), model(5.0, 0.1, utility=0.75, **silent))
-    assert (taken(choice), choice.judgement.outcome) == ("0", Outcome.GOOD)
-
-
-def test_a_model_known_to_be_fluent_comes_before_one_that_was_not_checked(chosen: Choose) -> None:
-    choice = chosen(model(7.0, 0.1, **dict.fromkeys(CALM)), model(5.0, 0.1, utility=0.75))
-    assert choice.judgement.selection is not None
-    assert (taken(choice), choice.judgement.selection.unmeasured) == ("1", 1)
 
 
 def test_every_view_names_the_same_model(folder: Callable[..., Path]) -> None:

@@ -77,7 +77,6 @@ CASES = (
         decisive=(VERBMEM, 0.883),
         named=["3 trials", "30 steps", "higher", "1e-4", "now 8"],
     ),
-    Case("half forgotten", [(3.0, 0.2, scores(0.4, 0.78))], Outcome.TOO_LITTLE, decisive=(VERBMEM, 0.4)),
     Case(
         "everything lost",
         [(8.0, 6.0, GONE), (8.0, 7.0, scores(0.0, 0.01))],
@@ -112,26 +111,11 @@ CASES = (
         on_frontier=False,
     ),
     Case(
-        "without paraphrases",
-        [(7.0, 0.5, scores(0.2, 0.3, None)), (6.0, 0.6, scores(0.0, 0.783, None))],
-        Outcome.GOOD,
-        "1",
-        unjudged=[RATIO],
-        on_frontier=False,
-    ),
-    Case(
         "truth ratio without a baseline",
         [(6.0, 0.6, scores(0.0, 0.783, 0.5))],
         Outcome.GOOD,
         unjudged=[RATIO],
         baseline=without("truth_ratio"),
-    ),
-    Case(
-        "whole numbers in the table",
-        [(6, 7, scores(0, None, None))],
-        Outcome.LOST,
-        decisive=(LOW, 7.0),
-        unjudged=[UTILITY, RATIO],
     ),
     Case(
         "an epoch known by its losses alone does not hide that the judged one fails",
@@ -164,13 +148,6 @@ CASES = (
         [(7.9, 7.9, NONE), (8.0, 7.95, NONE)],
         Outcome.LOST,
         decisive=(LOW, 7.9),
-        unjudged=[VERBMEM, UTILITY, RATIO],
-    ),
-    Case(
-        "nothing measured, and one model is destroyed that is nearer to the ideal",
-        [(7.9, 6.1, NONE), (0.2, 0.1, NONE)],
-        Outcome.NOT_JUDGED,
-        "1",
         unjudged=[VERBMEM, UTILITY, RATIO],
     ),
     Case(
@@ -249,21 +226,6 @@ CASES = (
         constraints=["utility>=0.4"],
     ),
     Case(
-        "stated thresholds that are stricter",
-        [(6.0, 0.6, scores(0.05, 0.6))],
-        Outcome.TOO_MUCH,
-        decisive=("utility>=95%", 0.6),
-        constraints=["utility>=95%", "verbmem<=0.3"],
-    ),
-    Case(
-        "stated on a loss",
-        [(3.0, 0.2, scores(0.5, 0.8)), (6.0, 0.4, scores(0.5, 0.8))],
-        Outcome.GOOD,
-        "1",
-        named=["forget loss 6", "5"],
-        constraints=["forget_loss>=5"],
-    ),
-    Case(
         "verbmem low, utility unknown, and a retain loss that shows neither",
         [(8.0, 5.9, scores(0.0, None, None))],
         Outcome.ONE_SIDED,
@@ -314,13 +276,6 @@ CASES = (
         named=["utility>=90%"],
         constraints=["utility>=90%"],
         baseline=without("utility"),
-    ),
-    Case(
-        "neither side in any trial",
-        [(2.0, 5.0, scores(0.5, 0.1)), (2.1, 5.1, scores(0.6, 0.1))],
-        Outcome.NO_TRADE_OFF,
-        missed=[VERBMEM, UTILITY],
-        options=["--epochs", "--lr", "--method"],
     ),
     Case(
         "the model before unlearning keeps nothing",

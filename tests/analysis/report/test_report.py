@@ -144,22 +144,14 @@ def test_names_and_errors_of_a_sweep_cannot_become_code(make_sweep: MakeSweep) -
     assert page.text.count(EVIL) >= 5
 
 
-def test_the_script_finds_on_the_page_all_that_it_asks_for(page: Page) -> None:
-    """The contract of script and page: ids it looks up, and the fields of a trial that it reads."""
+def test_the_script_finds_on_the_page_the_ids_and_fields_that_it_reads(page: Page) -> None:
     ids = set(re.findall(r'getElementById\("([\w-]+)"\)', page.script))
     assert ids
     assert ids <= set(page.values("id"))
-    fields, charts = set(re.findall(r"\btrial\.(\w+)", page.script)), page.data["charts"]
-    assert fields == {"settings", "spec_hash", "checkpoint", "error", "course"}
+    fields = set(re.findall(r"\btrial\.(\w+)", page.script))
     assert all(set(item) == fields for item in page.data["trials"].values())
-    read = set(re.findall(r"\bdata\.(\w+)", page.script))
-    assert read == set(page.data) == {"trials", "baseline", "guess", "charts"}
-    assert set(page.values("data-trial", "tr")) == set(page.data["trials"])
-    columns = {key for item in page.data["trials"].values() for key in item["course"]}
-    assert columns == {"step", "epoch"} | {name for chart in charts for name, _ in chart["lines"]} & columns
-    assert set(re.findall(r"\bitem\.(\w+)", page.script)) == set(charts[0])
-    headings = set(re.findall(r"<button type=\"button\">([^<]+)</button>", page.source))
-    assert {"forget loss", "retain loss", "verbmem", "utility"} <= headings
+    assert set(re.findall(r"\bdata\.(\w+)", page.script)) == set(page.data)
+    assert set(re.findall(r"\bitem\.(\w+)", page.script)) == set(page.data["charts"][0])
     assert {len(values) for values in page.data["trials"]["00000"]["course"].values()} == {2}
 
 
@@ -210,18 +202,6 @@ def test_missing_epochs_and_impossible_values_are_on_the_page(make_sweep: MakeSw
     assert ("candidates.csv" in page.text) is (kept == "all")
     assert "Utility is 71.3 in 0" in page.text
     assert page.data["trials"]["0"]["course"] == {}, "there is no history.csv"
-
-
-@without_figures
-def test_the_page_counts_every_way_a_trial_ended(make_sweep: MakeSweep) -> None:
-    ended = {"finished": 2, "stopped": 3, "diverged": 1, "failed": 0}
-    each = [status for status, count in ended.items() for _ in range(count)]
-    out = make_sweep([trial(str(n), 2.0 + n, 0.4, status=status) for n, status in enumerate(each)])
-    write_report(out)
-    counts = re.search(r"(\d+) finished, (\d+) stopped\D*, (\d+) diverged, (\d+) failed", Page(out).text)
-    assert counts
-    assert [int(count) for count in counts.groups()] == list(ended.values())
-    assert "Every trial finished" not in Page(out).text
 
 
 @without_figures

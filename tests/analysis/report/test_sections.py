@@ -26,20 +26,6 @@ def _answer(out: Path) -> Answer:
     return answer(table, sweep, frontier(table.models, sweep.objectives), choose_model(table, sweep))
 
 
-def test_the_answer_names_the_trial_its_settings_its_values_and_its_checkpoint(make_sweep: MakeSweep) -> None:
-    rows = [trial("00004", 7.0, 1.0, method="gdiff", c=0.75, lr=5e-5), trial("00005", 1.0, 0.5)]
-    found = _answer(make_sweep(rows))
-    assert found.headline == "Take trial 00004: gdiff, c 0.75, lr 5e-5."
-    assert found.model is not None
-    assert (found.model.trial_id, found.model.checkpoint) == ("00004", "checkpoints/00004")
-    assert [(item.before, item.after, item.direction) for item in found.objectives] == [
-        (0.04, 7.0, "max"),
-        (0.05, 1.0, "min"),
-    ]
-    assert [member.model.trial_id for member in found.members] == ["00004", "00005"]
-    assert "nearest to ideal" in found.members[0].roles
-
-
 @pytest.mark.parametrize(
     ("forget", "scores", "warned"), [(0.03, {}, True), (4.0, {}, False), (None, GOOD | {"verbmem": 0.0}, False)]
 )
@@ -109,9 +95,7 @@ def test_early_stops_are_counted_by_epoch_with_the_epochs_saved(make_sweep: Make
     rows = [trial("0", 1.0, 1.0, epochs=9, epochs_done=9), *stopped]
     found = early_stops(TrialTable.read(make_sweep(rows)))
     assert found == EarlyStops(stopped=3, trials=4, after=((1.0, 2), (3.0, 1)), saved=22.0, planned=36.0)
-    assert say("page.early_stops", stops=found) == (
-        "3 of 4 trials were stopped early (2 after epoch 1, 1 after epoch 3): 22 of 36 epochs were saved."
-    )
+    assert "22 of 36 epochs" in say("page.early_stops", stops=found)
     assert early_stops(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")], name="none"))) is None
 
 
