@@ -34,7 +34,8 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     trials = table.trials
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
-    seconds = _seconds(trials)
+    train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
+    seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0).mask(_is_repeated(trials), 0.0)
     models = table.models.trials.reset_index(drop=True)
     usable, costs = scored(models, objectives)
     places = models[usable].groupby(["sweep", "trial_id"]).indices
@@ -46,20 +47,13 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
             front = front[nondominated(front)]
             volume = max(volume, hypervolume(front))
         volumes[index] = volume
-    return AnytimeCurve(np.cumsum(np.nan_to_num(seconds)), volumes)
+    return AnytimeCurve(np.cumsum(seconds.to_numpy()), volumes)
 
 
-def _seconds(trials: pd.DataFrame) -> Floats:
-    train, evaluation, wall = (numbers(trials, f"{part}_seconds").to_numpy() for part in ("train", "eval", "wall"))
-    own = train + np.nan_to_num(evaluation)
-    return np.where(_repeated(trials), 0.0, np.where(np.isnan(own), wall, own))
-
-
-def _repeated(trials: pd.DataFrame) -> Mask:
+def _is_repeated(trials: pd.DataFrame) -> Mask:
     """Return whether each trial was reused from a trial of the same sweep."""
     if not {"reused_from", "spec_hash"} <= set(trials.columns):
         return np.zeros(len(trials), dtype=bool)
-    taken: list[bool] = (trials["reused_from"].notna() & (trials["reused_from"] != "")).tolist()
-    places = list(zip(trials["sweep"], trials["spec_hash"], strict=True))
-    trained = {place for place, elsewhere in zip(places, taken, strict=True) if not elsewhere}
-    return np.array([there and place in trained for place, there in zip(places, taken, strict=True)], dtype=bool)
+    reused = (trials["reused_from"].notna() & (trials["reused_from"] != "")).to_numpy()
+    specs = pd.MultiIndex.from_frame(trials[["sweep", "spec_hash"]])
+    return np.asarray(reused & specs.isin(specs[~reused]), dtype=bool)

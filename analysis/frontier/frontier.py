@@ -1,7 +1,7 @@
 """Compute the attained frontier of a table of trials, and the share of the objective space that it dominates.
 
 Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so a hypervolume is a
-share of the whole box, in [0, 1].
+share of the whole box, in [0, 1]. Functions raise an AnalysisError if a cost is NaN, infinite or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -59,13 +59,12 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     """
     finished = table.finished
     if not objectives:
-        nothing = np.empty((0, 0))
-        return Frontier((), finished[:0], nothing, nothing, np.zeros(0), 0.0, tuple(finished["trial_id"]))
+        empty = np.empty((0, 0))
+        return Frontier((), finished[:0], empty, empty, np.zeros(0), 0.0, tuple(finished["trial_id"]))
     values = values_of(finished, objectives)
     scored = measured(values)
-    unscored = tuple(
-        dict.fromkeys(finished.loc[~finished["trial_id"].isin(finished.loc[scored, "trial_id"]), "trial_id"])
-    )
+    ids = finished["trial_id"]
+    unscored = tuple(ids[~ids.isin(ids[scored])].unique())
     oriented = np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])
     best = np.flatnonzero(scored)[nondominated(oriented[scored])]
     # Ties are sorted by id, so that the order does not depend on which trial finished first.
@@ -135,11 +134,7 @@ def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
-    """Return which of ``points``, shape (n, m), are not dominated; smaller is better. Equal points do not dominate.
-
-    Raises:
-        AnalysisError: a value is NaN or infinite.
-    """
+    """Return which of ``points``, shape (n, m), are not dominated; smaller is better. Equal points do not dominate."""
     array = _checked(points)
     if len(array) == 0:
         return np.zeros(0, dtype=bool)
@@ -147,11 +142,7 @@ def nondominated(points: npt.ArrayLike) -> Mask:
 
 
 def hypervolume(costs: npt.ArrayLike) -> float:
-    """Return the volume that ``costs``, shape (n, m) in [0, 1], dominate below the reference (1, ..., 1).
-
-    Raises:
-        AnalysisError: a cost is NaN or outside [0, 1].
-    """
+    """Return the volume that ``costs``, shape (n, m) in [0, 1], dominate below the reference (1, ..., 1)."""
     array = checked_costs(costs)
     if len(array) == 0:
         return 0.0
@@ -181,11 +172,7 @@ def _checked(points: npt.ArrayLike) -> Floats:
 
 
 def checked_costs(costs: npt.ArrayLike) -> Floats:
-    """Return ``costs``, shape (n, m), as an array.
-
-    Raises:
-        AnalysisError: a cost is NaN or infinite, which moocore would ignore silently, or outside [0, 1].
-    """
+    """Return ``costs``, shape (n, m), as an array, after checking for values that moocore would ignore silently."""
     array = _checked(costs)
     if len(array) and (array.min() < 0.0 or array.max() > 1.0):
         raise AnalysisError(f"costs must lie in [0, 1], got {array.min():g} to {array.max():g}")

@@ -125,18 +125,17 @@ def pick(
             raise NothingQualifies(f"{best.column} was not measured in any {noun}{_with(limits)}")
         within = within[there]
         costs = [best.oriented(numbers(within, best.column))]
-    distance: float | None = None
     if best is not None:
         away = np.linalg.norm(scored(within, objectives)[1], axis=1)
         # lexsort sorts by the last key first. NaN comes last.
         order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
         row = within.iloc[int(order[0])]
+        value, distance = float(row[best.column]), None
     else:
         front = frontier(table.of(within), objectives)
         if (knee := recommend(front)) is None:
             raise NothingQualifies(f"none of the objectives was measured in any {noun}{_with(limits)}")
-        row, distance = front.members.iloc[knee.nearest], knee.distance
-    value = None if best is None else float(row[best.column])
+        row, value, distance = front.members.iloc[knee.nearest], None, knee.distance
     return Pick(row, len(within), noun, tuple(limits), rule == SUCCESS, best, value, distance)
 
 

@@ -8,7 +8,7 @@ loss in nats. :data:`TOLERANCE` is the largest difference in cost that counts as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -53,8 +53,7 @@ class Selection:
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry ``selection`` of the answer in pareto.json."""
-        names = ("decision", "eligible", "repeating", "unmeasured", "beaten")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in asdict(self).items() if name != "place"}
 
 
 def select(
@@ -78,14 +77,14 @@ def select(
     least = min(found[i].unknowns for i in fluent)
     known = [i for i in fluent if found[i].unknowns == least]
     beaten = beaten_rows(_costs(rows.iloc[known], objectives, columns))
-    left = [i for i, out in zip(known, beaten, strict=True) if not out]
-    nearest = min(left, key=distance.__getitem__)
-    near = [i for i in left if distance[i][0] <= distance[nearest][0] + TOLERANCE]
+    remaining = [i for i, is_beaten in zip(known, beaten, strict=True) if not is_beaten]
+    nearest = min(remaining, key=distance.__getitem__)
+    near = [i for i in remaining if distance[i][0] <= distance[nearest][0] + TOLERANCE]
     calm = min(found[i].forget_repetition for i in near) + TOLERANCE
     place = min((i for i in near if found[i].forget_repetition <= calm), key=distance.__getitem__)
     return Selection(
         place,
-        Decision.ONLY if len(left) == 1 else Decision.TRADE_OFF if place == nearest else Decision.FLUENCY,
+        Decision.ONLY if len(remaining) == 1 else Decision.TRADE_OFF if place == nearest else Decision.FLUENCY,
         eligible=len(acceptable),
         repeating=len(acceptable) - len(fluent),
         unmeasured=len(fluent) - len(known),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.tables.trial_table import STATUSES, TrialTable, numbers
+
+_REST = "loading, saving, waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Cost:
 
     Attributes:
         seconds: the total.
-        parts: the total, split into training, evaluation and the rest (loading, saving, waiting).
+        parts: the total, split into training, evaluation and the rest.
         starts: the time until the first trial of each worker took its first step. It depends on which trial comes
             first, so ``lost``, ``by_status`` and ``by_method`` do not include it.
         lost: the cost of trials that did not finish.
@@ -117,22 +118,20 @@ def cost(table: TrialTable) -> Cost:
     total = float(held.sum())
     own = held - _starts(trials, most=held - busy)
 
+    whole = float(own.sum())
+
     def line(name: str, seconds: pd.Series, whole: float) -> CostLine:
         amount, count = float(seconds.sum()), len(seconds)
         return CostLine(name, count, amount, amount / count if count else None, amount / whole if whole > 0 else 0.0)
 
-    def lines(column: str, names: Sequence[str]) -> tuple[CostLine, ...]:
-        groups = ((name, own[trials[column] == name]) for name in names)
-        return tuple(line(name, group, float(own.sum())) for name, group in groups if len(group))
-
-    parts = {"training": train, "evaluation": evaluation, "loading, saving, waiting": held - busy}
+    status, parts = trials["status"], {"training": train, "evaluation": evaluation}
     return Cost(
         seconds=total,
-        parts=tuple(line(name, seconds, total) for name, seconds in parts.items()),
-        starts=total - float(own.sum()),
-        lost=line("lost", own[trials["status"] != "finished"], float(own.sum())),
-        by_status=lines("status", STATUSES),
-        by_method=lines("method", sorted(set(trials["method"]))),
+        parts=tuple(line(name, part, total) for name, part in (parts | {_REST: held - busy}).items()),
+        starts=total - whole,
+        lost=line("lost", own[status != "finished"], whole),
+        by_status=tuple(line(name, own[status == name], whole) for name in STATUSES if (status == name).any()),
+        by_method=tuple(line(str(name), group, whole) for name, group in own.groupby(trials["method"])),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -148,19 +148,17 @@ def page_data(table: TrialTable) -> dict[str, object]:
     most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
     varying = table.varying
 
-    def course(rows: pd.DataFrame) -> Iterator[tuple[str, object]]:
-        yield "step", plain(rows["step"].tolist())
-        for name in drawn:
-            values = numbers(rows, name)
-            if not values.isna().all():
-                # Rounding to five digits does not change the drawn line, and halves the size of the page.
-                yield name, plain([float(f"{value:.5g}") for value in values])
+    def course(rows: pd.DataFrame) -> dict[str, object]:
+        found = {name: values for name in drawn if not (values := numbers(rows, name)).isna().all()}
+        # Rounding to five digits does not change the drawn line, and halves the size of the page.
+        rounded = {name: plain([float(f"{value:.5g}") for value in values]) for name, values in found.items()}
+        return {"step": plain(rows["step"].tolist())} | rounded
 
     return {
         row["trial_id"]: {
             "settings": {name: plain(row[name]) for name in varying if plain(row[name]) is not None},
             **{name: plain(row[name]) for name in ("spec_hash", "checkpoint", "error")},
-            "course": dict(course(thinned(courses[row["trial_id"]], most))) if row["trial_id"] in courses else {},
+            "course": course(thinned(courses[row["trial_id"]], most)) if row["trial_id"] in courses else {},
         }
         for _, row in table.trials.iterrows()
     }

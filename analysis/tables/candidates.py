@@ -32,7 +32,7 @@ def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
 
 
 def by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
-    """Return rows of ``sweep`` sorted by trial and step. Of rows with the same step (after a restart) the last counts."""
+    """Return rows of ``sweep`` sorted by trial and step. The last of several rows for one step counts."""
     rows = rows.drop_duplicates(["trial_id", "step"], keep="last")
     rows = rows.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     rows.insert(0, "sweep", sweep)

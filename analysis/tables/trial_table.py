@@ -141,8 +141,8 @@ class TrialTable:
 
     def _mapped(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> TrialTable:
         """Return the table with ``change`` applied to the trials, the history and the candidates."""
-        parts = {name: change(getattr(self, name)) for name in ("trials", "history", "candidates")}
-        return replace(self, **parts)
+        trials, history, candidates = map(change, (self.trials, self.history, self.candidates))
+        return replace(self, trials=trials, history=history, candidates=candidates)
 
     @property
     def own(self) -> TrialTable:

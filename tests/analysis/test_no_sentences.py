@@ -1,4 +1,4 @@
-"""Analysis returns facts: an f-string of four words or more belongs in analysis/report/templates, except in ``raise``."""
+"""Analysis returns facts: text of four words or more belongs in a template, except errors."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def is_sentence(text: str) -> bool:
 
 def test_no_function_of_analysis_assembles_a_sentence() -> None:
     assert is_sentence("{} of the trials have ended")
-    texts = [(path.name, text) for path in ANALYSIS.rglob("*.py") for text in formatted(ast.parse(path.read_text("utf-8")))]
-    assert [(name, text) for name, text in texts if is_sentence(text)] == []
+    trees = {path.name: ast.parse(path.read_text("utf-8")) for path in ANALYSIS.rglob("*.py")}
+    assert [(name, text) for name, tree in trees.items() for text in formatted(tree) if is_sentence(text)] == []

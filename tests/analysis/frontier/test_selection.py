@@ -72,7 +72,10 @@ SELECTED = {
         ("1", Decision.ONLY, {"repeating": 1}),
     ),
     "not a beaten model that is nearer to the ideal corner": (
-        [model(7.60, 0.50, verbmem=0.09, utility=0.60, truth_ratio=0.45), model(7.47, 0.45, verbmem=0.04, utility=0.75)],
+        [
+            model(7.60, 0.50, verbmem=0.09, utility=0.60, truth_ratio=0.45),
+            model(7.47, 0.45, verbmem=0.04, utility=0.75),
+        ],
         ("1", Decision.ONLY, {"beaten": 1}),
     ),
     "a model that is better in one score is not beaten": (
