@@ -71,16 +71,13 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
     shares = [np.mean([_attains(run, corners) for run in group], axis=0) for group in groups]
     grid = (shares[0] - shares[1]).reshape(len(x) - 1, len(y) - 1)
     boxes, differences = [], []
-    for column, (left, right) in enumerate(itertools.pairwise(x)):
-        row = 0
-        while row < len(y) - 1:
-            end = row + 1
-            while end < len(y) - 1 and grid[column, end] == grid[column, row]:
-                end += 1
-            if grid[column, row]:
-                boxes.append((left, y[row], right, y[end]))
-                differences.append(grid[column, row])
-            row = end
+    for (left, right), column in zip(itertools.pairwise(x), grid, strict=True):
+        # One box for each run of equal cells.
+        edges = np.flatnonzero(np.diff(column, prepend=np.nan, append=np.nan) != 0)
+        for low, high in itertools.pairwise(edges):
+            if column[low]:
+                boxes.append((left, y[low], right, y[high]))
+                differences.append(column[low])
     return AttainmentDifference(np.asarray(boxes, dtype=np.float64).reshape(-1, 4), np.asarray(differences))
 
 

@@ -18,6 +18,7 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
     [0, 1], ``front`` (an entry for each model) and ``baseline`` (the target's objectives and metrics, or null).
     """
     names = [objective.name for objective in front.objectives]
+    before = {objective.name: sweep.baseline.get(objective.column) for objective in sweep.objectives}
     return {
         "objectives": [
             {"name": item.name, "direction": item.direction, "bounds": [item.low, item.high], "column": item.column}
@@ -38,7 +39,7 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
             }
             for i, (_, row) in enumerate(front.members.iterrows())
         ],
-        "baseline": {"objectives": sweep.baseline_objectives(), **sweep.baseline} if sweep.baseline else None,
+        "baseline": {"objectives": before, **sweep.baseline} if sweep.baseline else None,
     }
 
 

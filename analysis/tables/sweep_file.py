@@ -60,7 +60,6 @@ class SweepFile:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: it is from another version")
-        baseline = _mapping(path, content, "baseline")
         return cls(
             name=str(content.get("name") or out.name),
             columns=Columns.from_dict(_mapping(path, content, "columns")),
@@ -71,7 +70,7 @@ class SweepFile:
             settings=_mapping(path, content, "settings"),
             objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
             random_guess_loss=_finite(content.get("random_guess_loss")),
-            baseline=_numbers(baseline),
+            baseline=_numbers(_mapping(path, content, "baseline")),
             baselines={int(seed): _numbers(values) for seed, values in _mapping(path, content, "baselines").items()},
         )
 
@@ -103,10 +102,6 @@ class SweepFile:
         seed = trial.get("seed")
         own = int(seed) if isinstance(seed, (int, float, np.number)) and math.isfinite(seed) else None
         return file.baseline if own is None else file.baselines.get(own, file.baseline)
-
-    def baseline_objectives(self) -> dict[str, float | None]:
-        """Return the objectives of the No-unlearn model, by name; an objective that was not measured is None."""
-        return {objective.name: self.baseline.get(objective.column) for objective in self.objectives}
 
 
 def _mapping(path: Path, content: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -129,14 +129,6 @@ def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(m
     assert (out / "pareto.json").read_bytes() == before
 
 
-@pytest.mark.usefixtures("blank_figures")
-def test_without_candidates_the_frontier_is_over_the_ends_and_has_their_epochs(make_epochs: MakeEpochs) -> None:
-    out = make_epochs()
-    (out / "candidates.csv").unlink()
-    assert set(reported(out)[1]) == {("00000", 3)}
-    assert "after epoch" not in (out / "report.html").read_text()
-
-
 def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> None:
     table, sweep = tables_of(make_epochs())
     found = pick(table, sweep, rule=KNEE)
