@@ -18,7 +18,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         STATED: "{text}",
         # Config files
         "config-unreadable": "--config {path}: {reason}; expected a YAML file",
-        "config-not-options": "--config {path}: expected one option a line, such as 'trials: 32'",
+        "config-not-options": "--config {path}: expected one option per line, such as 'trials: 32'",
         "config-nested": "{key} is nested too deeply",
         "config-unknown": "unknown option '{key}': {expected}",
         "config-twice": "{key} is given twice",
@@ -28,7 +28,6 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "two-models": "--model-path and --target-path are mutually exclusive: a target needs no base model",
         "option-no-number": "--option must be NAME=VALUE with a number, got '{pair}'",
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
-        "option-elsewhere": "option {option} does not apply to {methods}{hint}",
         "no-effect": "{flag} has no effect: AutoLR is off; {remedy}, too",
         "one-value": "{title} is given {count} times; one run takes one value ('pareto' searches among several)",
         "landscape-alone": "--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv",
@@ -38,19 +37,19 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         # The search
         "grid-infinite": "--sampler grid: {reason}",
-        "grid-too-small": "--trials {trials} is more than the grid has: {size}",
+        "grid-too-small": "--trials {trials} is more than the {size} trials of the grid",
         "nothing-compared": "{flags}: without a scheduler no trial is compared; give --scheduler moasha",
         "grace-too-long": (
             "--grace {grace}: trials of {epochs} epochs are never compared; --scheduler {scheduler} needs a grace "
             "below --epochs, so that it can save epochs"
         ),
         "grace-unevaluated": (
-            "--grace {grace}: trials are compared after epochs that are evaluated; with --eval-every {every} it is a "
-            "multiple of {every}"
+            "--grace {grace}: trials are compared after epochs that are evaluated; with --eval-every {every}, --grace "
+            "must be a multiple of {every}"
         ),
         "enqueue-invalid": "--enqueue {text}: {reason}",
         "enqueue-grid": "--enqueue: a grid search visits every point of its space; use another sampler",
-        "enqueue-too-many": "--enqueue has {points}, {runs} with all seeds, more than --trials {trials}",
+        "enqueue-too-many": "--enqueue has {points}, which makes {runs} with all seeds: more than --trials {trials}",
         "sampler-learns-nothing": (
             "--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
         ),
@@ -61,7 +60,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "gpus-out-of-range": "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}",
         "gpus-several": (
             "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses one GPU, because both "
-            "gradients meet in one process; --lora-rank, --micro-batch and --gradient-checkpointing need less memory"
+            "gradients are combined in one process; --lora-rank, --micro-batch and --gradient-checkpointing need "
+            "less memory"
         ),
         # A learning-rate study
         "batches-not-fresh": "auto_lr_probe_batches applies to auto_lr_probe fresh only, got {probes}",
@@ -81,12 +81,12 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # lr-study --from
         "from-several": "--from with several folders needs --out FILE.json for the result",
         "from-primary": (
-            "--primary {primary}: a primary question is named before there are results, and these studies have theirs; "
-            "a question that a study named when it started counts without being named again"
+            "--primary {primary}: a primary question must be named before there are results, and these studies are "
+            "finished; a question that a study named when it started still counts"
         ),
-        "from-dry-run": "--dry-run prints what would run, and --from runs nothing",
-        "from-extend": "--extend runs trials, and --from runs none: extend the study itself with resume --extend",
-        "from-trials": "{flag} is about trials, and --from runs none",
+        "from-dry-run": "--dry-run prints what would run, but --from runs nothing",
+        "from-extend": "--extend runs trials, but --from runs none: extend the study itself with resume --extend",
+        "from-trials": "{flag} is an option of trials, but --from runs no trials",
         # resume
         "resume-out": "--out {out}: the sweep continues in {folder}; --out is for a sweep's address",
         "resume-no-sweep": "{uri} holds no sweep: there is no sweep.json in it",
@@ -99,17 +99,21 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # Output folders
         "out-empty": "--out must be the name of a folder, got nothing",
         "out-address": (
-            "--out {out}: object storage cannot be written to; expected a folder, on a cluster one that all nodes see "
-            "(NFS); to send what workers write through a bucket, use --storage"
+            "--out {out}: object storage cannot be used as output folder; expected a folder, which all nodes of a "
+            "cluster must see (NFS); to exchange the files of workers through a bucket, use --storage"
         ),
         "out-file": "--out {out}: {file} is a file, expected a folder",
         "out-not-writable": "--out {out}: {folder} is not writable",
-        "out-sweep": "--out {out}: it holds another sweep; continue it with '{command}', or name another folder",
+        "out-sweep": (
+            "--out {out}: the folder holds another sweep; continue it with '{command}', or name another folder"
+        ),
         "out-not-empty": "--out {out}: the folder is not empty; name a new or an empty one",
-        "out-others-report": "--out {out}: it holds a sweep, whose own report would be lost; name another folder",
-        "out-exists": "--out {out}: this exists already; name a new file",
+        "out-others-report": (
+            "--out {out}: the folder holds a sweep, whose own report would be lost; name another folder"
+        ),
+        "out-exists": "--out {out}: the file exists already; name a new file",
         "config-not-recorded": (
-            "the sweep in {folder} is of an older version, which did not record its options; it was started with: "
+            "the sweep in {folder} was started by an older version, which did not record the options; its command was: "
             "{command}"
         ),
         # Other files and services
@@ -127,7 +131,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         # report, compare, evaluate, doctor
         "port-alone": "--port is the port of the page that --watch shows: give both",
-        "watch-json": "--watch shows a page and --json prints once: give one of them",
+        "watch-json": "--watch shows a page and --json prints once: give only one of them",
         "watch-run": "--watch: {folder} is a single run, which has figures and no page",
         "sources-out": "a report of several sources needs --out FOLDER, the folder to write it to",
         "sources-twice": "a source is given twice",
@@ -135,7 +139,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "compare-nothing": "name at least one sweep folder or CSV file to compare",
         "format-unknown": "unknown format '{format}': {expected}",
         "evaluate-one": ("evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"),
-        "evaluate-log": "{flags}: for a model; an --eval-log has its own items and metrics",
+        "evaluate-log": "{flags}: only for --model-path, because an --eval-log has its own items and metrics",
         "evaluate-model": "--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR",
         "shared-alone": "--shared is for the nodes of a cluster: give its --address, too",
         "storage-folder": "--storage {storage} is a folder: give it as --shared, with --address",
