@@ -29,11 +29,6 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 Answer = tuple[int, dict[str, str], dict[str, object]]
 ANSWERS: dict[str, tuple[Answer, str]] = {
-    "gated": (
-        (403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "restricted"}, {"error": "gated"}),
-        "hf auth login",
-    ),
-    "absent": ((404, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Not found"}, {"error": "no"}), "exist"),
     "no hub": ((404, {}, {}), "404"),
     "broken": ((500, {}, {"error": "sorry"}), "500"),
 }
@@ -76,14 +71,6 @@ def test_a_closed_port_is_one_message_with_the_ways_that_need_no_network(
     assert hub_problems([PHI]) == []
     (images,) = hub_problems([("dataset", "uoft-cs/cifar10")])
     assert names(images, ["--dataset digits", "--model tiny-resnet"])
-
-
-def test_a_silent_hub_is_given_up_for_all_repositories_together(
-    hung_uri: str, use_hub: UseHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sweeper.checks.hub.TIMEOUT_SECONDS", 1.5)
-    use_hub(hung_uri)
-    assert len(hub_problems([PHI, TOFU])) == 2
 
 
 def safetensors(*, cut: int = 0) -> bytes:
