@@ -66,7 +66,7 @@ class Controller(Follower):
             self.failure = None
             self.study.forget(trial.id)
         elif event.kind is Kind.TRIAL_REPORTED and self.scheduler is not None and not trial.reused_from:
-            self.scheduler.judge(trial.id, event.payload["report"])
+            self.scheduler.decide(trial.id, event.payload["report"])
         elif event.kind is Kind.TRIAL_ENDED and trial.has_result:
             self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
         elif event.kind is Kind.TRIAL_ENDED:

@@ -127,7 +127,7 @@ class _Sweep:
         if over:
             self._tell(now, trial, trial.run.status)
             return
-        decision = self._judge(trial)
+        decision = self._decide(trial)
         if decision == "continue" and self._affordable:
             self._work(now, trial)
         elif decision == "pause":
@@ -136,12 +136,12 @@ class _Sweep:
             self.stopped += 1
             self._tell(now, trial, Status.STOPPED)
 
-    def _judge(self, trial: _Trial) -> str:
+    def _decide(self, trial: _Trial) -> str:
         if self.scheduler is None:
             return "continue"
         values = [number(trial.row.get(item.column)) for item in self.table.objectives]
         known = [value if math.isfinite(value) else None for value in values]
-        return self.scheduler.judge(trial.proposal.trial_id, number(trial.row["epoch"]), known)
+        return self.scheduler.decide(trial.proposal.trial_id, number(trial.row["epoch"]), known)
 
     def _tell(self, now: int, trial: _Trial, status: str) -> None:
         row: Mapping[str, object] = {**trial.row, "status": str(status), "ended_at": float(now)}

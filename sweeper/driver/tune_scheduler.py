@@ -44,7 +44,7 @@ class TuneScheduler(TrialScheduler):
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
                 return str(TrialScheduler.CONTINUE)
-            answer = self._scheduler.judge(trial_id, self._controller.log.state.trials[trial_id].reports[-1])
+            answer = self._scheduler.decide(trial_id, self._controller.log.state.trials[trial_id].reports[-1])
             if answer == "pause":
                 self._controller.log.record(Kind.TRIAL_PAUSED, trial_id)
             return str(_ANSWERS[answer])

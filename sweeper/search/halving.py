@@ -86,7 +86,7 @@ class SuccessiveHalving:
         self._arrived: dict[int, dict[str, Points]] = {rung: {} for rung in self.rungs}
         self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
-    def judge(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
+    def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
         """Record a trial's objectives after an epoch, and decide whether the trial continues.
 
         If a restarted worker reports an epoch again, the decision is the same and nothing changes.

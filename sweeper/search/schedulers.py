@@ -22,7 +22,7 @@ NONE = "none"
 class Scheduler(Protocol):
     """Decides after every epoch whether a trial continues. Sweeps and benchmarks/replay use the same schedulers."""
 
-    def judge(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
+    def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
         """Return the decision after an epoch. A repeated epoch gets the same decision and has no effect."""
 
     def ended_at(self, trial_id: str) -> int | None:
@@ -51,9 +51,9 @@ class ReportScheduler:
     scheduler: Scheduler
     columns: tuple[str, ...]
 
-    def judge(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
+    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
         """Return the decision after an epoch. A repeated epoch gets the same decision and has no effect."""
-        return self.scheduler.judge(trial_id, float(report["epoch"]), [report.get(name) for name in self.columns])
+        return self.scheduler.decide(trial_id, float(report["epoch"]), [report.get(name) for name in self.columns])
 
 
 def open_scheduler(settings: SweepSettings, target: Target) -> ReportScheduler | None:

@@ -165,7 +165,7 @@ def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
     assert scheduler is not None
     for epoch in range(1, epochs + 1):
         report(sweep, trial_id, epoch, forget_loss_capped=forget, retain_loss=0.1)
-        answer = scheduler.judge(trial_id, sweep.log.state.trials[trial_id].reports[-1])
+        answer = scheduler.decide(trial_id, sweep.log.state.trials[trial_id].reports[-1])
     return str(answer)
 
 

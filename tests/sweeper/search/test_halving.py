@@ -39,10 +39,10 @@ def random_histories(count: int, *, epochs: int = 1) -> Iterator[tuple[random.Ra
         )
 
 
-def tell(object: SuccessiveHalving, trial_id: str, curve: Sequence[Sequence[float | None]]) -> Decision:
+def tell(scheduler: SuccessiveHalving, trial_id: str, curve: Sequence[Sequence[float | None]]) -> Decision:
     """The decision after the last epoch of the curve."""
     for epoch, values in enumerate(curve, start=1):
-        decision = object.judge(trial_id, epoch, values)
+        decision = scheduler.decide(trial_id, epoch, values)
     return decision
 
 
@@ -70,12 +70,12 @@ def test_rungs_are_powers_of_the_reduction_times_the_grace_below_the_epochs() ->
 def test_a_newcomer_that_dominates_all_is_never_stopped(epochs: int) -> None:
     """In random histories; published code stops it in every second one (RAY_NOTES.md)."""
     for draw, curves in random_histories(1000 if epochs == 1 else 200, epochs=epochs):
-        judge = halving()
+        scheduler = halving()
         for number, curve in enumerate(curves):
-            tell(judge, str(number), curve)
+            tell(scheduler, str(number), curve)
         best = (max(f for curve in curves for f, _ in curve), min(r for curve in curves for _, r in curve))
         better = (best[0] + draw.choice((0.0, 0.05)), best[1] - 0.01)
-        assert tell(judge, "newcomer", [*[(0.0, 1.0)] * (epochs - 1), better]) == "continue"
+        assert tell(scheduler, "newcomer", [*[(0.0, 1.0)] * (epochs - 1), better]) == "continue"
 
 
 @pytest.mark.parametrize(("reduction", "pass_of"), [(2, [1, 2, 2, 3, 3, 4]), (3, [1, 1, 2, 2, 2, 3])])
@@ -86,18 +86,18 @@ def test_whoever_has_more_than_the_share_of_the_reduction_before_it_is_stopped(
     for count, passing in enumerate(pass_of, start=1):
         curves = [(0.9 - 0.1 * number, 0.1 + 0.1 * number) for number in range(count)]
         for place, last in enumerate(curves):
-            judge = halving(reduction=reduction)
+            scheduler = halving(reduction=reduction)
             for number, values in enumerate([*curves[:place], *curves[place + 1 :]]):
-                judge.judge(str(number), 1, values)
-            assert judge.judge("last", 1, last) == ("continue" if place < passing else "stop")
+                scheduler.decide(str(number), 1, values)
+            assert scheduler.decide("last", 1, last) == ("continue" if place < passing else "stop")
 
 
 def test_a_trial_that_all_others_dominate_is_stopped() -> None:
     for _, curves in random_histories(100):
-        judge = halving()
+        scheduler = halving()
         for number, curve in enumerate(curves * 2):
-            tell(judge, str(number), curve)
-        assert tell(judge, "newcomer", [(0.01, 0.99)]) == "stop", "of three two may go on"
+            tell(scheduler, str(number), curve)
+        assert tell(scheduler, "newcomer", [(0.01, 0.99)]) == "stop", "of three two may go on"
 
 
 def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
@@ -125,22 +125,22 @@ def test_within_a_layer_it_is_the_turn_of_who_adds_most_hypervolume() -> None:
 
 
 def test_values_that_are_not_finite_come_last() -> None:
-    judge = halving()
+    scheduler = halving()
     for number in range(2):
-        assert tell(judge, f"bad {number}", [(math.nan, 0.1)]) == "stop"
-    assert tell(judge, "worst finite", [(0.0, 1.0)]) == "continue"
-    assert tell(judge, "infinite", [(math.inf, 0.0)]) == "stop"
-    assert tell(judge, "missing", [(None, 0.0)]) == "stop"
+        assert tell(scheduler, f"bad {number}", [(math.nan, 0.1)]) == "stop"
+    assert tell(scheduler, "worst finite", [(0.0, 1.0)]) == "continue"
+    assert tell(scheduler, "infinite", [(math.inf, 0.0)]) == "stop"
+    assert tell(scheduler, "missing", [(None, 0.0)]) == "stop"
 
 
 def test_neither_the_scale_nor_the_order_of_the_objectives_matters() -> None:
     for draw, curves in random_histories(150, epochs=3):
         unit = 2.0 ** draw.randint(-20, 20)  # exact in floating point
-        judges = [halving(), halving(bounds=((unit, 0.0), (0.0, 1.0))), halving(bounds=UNIT[::-1])]
+        schedulers = [halving(), halving(bounds=((unit, 0.0), (0.0, 1.0))), halving(bounds=UNIT[::-1])]
         for number, curve in enumerate(curves):
             scaled = [(unit * f, r) for f, r in curve]
             turned = [(r, f) for f, r in curve]
-            told = {tell(*each) for each in zip(judges, [str(number)] * 3, [curve, scaled, turned], strict=True)}
+            told = {tell(*each) for each in zip(schedulers, [str(number)] * 3, [curve, scaled, turned], strict=True)}
             assert len(told) == 1 or not_by_rounding(curves)
 
 
@@ -151,33 +151,33 @@ def not_by_rounding(curves: Sequence[Sequence[tuple[float, float]]]) -> bool:
 
 def test_a_dip_that_recovered_is_not_held_against_a_trial() -> None:
     """A retain loss that rises while the forgetting is under way, as under ascent: the epochs before still count."""
-    judge = SuccessiveHalving(UNIT, epochs=10, grace=4, reduction=2)
-    tell(judge, "slow", [(0.02, 0.01), (0.03, 0.01), (0.04, 0.01), (0.05, 0.01)])
-    assert tell(judge, "dip", [(0.3, 0.02), (0.7, 0.1), (0.95, 0.3), (0.95, 0.9)]) == "continue"
+    scheduler = SuccessiveHalving(UNIT, epochs=10, grace=4, reduction=2)
+    tell(scheduler, "slow", [(0.02, 0.01), (0.03, 0.01), (0.04, 0.01), (0.05, 0.01)])
+    assert tell(scheduler, "dip", [(0.3, 0.02), (0.7, 0.1), (0.95, 0.3), (0.95, 0.9)]) == "continue"
 
 
 def test_the_same_epoch_told_twice_changes_nothing() -> None:
-    judge = halving()
-    told = [judge.judge(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
-    before = copy.deepcopy(vars(judge))
-    assert told == [judge.judge(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
-    assert vars(judge) == before
+    scheduler = halving()
+    told = [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
+    before = copy.deepcopy(vars(scheduler))
+    assert told == [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
+    assert vars(scheduler) == before
 
 
 def test_a_waiting_trial_goes_on_once_enough_worse_ones_have_come() -> None:
-    judge = halving("pause")
-    assert judge.judge("first", 1, (0.9, 0.1)) == "continue"
-    assert judge.judge("second", 1, (0.8, 0.2)) == "pause"
-    assert judge.next_promotion() is None
-    assert [judge.judge(f"worse {n}", 1, (0.01 * n, 0.9)) for n in range(2)] == ["pause", "pause"]
-    assert judge.next_promotion() == "second"
-    assert (judge.next_promotion(), judge.ended_at("second"), judge.ended_at("worse 1")) == (None, None, 1)
-    assert judge.judge("second", 2, (0.8, 0.2)) == "continue"
+    scheduler = halving("pause")
+    assert scheduler.decide("first", 1, (0.9, 0.1)) == "continue"
+    assert scheduler.decide("second", 1, (0.8, 0.2)) == "pause"
+    assert scheduler.next_promotion() is None
+    assert [scheduler.decide(f"worse {n}", 1, (0.01 * n, 0.9)) for n in range(2)] == ["pause", "pause"]
+    assert scheduler.next_promotion() == "second"
+    assert (scheduler.next_promotion(), scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, None, 1)
+    assert scheduler.decide("second", 2, (0.8, 0.2)) == "continue"
 
 
 def test_nobody_is_promoted_who_was_stopped() -> None:
-    judge = halving("stop")
+    scheduler = halving("stop")
     for number in range(9):
-        judge.judge(str(number), 1, (0.9 - 0.1 * number, 0.5))
-    assert judge.ended_at("1") == 1
-    assert judge.next_promotion() is None
+        scheduler.decide(str(number), 1, (0.9 - 0.1 * number, 0.5))
+    assert scheduler.ended_at("1") == 1
+    assert scheduler.next_promotion() is None
