@@ -7,8 +7,9 @@ SimNPO have different ranges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.values import Value, is_number, is_value, same
@@ -199,18 +200,15 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
     """Rebuild a parameter from a mapping that :func:`to_dict` returned.
 
     Raises:
-        ValueError: the mapping has another form.
+        AttributeError, KeyError, TypeError: the mapping has another form.
     """
-    given: dict[str, Any] = dict(values)
-    kind = given.pop("type", None)
-    try:
-        if kind == "choice":
-            return Choice(**given)
-        if kind in ("float", "int"):
-            return Number(**given, whole=kind == "int")
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"this is not a {kind} parameter: {dict(values)!r:.100} ({error})") from None
-    raise ValueError(f"a parameter needs a type, one of float, int, choice; got {dict(values)!r:.100}")
+    given = dict(values)
+    kinds: dict[object, Callable[..., Parameter]] = {
+        "choice": Choice,
+        "float": Number,
+        "int": partial(Number, whole=True),
+    }
+    return kinds[given.pop("type")](**given)
 
 
 def _from_one(value: float) -> float:

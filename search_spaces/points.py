@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 
 from search_spaces.messages import did_you_mean
-from search_spaces.parameters import Choice, Parameter
+from search_spaces.parameters import Parameter, format_parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, plain_name, same
 from search_spaces.yaml_nodes import YamlError, compose, line_of, plain_scalar, scalar
@@ -107,7 +107,7 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
     value, named = chosen[name], [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(value)]
     if not able:
-        raise PointError(f"{name} cannot be {value}: the space has {' or '.join(map(_range, named))}")
+        raise PointError(f"{name} cannot be {value}: the space has {' or '.join(map(format_parameter, named))}")
     known = {**space.constants, **chosen}
     fitting = [
         item
@@ -135,9 +135,3 @@ def _open(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> di
 
 def _conditions(parameter: Parameter) -> str:
     return " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in parameter.when.items()) or "anything"
-
-
-def _range(parameter: Parameter) -> str:
-    if isinstance(parameter, Choice):
-        return ", ".join(map(str, parameter.values))
-    return f"{parameter.low:g} to {parameter.high:g}"

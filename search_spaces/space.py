@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.parameters import (
     Choice,
@@ -160,18 +160,16 @@ class Space:
         return {"parameters": [to_dict(item) for item in self.parameters], "constants": dict(self.constants)}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, object]) -> Space:
+    def from_dict(cls, values: Mapping[str, Any]) -> Space:
         """Rebuild a space from a mapping that :meth:`to_dict` returned.
 
         Raises:
             ValueError: the mapping has another form.
         """
-        parameters, constants = values.get("parameters"), values.get("constants")
-        if not isinstance(parameters, list) or not isinstance(constants, Mapping):
-            raise ValueError("a stored search space needs a list of parameters and a mapping of constants")
-        if not all(isinstance(item, Mapping) for item in parameters):
-            raise ValueError("every parameter of a stored search space must be a mapping")
-        return cls(tuple(parameter_from_dict(item) for item in parameters), constants)
+        try:
+            return cls(tuple(map(parameter_from_dict, values["parameters"])), values["constants"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"the stored search space is damaged: {error!r}") from None
 
 
 def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
@@ -183,6 +181,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
+    """Yield each continuation of a configuration; ``seen`` has the same values by key."""
     if not _is_active(parameter, seen):
         yield config, seen
         return

@@ -15,14 +15,9 @@ from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, same
 from sweeper.search.archive import Row, number
-from sweeper.store.folder import UsageError
 
 FAR = 2.0
 """The distance of two values that are not on one scale: farther than the two ends of any range are."""
-
-
-class TableError(UsageError):
-    """The table cannot be replayed. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,6 @@ class ParetoArchive:
 
     def _best(self, results: Sequence[Result]) -> Result | None:
         acceptable = [item for item in results if item.acceptable]
-        if len(acceptable) == 1:
-            return acceptable[0]
         if not acceptable:
             return min(reversed(results), key=lambda item: item.missed, default=None)
         grown = [hypervolume(np.vstack([self._front, cost[None]])) for cost in costs_of(self.objectives, acceptable)]

@@ -29,15 +29,12 @@ class WholeSpaceSampler(BaseSampler):
         self._propose = propose
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
-        """Return the distributions of all parameters of the space."""
         return self._distributions
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        """Return a value for every parameter."""
         return self._propose(study, trial)
 
     def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
-        """Raise, because no parameter is outside the space."""
         raise ValueError(f"{name} is not a parameter of the space")
 
 
@@ -54,7 +51,6 @@ class ImputingSampler:
         self._center = center_of(distributions)
 
     def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the sampler's proposal, based on the finished and the running trials."""
         copy = optuna.create_study(directions=study.directions, sampler=self._sampler)
         for other in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.RUNNING)):
             if other.number != trial.number:
@@ -82,7 +78,6 @@ class Sobol:
         self._seed = seed
 
     def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the next point, as parameter values."""
         from scipy.stats import qmc
 
         index = _sampled_before(study, trial)
@@ -94,42 +89,32 @@ class Sobol:
         }
 
 
-class CenterFirst:
-    """Proposes the center of the space for the first trial, and the proposals of ``then`` for all other trials.
+class StartupSampler(BaseSampler):
+    """Proposes the middle of the space, then Sobol' points, and after ``trials`` trials the proposals of ``model``.
 
-    A user who specifies a range expects good values inside it, so before the first result its middle is the best guess.
+    Trials of previous sweeps count as trials. The middle is the best guess before the first result, because a user who
+    specifies a range expects good values inside it.
     """
 
-    def __init__(self, distributions: Distributions, then: Propose) -> None:
-        self._center = center_of(distributions)
-        self._then = then
-
-    def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        """Return the center for the first trial, otherwise the proposal of ``then``."""
-        return self._then(study, trial) if _sampled_before(study, trial) else self._center
-
-
-class StartupSampler(BaseSampler):
-    """Uses ``first`` for the first ``trials`` trials, including those of previous sweeps, and ``then`` afterwards."""
-
-    def __init__(self, first: BaseSampler, then: BaseSampler, *, trials: int) -> None:
-        self._first, self._then, self._trials = first, then, trials
+    def __init__(self, distributions: Distributions, model: BaseSampler, *, trials: int, seed: int) -> None:
+        self._middle = WholeSpaceSampler(distributions, lambda study, trial: center_of(distributions))
+        self._sobol = WholeSpaceSampler(distributions, Sobol(distributions, seed=seed))
+        self._model = model
+        self._trials = trials
 
     def _current(self, study: Study, trial: FrozenTrial) -> BaseSampler:
-        return self._first if _sampled_before(study, trial) < self._trials else self._then
+        count = _sampled_before(study, trial)
+        return self._model if count >= self._trials else self._sobol if count else self._middle
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
-        """Return the search space of the current sampler."""
         space: Distributions = self._current(study, trial).infer_relative_search_space(study, trial)
         return space
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        """Return the proposal of the current sampler."""
         proposed: dict[str, Any] = self._current(study, trial).sample_relative(study, trial, search_space)
         return proposed
 
     def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
-        """Return a value for a parameter that the proposal does not contain."""
         return self._current(study, trial).sample_independent(study, trial, name, distribution)
 
 

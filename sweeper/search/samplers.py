@@ -50,11 +50,9 @@ class Search:
 
 
 def _with_startup(search: Search, model: optuna.samplers.BaseSampler) -> optuna.samplers.BaseSampler:
-    from sweeper.search.sampler_wrappers import CenterFirst, Sobol, StartupSampler, WholeSpaceSampler
+    from sweeper.search.sampler_wrappers import StartupSampler
 
-    distributions = search.space.distributions()
-    first = CenterFirst(distributions, Sobol(distributions, seed=search.seed))
-    return StartupSampler(WholeSpaceSampler(distributions, first), model, trials=search.startup)
+    return StartupSampler(search.space.distributions(), model, trials=search.startup, seed=search.seed)
 
 
 def _tpe(search: Search) -> optuna.samplers.BaseSampler:

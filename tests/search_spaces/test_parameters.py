@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces.parameters import Choice, Number, Parameter, parameter_from_dict
+from search_spaces.parameters import Choice, Number, Parameter
 from tests.facts import assert_names
 
 
@@ -95,20 +95,3 @@ def test_a_value_of_log_to_one_survives_the_way_to_optuna_and_back(low: float, w
     value = c.suggest(optuna.trial.FixedTrial({"1-c": searched.low + where * (searched.high - searched.low)}))
     assert c.accepts(value)
     assert c.suggest(optuna.trial.FixedTrial({"1-c": c.stored(value)})) == value
-
-
-@pytest.mark.parametrize(
-    "stored",
-    [
-        {"name": "lr", "low": 0.1, "high": 1.0},
-        {"type": "double", "name": "lr", "low": 0.1, "high": 1.0},
-        {"type": "float", "name": "lr"},
-        {"type": "float", "name": "lr", "low": 0.1, "high": 1.0, "step": 0.1},
-        {"type": "choice", "name": "lr", "values": 3},
-        {"type": "choice", "name": "lr", "values": [3], "when": ["method"]},
-    ],
-    ids=["no type", "unknown type", "missing range", "unknown field", "values no list", "condition no mapping"],
-)
-def test_a_damaged_stored_parameter_is_refused(stored: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="'name': 'lr'"):
-        parameter_from_dict(stored)

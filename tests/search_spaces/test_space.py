@@ -152,7 +152,22 @@ def test_a_condition_is_sound_if_one_of_its_values_can_hold() -> None:
 
 @pytest.mark.parametrize(
     "stored",
-    [{}, {"parameters": {}, "constants": {}}, {"parameters": [3], "constants": {}}, {"parameters": [], "constants": 1}],
+    [
+        {},
+        {"parameters": [3], "constants": {}},
+        {"parameters": [], "constants": 1},
+        *(
+            {"parameters": [{"name": "lr"} | parameter], "constants": {}}
+            for parameter in (
+                {"low": 0.1, "high": 1.0},
+                {"type": "double", "low": 0.1, "high": 1.0},
+                {"type": "float"},
+                {"type": "float", "low": 0.1, "high": 1.0, "step": 0.1},
+                {"type": "choice", "values": 3},
+                {"type": "choice", "values": [3], "when": ["method"]},
+            )
+        ),
+    ],
 )
 def test_a_damaged_stored_space_is_refused(stored: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="stored search space"):
