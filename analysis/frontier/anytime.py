@@ -27,9 +27,6 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     A trial costs ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if the former is missing. The start of
     its worker is left out, because it depends on which trial comes first. A trial reused from the same sweep costs
     nothing. If trials run in parallel, the sum is not wall-clock time.
-
-    Raises:
-        AnalysisError: the table lacks a column of the objectives.
     """
     trials = table.trials
     if "ended_at" in trials.columns:

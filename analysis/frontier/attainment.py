@@ -98,6 +98,5 @@ def _runs(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
 
 
 def _labelled(sets: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.intp]]:
-    """Return all points in one array, and the number of each point's run."""
     labels = np.repeat(np.arange(1, len(sets) + 1), [len(array) for array in sets])
     return np.concatenate(sets), labels

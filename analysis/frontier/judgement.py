@@ -111,11 +111,7 @@ class ModelChoice:
 
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
-    """Judge every model of the sweep's own trials that can be selected.
-
-    Raises:
-        AnalysisError: the table lacks a column of the objectives.
-    """
+    """Judge every model of the sweep's own trials that can be selected."""
     rows, thresholds = takeable(table.own, sweep.objectives).trials, thresholds_of(sweep)
     return ModelChoice(rows, thresholds, judge(rows, thresholds, sweep.objectives))
 

@@ -153,7 +153,6 @@ def _with(limits: Sequence[Constraint]) -> str:
 
 
 def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
-    """Return the models within all limits; a model with a missing value is left out."""
     within = models
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:

@@ -115,5 +115,4 @@ def _stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) ->
 
 
 def _rounded(value: float) -> float:
-    """Round a bound to three digits, as it is shown in sentences."""
     return float(f"{value:.3g}")

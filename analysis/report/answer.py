@@ -240,7 +240,6 @@ def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, l
 
 
 def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterator[Score]:
-    """Yield the objectives, then every other score that was measured for the target or for the model."""
     columns, baseline = sweep.columns, sweep.baseline_of(row)
     labels = {item.column: item.label for item in sweep.objectives}
     for name in (*baseline, *columns.losses, *columns.metrics):

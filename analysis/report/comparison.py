@@ -71,7 +71,6 @@ def _entry(entry: Entry | None) -> dict[str, object] | None:
 
 
 def _rule(table: ComparisonTable) -> str:
-    """Return the explanation of how an entry was chosen, and what its numbers and bold print mean."""
     thresholds: dict[str, list[str]] = {}
     for item in table.thresholds:
         thresholds.setdefault(item.words(), []).append(item.name)

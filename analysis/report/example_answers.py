@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -79,20 +79,13 @@ def _template(prompts: list[str]) -> tuple[str, str]:
     """Return the text before and after the question in all prompts, such as ``Question: `` and ``\\nAnswer:``."""
     if len(set(prompts)) < 2:
         return "", ""
-    head = re.match(r".*\s", _shared(prompts), re.DOTALL)  # questions may start with the same letters
-    tail = re.search(r"[\n<\[].*", _shared([prompt[::-1] for prompt in prompts])[::-1], re.DOTALL)
+    shared = os.path.commonprefix
+    head = re.match(r".*\s", shared(prompts), re.DOTALL)  # questions may start with the same letters
+    tail = re.search(r"[\n<\[].*", shared([prompt[::-1] for prompt in prompts])[::-1], re.DOTALL)
     return head[0] if head else "", tail[0] if tail else ""
 
 
-def _shared(texts: list[str]) -> str:
-    """Return the longest common prefix of the texts."""
-    first, last = min(texts), max(texts)
-    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    return "".join(letter for letter, _ in same)
-
-
 def _compared(before: str, after: str) -> tuple[tuple[Words, ...], tuple[Words, ...]]:
-    """Return both texts as sequences of equal and different words."""
     first, second = before.split(), after.split()
     runs = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     return (

@@ -125,7 +125,6 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
 
 
 def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> PageAnswer:
-    """Return the answer for one problem, without its drawn frontiers."""
     table, sweep = part.table, part.sweep
     front, choice = frontier(table.models, sweep.objectives), choose_model(table, sweep)
     found, row = answer(table, sweep, front, choice), choice.row
@@ -250,7 +249,6 @@ def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAns
 def _notices(
     sources: Sources, notes: Sequence[Note], answers: Mapping[Problem, PageAnswer], study: LrStudy | None
 ) -> tuple[str, ...]:
-    """Return sentences on trials and data that are incomplete or left out."""
     table, sweep = sources.table, sources.sweep
     finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
     outside = values_outside(table.trials, sweep.columns)

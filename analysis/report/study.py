@@ -97,7 +97,6 @@ def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
 
 
 def _content(item: Any, names: dict[str, str]) -> dict[str, Any]:
-    """Return the fields of a record with a task, renamed to the keys of the file."""
     found = asdict(item)
     task: dict[str, Any] = found.pop("task")
     return task | {names.get(name, name): value for name, value in found.items()}

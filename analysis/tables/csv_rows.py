@@ -150,7 +150,6 @@ def _series(cells: list[str], *, text: bool) -> pd.Series:
 
 
 def _number(cell: str) -> float | None:
-    """Return the number in a cell; NaN if the cell is empty, None if it is not a number."""
     if not cell:
         return math.nan
     try:

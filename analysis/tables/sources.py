@@ -144,7 +144,6 @@ def _from(out: Path, folder: Path, checkpoint: str) -> str:
 
 
 def _prefixes(paths: Sequence[Path]) -> list[str]:
-    """Return the last part of each path, with a number appended if two are equal."""
     names: list[str] = []
     for path in paths:
         base = path.resolve().stem if path.is_file() else path.resolve().name
@@ -221,7 +220,6 @@ def differences(files: Sequence[SweepFile]) -> list[Note]:
 
 
 def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read the rows of auto_lr.csv and landscape.csv in the order of the files, without repeated rows."""
     updates, landscape = (
         typed_frame(path, read_rows(path, required=("trial_id", "step")), is_number=_LOGGED.__contains__)
         for path in (out / "auto_lr.csv", out / "landscape.csv")

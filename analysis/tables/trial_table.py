@@ -215,7 +215,6 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
 
 
 def _has_front(path: Path) -> bool:
-    """Return whether the front in a pareto.json has models, or the file cannot be read; False if it does not exist."""
     try:
         return bool(json.loads(path.read_text(encoding="utf-8"))["front"])
     except FileNotFoundError:
@@ -271,7 +270,6 @@ def _check_trials(path: Path, rows: CsvRows) -> None:
 
 
 def check_status(path: Path, line: int, status: str) -> None:
-    """Raise :class:`AnalysisError` for an unknown status."""
     if status not in STATUSES:
         raise AnalysisError(f"{path}, line {line}: status is '{status}', expected one of {', '.join(STATUSES)}")
 

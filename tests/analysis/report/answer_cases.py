@@ -151,13 +151,6 @@ CASES = (
         unjudged=[VERBMEM, UTILITY, RATIO],
     ),
     Case(
-        "only verbmem measured, and the model is destroyed",
-        [(7.5, 8.0, scores(0.0, None, None))],
-        Outcome.LOST,
-        decisive=(LOW, 8.0),
-        unjudged=[UTILITY, RATIO],
-    ),
-    Case(
         "a destroyed model does not come before one that misses utility by little",
         [(6.0, 0.4, scores(0.05, 0.55)), (7.5, 8.0, scores(0.0, None, None))],
         Outcome.TOO_MUCH,
@@ -169,13 +162,6 @@ CASES = (
         Outcome.GOOD,
         unjudged=[UTILITY, RATIO],
         named=["retain loss", "0.6", "0.845"],
-    ),
-    Case(
-        "only utility measured, and the forget loss never rose",
-        [(0.04, 0.05, scores(None, 0.8, 0.5))],
-        Outcome.NOTHING_FORGOTTEN,
-        decisive=(RISEN, 0.04),
-        unjudged=[VERBMEM],
     ),
     Case(
         "only utility measured, and the forget loss before is not known",
