@@ -22,7 +22,7 @@ def main() -> None:
     with Path(sys.argv[1]).open(newline="") as file:
         for row in csv.DictReader(file):
             found[row["fault"]].append(row)
-    print("| fault | times | exit codes | seconds until it had ended | seconds until `resume` went on |")
+    print("| fault | times | exit codes | seconds until the command ended | seconds until `resume` continued |")
     print("|---|---|---|---|---|")
     for fault, rows in sorted(found.items(), key=lambda item: -len(item[1])):
         codes = ", ".join(

@@ -31,12 +31,6 @@ class Arm:
     epoch_budget: int | None = None
     workers: int = 1
 
-    @property
-    def label(self) -> str:
-        """Return the sampler, scheduler and candidates as a label."""
-        halved = "" if self.scheduler == NONE else f" + {self.scheduler}"
-        return f"{self.sampler}{halved}{'' if self.candidates == 'all' else ', last epochs'}"
-
 
 @dataclass(frozen=True, slots=True)
 class Course:
@@ -88,7 +82,7 @@ class _Sweep:
     stopped: int = 0
     turns: itertools.count[int] = field(default_factory=itertools.count)
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         """Continue until nothing runs and nothing is left to start."""
         now = 0
         while True:
@@ -174,7 +168,7 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
             mode=arm.stopping,
         )
     sweep = _Sweep(table, arm, study, scheduler, set(range(len(table.runs))))
-    sweep.go_on()
+    sweep.run()
     return Course(
         found=tuple(sweep.found),
         spent=sweep.spent,

@@ -62,16 +62,17 @@ class Table:
         return place, distance
 
     def _distance(self, one: Mapping[str, object], other: Mapping[str, object]) -> float:
-        names = one.keys() | other.keys()
         parts = [
-            _apart(item, one.get(item.name), other.get(item.name)) for item in self._told_apart if item.name in names
+            _apart(item, one.get(name), other.get(name))
+            for name, item in self._parameter_by_name.items()
+            if name in one or name in other
         ]
         return math.sqrt(sum(part * part for part in parts))
 
     @cached_property
-    def _told_apart(self) -> tuple[Parameter, ...]:
-        """Return one parameter per name. The options of a method have the same scale wherever they occur."""
-        return tuple({item.name: item for item in self.space.parameters}.values())
+    def _parameter_by_name(self) -> dict[str, Parameter]:
+        """One parameter per name. The options of a method have the same scale wherever they occur."""
+        return {item.name: item for item in self.space.parameters}
 
 
 def _apart(parameter: Parameter, one: object, other: object) -> float:

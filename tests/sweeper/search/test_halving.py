@@ -1,4 +1,4 @@
-"""Successive halving as a decision: who goes on at a rung, whatever the order, the scale and the numbers are."""
+"""Successive halving: which trials continue at a rung, for any order, scale and values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, ranks, rungs
 
 UNIT = ((1.0, 0.0), (0.0, 1.0))
-"""A forget loss to be raised and a retain loss to be lowered, both in [0, 1]."""
+"""A forget loss to maximise and a retain loss to minimise, both in [0, 1]."""
 
 
 def halving(
@@ -47,7 +47,7 @@ def tell(scheduler: SuccessiveHalving, trial_id: str, curve: Sequence[Sequence[f
 
 
 def layers_by_definition(sets: Sequence[Points]) -> list[int]:
-    """Peel off the non-dominated points of all sets again and again; a set's layer is that of its first point to go."""
+    """Remove the non-dominated points repeatedly. A set is in the layer of its first removed point."""
     left = {point for points in sets for point in points}
     layer_of: dict[tuple[float, ...], int] = {}
     for layer in itertools.count():
@@ -67,8 +67,8 @@ def test_rungs_are_powers_of_the_reduction_times_the_grace_below_the_epochs() ->
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_a_newcomer_that_dominates_all_is_never_stopped(epochs: int) -> None:
-    """In random histories; published code stops it in every second one (RAY_NOTES.md)."""
+def test_a_trial_that_dominates_all_others_is_never_stopped(epochs: int) -> None:
+    """Checked on random histories. Other published code stops such a trial in half of them."""
     for draw, curves in random_histories(1000 if epochs == 1 else 200, epochs=epochs):
         scheduler = halving()
         for number, curve in enumerate(curves):
@@ -79,10 +79,8 @@ def test_a_newcomer_that_dominates_all_is_never_stopped(epochs: int) -> None:
 
 
 @pytest.mark.parametrize(("reduction", "pass_of"), [(2, [1, 2, 2, 3, 3, 4]), (3, [1, 1, 2, 2, 2, 3])])
-def test_whoever_has_more_than_the_share_of_the_reduction_before_it_is_stopped(
-    reduction: int, pass_of: list[int]
-) -> None:
-    """Of a rung's first 1, 2, 3, ... trials so many would pass, had they arrived in this order or in the other."""
+def test_a_trial_stops_if_more_than_one_reduction_of_the_trials_are_better(reduction: int, pass_of: list[int]) -> None:
+    """``pass_of`` has the number of trials that pass if a rung has 1, 2, 3, ... trials. Their order does not matter."""
     for count, passing in enumerate(pass_of, start=1):
         curves = [(0.9 - 0.1 * number, 0.1 + 0.1 * number) for number in range(count)]
         for place, last in enumerate(curves):
@@ -97,11 +95,11 @@ def test_a_trial_that_all_others_dominate_is_stopped() -> None:
         scheduler = halving()
         for number, curve in enumerate(curves * 2):
             tell(scheduler, str(number), curve)
-        assert tell(scheduler, "newcomer", [(0.01, 0.99)]) == "stop", "of three two may go on"
+        assert tell(scheduler, "newcomer", [(0.01, 0.99)]) == "stop", "two of three trials may continue"
 
 
 def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
-    """Whoever of two equals comes first, both have the same place, and so has everyone else."""
+    """Equal sets have the same rank, and the order changes no other rank."""
     for draw, curves in random_histories(150, epochs=2):
         curves += draw.choices(curves, k=3)
         sets: list[Points] = [tuple(sorted((1 - f, r) for f, r in curve)) for curve in curves]
@@ -118,8 +116,8 @@ def test_layers_are_those_of_the_definition() -> None:
         assert [layer for _, layer in placed] == sorted(layer for _, layer in placed)
 
 
-def test_within_a_layer_it_is_the_turn_of_who_adds_most_hypervolume() -> None:
-    """Alone the middle reaches .25, the flanks .09; beside it the second middle adds nearly nothing."""
+def test_within_a_layer_the_next_set_is_the_one_that_adds_most_hypervolume() -> None:
+    """Alone, the middle has hypervolume 0.25 and each flank 0.09. The second middle adds almost nothing."""
     middle, beside, left, right = ((0.5, 0.5),), ((0.49, 0.51),), ((0.1, 0.9),), ((0.9, 0.1),)
     assert ranks([left, beside, middle, right]) == [1, 3, 0, 1 + 1]
 
@@ -140,31 +138,33 @@ def test_neither_the_scale_nor_the_order_of_the_objectives_matters() -> None:
         for number, curve in enumerate(curves):
             scaled = [(unit * f, r) for f, r in curve]
             turned = [(r, f) for f, r in curve]
-            told = {tell(*each) for each in zip(schedulers, [str(number)] * 3, [curve, scaled, turned], strict=True)}
-            assert len(told) == 1 or not_by_rounding(curves)
+            decisions = {
+                tell(*each) for each in zip(schedulers, [str(number)] * 3, [curve, scaled, turned], strict=True)
+            }
+            assert len(decisions) == 1 or is_coarse(curves)
 
 
-def not_by_rounding(curves: Sequence[Sequence[tuple[float, float]]]) -> bool:
-    """On the coarse grid two sets may add exactly the same, and the last bit then decides."""
+def is_coarse(curves: Sequence[Sequence[tuple[float, float]]]) -> bool:
+    """Return whether all values are on the coarse grid, where two sets may add equal volumes up to rounding."""
     return all(value == round(value, 1) for curve in curves for pair in curve for value in pair)
 
 
-def test_a_dip_that_recovered_is_not_held_against_a_trial() -> None:
-    """A retain loss that rises while the forgetting is under way, as under ascent: the epochs before still count."""
+def test_a_trial_is_ranked_by_its_best_epochs_if_its_last_is_bad() -> None:
+    """With gradient ascent the retain loss rises during forgetting. The earlier epochs still count."""
     scheduler = SuccessiveHalving(UNIT, epochs=10, grace=4, reduction=2)
     tell(scheduler, "slow", [(0.02, 0.01), (0.03, 0.01), (0.04, 0.01), (0.05, 0.01)])
     assert tell(scheduler, "dip", [(0.3, 0.02), (0.7, 0.1), (0.95, 0.3), (0.95, 0.9)]) == "continue"
 
 
-def test_the_same_epoch_told_twice_changes_nothing() -> None:
+def test_an_epoch_reported_twice_changes_nothing() -> None:
     scheduler = halving()
-    told = [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
+    decisions = [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
     before = copy.deepcopy(vars(scheduler))
-    assert told == [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
+    assert decisions == [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
     assert vars(scheduler) == before
 
 
-def test_a_waiting_trial_goes_on_once_enough_worse_ones_have_come() -> None:
+def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     scheduler = halving("pause")
     assert scheduler.decide("first", 1, (0.9, 0.1)) == "continue"
     assert scheduler.decide("second", 1, (0.8, 0.2)) == "pause"
@@ -175,7 +175,7 @@ def test_a_waiting_trial_goes_on_once_enough_worse_ones_have_come() -> None:
     assert scheduler.decide("second", 2, (0.8, 0.2)) == "continue"
 
 
-def test_nobody_is_promoted_who_was_stopped() -> None:
+def test_a_stopped_trial_is_never_promoted() -> None:
     scheduler = halving("stop")
     for number in range(9):
         scheduler.decide(str(number), 1, (0.9 - 0.1 * number, 0.5))

@@ -1,4 +1,4 @@
-"""Gaussian process and quasi-random points on spaces with conditions: all that applies is chosen, nothing at random."""
+"""On conditional spaces, the Gaussian process and the quasi-random sampler choose every parameter that applies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_share_of_a_range_is_within_it() -> None:
 
 
 def test_quasi_random_points_fill_every_parameter_evenly() -> None:
-    """Of 32 Sobol' points, scrambled or not, each quarter of each axis has exactly a quarter."""
+    """Each eighth of an axis contains exactly an eighth of 32 Sobol' points, scrambled or not."""
     study = study_with("qmc")
     configs = [SPACE.suggest(study.ask()) for _ in range(32)]
     assert sum(config["method"] == "gdiff" for config in configs) == 16
@@ -62,7 +62,7 @@ def test_the_start_continues_after_a_resume_where_it_was(name: str) -> None:
     assert first + [SPACE.suggest(resumed.ask()) for _ in range(3)] == configs
 
 
-def test_a_point_that_was_enqueued_takes_no_quasi_random_one() -> None:
+def test_an_enqueued_point_uses_no_quasi_random_point() -> None:
     study = study_with("qmc")
     study.enqueue_trial({"method": "gdiff", "lr": 1e-4, "c": 0.5})
     configs = [SPACE.suggest(study.ask()) for _ in range(5)]
@@ -70,7 +70,7 @@ def test_a_point_that_was_enqueued_takes_no_quasi_random_one() -> None:
     assert configs[1:] == [SPACE.suggest(whole.ask()) for _ in range(4)]
 
 
-def test_tpe_begins_with_the_middle_and_then_evenly_and_then_learns() -> None:
+def test_tpe_starts_with_the_middle_then_quasi_random_points_and_then_learns() -> None:
     study = study_with("tpe")
     configs = []
     for _ in range(40):
@@ -86,7 +86,7 @@ def test_tpe_begins_with_the_middle_and_then_evenly_and_then_learns() -> None:
     assert np.median(abs(rates[20:] + 3.2)) < np.median(abs(rates[:10] + 3.2)) / 2
 
 
-def test_trials_of_earlier_sweeps_count_as_a_start() -> None:
+def test_trials_of_previous_sweeps_count_as_startup_trials() -> None:
     study = study_with("tpe")
     for share in range(1, 11):
         params = {"method": "gdiff", "lr": 10.0 ** -(3 + share / 6), "c": 0.5}
@@ -100,7 +100,7 @@ def test_trials_of_earlier_sweeps_count_as_a_start() -> None:
 
 
 def test_the_gaussian_process_finds_the_best_of_a_conditional_parameter_and_spreads_concurrent_trials() -> None:
-    """c alone decides, and only gdiff has it: what is drawn at random would miss 0.8 most of the time."""
+    """Only c, which only gdiff has, decides the result. Random values would miss 0.8 most of the time."""
     study = study_with("gp")
     for _ in range(16):
         trial = study.ask()

@@ -1,7 +1,7 @@
-"""The study proposes every trial exactly once and tells Optuna the truth about each.
+"""The study proposes every trial exactly once and reports each outcome to Optuna.
 
-A driver is played here: it asks, writes the row to a dictionary that stands for trials.csv, and tells. What Optuna
-then believes is read back from optuna.log by plain Optuna.
+The tests act as the driver: they ask, store the row in a dictionary in place of trials.csv, and tell. Then plain Optuna
+reads the states from optuna.log.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def exponent(config: Mapping[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
-def test_every_sampler_proposes_its_trials_and_learns_if_it_is_one_that_does(tmp_path: Path, sampler: str) -> None:
-    """Told that the contrary is good, a sampler that learns continues differently."""
+def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results(tmp_path: Path, sampler: str) -> None:
+    """If the objectives are exchanged, a sampler that learns proposes other configurations."""
 
     def contrary(config: Mapping[str, Any]) -> Row:
         row = finished_row(config)
@@ -78,7 +78,7 @@ def test_every_sampler_proposes_its_trials_and_learns_if_it_is_one_that_does(tmp
     assert (one[4:] != other[4:]) == (sampler in LEARNING)
 
 
-def test_proposals_are_what_optuna_has_under_the_same_number_and_no_more_than_asked_for(tmp_path: Path) -> None:
+def test_proposals_equal_optunas_trials_and_their_number_is_limited(tmp_path: Path) -> None:
     study = open_study(tmp_path, trials=12)
     proposed = drive(study, {}, row_of=lambda config: {**finished_row(config), "retain_loss": 0.25})
     assert (study.ask(), study.asked) == (None, 12)
@@ -203,7 +203,7 @@ def test_a_trial_that_runs_again_counts_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2", "nsga3", "gp"])
-def test_a_sampler_that_learns_looks_where_the_constraints_are_met(tmp_path: Path, sampler: str) -> None:
+def test_a_sampler_that_learns_searches_where_the_constraints_are_met(tmp_path: Path, sampler: str) -> None:
     """The best losses are at a high lr, where the constraint is missed by far."""
 
     def row_of(config: Mapping[str, Any]) -> Row:
@@ -228,7 +228,7 @@ def prior(lr: float, values: tuple[float, float] = (3.0, 1.0), violations: tuple
 
 
 @pytest.mark.parametrize("sampler", LEARNING)
-def test_priors_are_learned_from_and_are_no_trials_of_the_sweep(tmp_path: Path, sampler: str) -> None:
+def test_samplers_learn_from_priors_which_are_not_trials_of_the_sweep(tmp_path: Path, sampler: str) -> None:
     count = 2 if sampler == "gp" else 6
     study = open_study(tmp_path, space=TWO, sampler=sampler, trials=count)
     # At both ends of the range nothing is attained, in the middle all.

@@ -1,4 +1,4 @@
-"""Wherever the driver is killed, and whatever becomes of optuna.log, the study has exactly its trials."""
+"""The study has exactly its trials after a kill at any time and after damage to optuna.log."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ pytestmark = pytest.mark.usefixtures("no_fsync")
 
 
 class Killed(BaseException):
-    """The driver dies here."""
+    """The driver is killed."""
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, *, share: float) -> None:
-    """Die at write ``number`` to optuna.log (from 1), when ``share`` of its bytes are on disk."""
+    """Raise Killed at write ``number`` to optuna.log (from 1), when ``share`` of its bytes are on disk."""
     append_logs = JournalFileBackend.append_logs
     writes = 0
 
@@ -133,7 +133,7 @@ def test_a_trial_with_a_row_that_was_never_reported_is_reported_on_resuming(tmp_
 
 
 def test_a_trial_that_was_reported_but_has_no_row_runs_again_and_stays_as_reported(tmp_path: Path) -> None:
-    """The disk was full when the row was written: the table is the truth, and the trial is run again."""
+    """If the disk was full when the row was written, the rows are authoritative and the trial runs again."""
     study = open_study(tmp_path, trials=2)
     proposal = study.ask()
     assert proposal is not None
@@ -188,7 +188,7 @@ def csv_row(config: Mapping[str, Any]) -> Row:
 
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)], ids=["one seed", "two seeds"])
-def test_a_lost_log_is_made_again_from_the_table_and_no_trial_is_run_twice(
+def test_a_lost_log_is_rebuilt_from_the_rows_and_no_trial_runs_twice(
     tmp_path: Path, sampler: str, seeds: tuple[int, ...]
 ) -> None:
     space = GRID if sampler == "grid" else SPACE
@@ -219,7 +219,7 @@ def test_a_lost_log_is_made_again_from_the_table_and_no_trial_is_run_twice(
     ],
     ids=["a line cut", "a line zeroed", "another program's"],
 )
-def test_a_damaged_log_is_kept_aside_and_made_again_from_the_table(
+def test_a_damaged_log_is_kept_as_a_copy_and_rebuilt_from_the_rows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[list[bytes]], list[bytes]]
 ) -> None:
     rows: dict[str, Row] = {}

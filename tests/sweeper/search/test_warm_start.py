@@ -1,4 +1,4 @@
-"""What a new sweep takes from earlier ones: values, configurations, whole trials."""
+"""A new sweep reuses values, configurations and whole trials of previous sweeps."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ CONFIGS: tuple[dict[str, Any], ...] = (
     {"method": "gdiff", "lr": 5e-4, "c": 0.2},
 )
 VALUES = ((5.0, 1.0), (1.0, 0.5), (4.0, 4.0), (9.0, 3.0))
-"""Of a box of 10 x 10; the third is dominated, and the last alone adds most."""
+"""Values in a box of 10 x 10. The third is dominated; the last has the largest contribution."""
 
 
 def write_sweep(out: Path, settings: SweepSettings = SETTINGS, statuses: Mapping[int, str] | None = None) -> Path:
-    """A sweep of four trials of two epochs, the first one's second with a kept model of its first."""
+    """Write a sweep of four trials with two epochs each, and a checkpoint of each trial's first epoch."""
     begin(settings, out)
     tables = ResultTables(out, every_epoch=True)
     for number, (config, (forget, retain)) in enumerate(zip(CONFIGS, VALUES, strict=True)):
