@@ -29,7 +29,7 @@ class Display(Follower):
 
     The owner sets ``activity`` (the current step after the trials), ``starving`` (why no trial runs) and three
     functions: ``frontier`` returns the number of epochs on the frontier, ``hypervolume`` its hypervolume, and
-    ``remaining`` an estimate.
+    ``remaining`` an estimate. Its many fields are these and the parts of the progress bar.
     """
 
     needs_disk = False

@@ -45,7 +45,10 @@ _Transfer = Callable[[str], None]
 
 
 class Syncer(Follower):
-    """Transfers a sweep's files until :meth:`close`. A resume transfers the rest."""
+    """Transfers a sweep's files until :meth:`close`. A resume transfers the rest.
+
+    Its many fields are the queue of transfers, what the storage has, and the state of its thread.
+    """
 
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
