@@ -47,7 +47,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The chosen model with its judgement. ``checkpoint`` is None if none was saved.
+    """The chosen model with its judgement: the fields that ``pick`` prints. ``checkpoint`` is None if none was saved.
 
     ``near`` describes the neighbours on the frontier. ``handed_over`` has the folder of the export and the version in
     the registry for ``pick --json``, and ``notes`` the messages of the export.
