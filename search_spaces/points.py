@@ -82,23 +82,22 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     Raises:
         PointError: a name or a value is not in the space, does not apply, or applies to several branches.
     """
+    names = list(dict.fromkeys(item.name for item in space.parameters))
     chosen = dict(point)
     params: dict[str, Value] = {}
     # Conditions refer to earlier parameters, so iterating backwards finds the values that the point implies.
-    for name in reversed([*dict.fromkeys(item.name for item in space.parameters)]):
+    for name in reversed(names):
         if name in chosen:
             parameter = _applying(space, chosen, name)
             chosen |= {key: values[0] for key, values in _open(space, chosen, parameter).items()}
             if parameter.optuna_name:
                 params[parameter.optuna_name] = parameter.stored(chosen[name])
-    for name in point:
-        if name in space.constants and not any(item.name == name for item in space.parameters):
-            if not same(point[name], space.constants[name]):
-                raise PointError(f"{name} is {space.constants[name]} in every trial, it cannot be {point[name]}")
-        elif not any(item.name == name for item in space.parameters):
-            known = dict.fromkeys(item.name for item in space.parameters)
-            near = f" ({meant})" if (meant := did_you_mean(name, known)) else ""
-            raise PointError(f"the space has no {name}{near}: it searches {', '.join(known) or 'nothing'}")
+    for name in [name for name in point if name not in names]:
+        if name not in space.constants:
+            near = f" ({meant})" if (meant := did_you_mean(name, names)) else ""
+            raise PointError(f"the space has no {name}{near}: it searches {', '.join(names) or 'nothing'}")
+        if not same(point[name], space.constants[name]):
+            raise PointError(f"{name} is {space.constants[name]} in every trial, it cannot be {point[name]}")
     return params
 
 
