@@ -46,13 +46,3 @@ def scoring(model: PreTrainedModel) -> Iterator[None]:
             yield
     finally:
         model.train(was_training)
-
-
-def computes_alike_in_training(model: PreTrainedModel) -> bool:
-    """Return whether the model computes the same in train and eval mode: it has no dropout and no batch norm."""
-    from torch.nn.modules.batchnorm import _BatchNorm
-
-    dropouts = [value for key, value in model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")]
-    return not any(isinstance(module, _BatchNorm) for module in model.modules()) and not any(
-        isinstance(value, (int, float)) and value > 0 for value in dropouts
-    )

@@ -16,7 +16,7 @@ from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
 from trainables.models.adapters import add_adapter
 from trainables.models.stored_weights import StoredWeights
-from trainables.predictions import Predictions, computes_alike_in_training
+from trainables.predictions import Predictions
 from trainables.target.target import Target
 
 if TYPE_CHECKING:
@@ -172,5 +172,9 @@ class Workspace:
 
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
-        """Whether the model computes the same in train and eval mode."""
-        return computes_alike_in_training(self._model)
+        """Whether the model computes the same in train and eval mode, because it has no dropout and no batch norm."""
+        dropouts = [
+            value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
+        ]
+        modules = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+        return not modules and not any(isinstance(value, (int, float)) and value > 0 for value in dropouts)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainables.batches import epoch_batches
 from trainables.modality import Modality
 from trainables.models.registry import TargetRecipe
-from trainables.target.parallel_gradient import Loss, parallel_gradient
+from trainables.predictions import mean_loss
 from trainables.target.training_state import TrainingState
 
 if TYPE_CHECKING:
@@ -66,47 +66,38 @@ def finetune(
 
     torch.manual_seed(seed)  # for dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
-    lengths, supervised = modality.lengths(items), modality.supervised(items)
+    lengths = modality.lengths(items)
     per_epoch = -(-len(lengths) // recipe.batch_size)
     total = per_epoch * recipe.epochs
     warmup = max(1, total // 20)
     model.train()
     done = state.restore(model, optimizer) if state is not None else 0
     step = done * per_epoch
-
-    def summand_of(batch: Sequence[int]) -> Loss:
-        """Return the loss of a part of a batch, relative to all supervised positions of the batch."""
-        positions = sum(supervised[index] for index in batch)
-
-        def summand(model: PreTrainedModel, part: Sequence[int]) -> torch.Tensor:
-            encoded = modality.collate(items, part, processor=processor, device=device)
-            return modality.predict(model, encoded).nll.sum() / positions
-
-        return summand
-
-    with parallel_gradient(model, batch_size=recipe.batch_size) as backward:
-        for epoch in range(1 + done, recipe.epochs + 1):
-            running = 0.0
-            for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
-                step += 1
-                for group in optimizer.param_groups:
-                    group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
-                optimizer.zero_grad(set_to_none=True)
-                running += backward(summand_of(indices), indices)
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                optimizer.step()
-            if not math.isfinite(running):
-                raise TargetError(
-                    f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
-                )
-            on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
-            # The running mean is over different weights, so it is only used to decide whether to evaluate the loss.
-            if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
-                totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
-                if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
-                    return epoch
-            if state is not None:
-                state.save(model, optimizer, epoch=epoch)
+    for epoch in range(1 + done, recipe.epochs + 1):
+        running = 0.0
+        for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
+            step += 1
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
+            predicted = modality.predict(model, modality.collate(items, indices, processor=processor, device=device))
+            loss = mean_loss(predicted.nll, predicted.supervised)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            running += loss.item()
+        if not math.isfinite(running):
+            raise TargetError(
+                f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
+            )
+        on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
+        # The running mean is over different weights, so it is only used to decide whether to evaluate the loss.
+        if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
+            totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
+            if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
+                return epoch
+        if state is not None:
+            state.save(model, optimizer, epoch=epoch)
     if recipe.stop_when_memorised:
         totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
         raise NotMemorised(
