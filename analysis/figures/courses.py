@@ -30,7 +30,7 @@ _MOST_POINTS = 400
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return losses and reported scores over steps, for the trial of each method that is nearest to the ideal corner.
 
-    If the No-unlearn model was measured, each line starts with it at step 0. The result is None without a history.
+    If the target was measured, each line starts with the target at step 0. The result is None without a history.
     """
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}

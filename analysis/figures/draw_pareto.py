@@ -122,7 +122,7 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     if data.baseline is not None:
         x, y = data.baseline
         look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
-        axes.scatter([x], [y], **look, zorder=5, label="No-unlearn")
+        axes.scatter([x], [y], **look, zorder=5, label="target (before unlearning)")
     if data.chosen is None:
         return
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
