@@ -10,10 +10,11 @@ Pair = tuple[list[int], list[int]]
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
-    """Return one pass over all items, in random batches of similar length. ``key`` is the random seed.
+    """Return one pass over all items, in random batches of items of similar length. ``key`` is the random seed.
 
-    Items are shuffled and then sorted by length within windows of 50 batches. Lengths are varied by 4%, so that batches
-    differ between passes. The batches are then shuffled. At most one batch is short.
+    Items are shuffled and then sorted by length within windows of 50 batches. For this sort, lengths are randomly
+    varied by up to 4%, so that batches differ between passes. The batches are then shuffled. At most one batch has
+    fewer than ``batch_size`` items.
     """
     rng = random.Random(key)
     order = list(range(len(lengths)))
@@ -28,9 +29,10 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
 
 
 class EndlessBatches:
-    """An endless sequence of passes over a set, in batches of similar length. Every pass has its own order.
+    """Batches of items of similar length, for an unlimited number of passes over a set. Each pass has its own order.
 
-    ``batches[n]`` is the ``n``-th batch, as indices. It depends only on the lengths, the batch size, ``key`` and ``n``.
+    ``batches[n]`` lists the indices of the items in batch ``n``. These indices depend only on the items' lengths, the
+    batch size, ``key`` and ``n``.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, key: str) -> None:
@@ -48,12 +50,14 @@ class EndlessBatches:
 
 
 class TrainingBatches:
-    """The batches of an unlearning run. An epoch is one pass over the forget set; each step also has a retain batch.
+    """The batches of an unlearning run. An epoch is one pass over the forget set.
+
+    Each training step uses one forget batch and one retain batch.
 
     Attributes:
         forget_lengths, retain_lengths: the length of each item in the forget set and in the retain set.
-        steps_per_epoch: the number of forget batches in one pass.
-        probe: the retain batches for AutoLR's probes, in a separate order.
+        steps_per_epoch: the number of forget batches in one epoch.
+        probe: the retain batches for AutoLR's probes. Their order is independent of the order of the training batches.
     """
 
     def __init__(
@@ -66,18 +70,24 @@ class TrainingBatches:
         self._batch_size, self._seed = batch_size, seed
 
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
-        """Return the batches of the epoch that follows ``step`` steps and ``epoch`` epochs, up to ``max_steps``."""
+        """Return the batches of the epoch that begins after ``step`` steps and ``epoch`` epochs.
+
+        The epoch is cut short where the run reaches ``max_steps`` steps.
+        """
         forget = epoch_batches(self.forget_lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
             forget = forget[: max_steps - step]
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
-        """Return the number of passes over the forget set that these batches make, which may be a fraction."""
+        """Return how many passes over the forget set the batches make. The number may be a fraction."""
         return sum(len(forget) for forget, _ in batches) / len(self.forget_lengths)
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Return all items once, longest first: padding is minimal, and if memory is too small, the first batch fails."""
+    """Return batches with every item once, longest items first.
+
+    This order needs the least padding, and if memory is too small, the first batch already fails.
+    """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

@@ -1,7 +1,8 @@
-"""Decide which models a worker saves: the models of epochs that may be on the sweep's Pareto front.
+"""Decide whether a worker saves the model of an epoch. The model is saved if the epoch may be on the Pareto front.
 
-The driver writes the costs of the epochs on the front to a small file. A worker saves the model of an epoch unless an
-epoch on the front, or an earlier epoch of the same trial, dominates it. Only the driver deletes models.
+The driver writes the costs of the epochs on the sweep's front to a small file. A worker saves the model of an epoch
+unless an epoch on the front, or an earlier epoch of the same trial, dominates this epoch. Only the driver deletes
+models.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ FRONT_FILE = "ray/front.json"
 Goals = tuple[tuple[str, str], ...]
 """The objectives, each as (column, "min" or "max")."""
 Costs = tuple[float, ...]
-"""The measured objectives of an epoch. The sign is changed for maximised objectives, so that lower is always better."""
+"""The objective values of an epoch. Values to be maximised are negated, so that lower is always better."""
 
 
 def candidate_folder(trial_id: str, epoch: float) -> str:
-    """Return the folder for an epoch's model, relative to the sweep's folder: ``checkpoints/00007-epoch-3``."""
+    """Return the folder for an epoch's model, relative to the sweep's folder, such as ``checkpoints/00007-epoch-3``."""
     return f"checkpoints/{trial_id}-epoch-{epoch:g}"
 
 
 def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
-    """Return the costs in a report or a table row; None if an objective is missing or not finite."""
+    """Return the costs from the columns of a report or table row; None if an objective is missing or not finite."""
     found = []
     for column, direction in goals:
         try:
@@ -47,12 +48,12 @@ def dominates(one: Costs, other: Costs) -> bool:
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:
-    """Write the front for the workers. Raises OSError if the disk cannot be written."""
+    """Write the costs on the front to ``FRONT_FILE``, which workers read. Raises OSError if the write fails."""
     write_whole(out / FRONT_FILE, json.dumps(sorted(set(front))))
 
 
 def read_front(out: Path) -> list[Costs]:
-    """Return the front that :func:`write_front` wrote last; empty if the file is missing or unreadable."""
+    """Return the costs that :func:`write_front` wrote last; empty if the file is missing or unreadable."""
     try:
         return [tuple(map(float, costs)) for costs in json.loads((out / FRONT_FILE).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):

@@ -19,7 +19,7 @@ def default_device() -> str:
 
 
 def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Move a tensor from the host to ``device``. Pinned memory is used for a GPU, so that the host does not wait."""
+    """Copy a tensor from the host to ``device``. Copies to a GPU use pinned memory, so that the host does not wait."""
     import torch
 
     if torch.device(device).type == "cuda":
@@ -29,9 +29,9 @@ def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 @contextmanager
 def smallest_as_zero() -> Iterator[None]:
-    """Replace numbers below 1e-38 by 0 in this thread, while the block runs.
+    """Let this thread replace numbers below 1e-38 (denormal numbers) by 0 while the block runs.
 
-    Under gradient ascent, probabilities of forgotten tokens are so small, and CPUs compute slowly with such numbers.
+    CPUs compute slowly with such small numbers. They occur as probabilities of forgotten tokens under gradient ascent.
     """
     import torch
 

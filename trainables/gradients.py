@@ -11,12 +11,12 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""The number of elements converted to float64 at a time. Large chunks need few kernel launches on a GPU. Small chunks
-fit into a CPU's cache, which is 20 times as fast."""
+"""The number of elements converted to float64 at a time. Large chunks need few kernel launches on a GPU. On a CPU,
+chunks that fit into the cache are 20 times as fast as large chunks."""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
-    """Return the gradients without copying them, and set ``p.grad`` to None."""
+    """Return the parameters' gradients without copying them, and set every ``p.grad`` to None."""
     gradient = [parameter.grad for parameter in parameters]
     for parameter in parameters:
         parameter.grad = None
@@ -24,9 +24,10 @@ def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
 
 
 def gramian(retain: Gradient, forget: Gradient) -> Gramian:
-    """Return ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f``, accumulated in float64, with one transfer to the host.
+    """Return the inner products ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f``, transferred to the host at once.
 
-    Sums of 16M elements in float32 have errors of 1e-3, which would cause equal errors in a normalised direction.
+    The sums are accumulated in float64. A float32 sum of 16M elements has an error of 1e-3, which would cause an error
+    of the same size in a normalised direction.
     """
     pairs = list(zip(retain, forget, strict=True))
     both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
@@ -50,18 +51,18 @@ def norm(gradient: Gradient) -> float:
 
 
 def total_norm(parts: Sequence[Tensor]) -> Tensor:
-    """Return the Euclidean norm of all elements of one or more tensors, as a float64 scalar on their device.
+    """Return the Euclidean norm of all elements of one or more tensors, as a float64 scalar on the tensors' device.
 
-    It is accumulated in float64, because torch's float32 norm of 16M elements has an error of 5e-4.
+    The sum of squares is accumulated in float64, because torch's float32 norm of 16M elements has an error of 5e-4.
     """
     found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
     return found
 
 
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:
-    """Set ``p.grad = w_r g_r + w_f g_f``. The memory of the forget gradient, if there is one, is reused.
+    """Set ``p.grad = w_r g_r + w_f g_f`` for every parameter. To save memory, the input gradients are overwritten.
 
-    If a weight is exactly 0, its gradient is ignored, so that ``0 * inf`` does not give NaN.
+    If a weight is exactly 0, the gradient of that loss is ignored, so that ``0 * inf`` does not give NaN.
     """
     kept_r = [g_r if weights.retain != 0 else None for g_r in retain]
     kept_f = [g_f if weights.forget != 0 else None for g_f in forget]
@@ -75,9 +76,10 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 
 
 def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
-    """Scale a gradient of norm ``length`` down to norm ``limit``, as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
+    """Clip the norm of a gradient to ``limit`` as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
 
-    Clipping changes the length of normalised directions, so the default is no limit.
+    ``length`` is the gradient's norm. By default there is no limit, because clipping would change the length of the
+    normalised directions that some methods return.
     """
     if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
         _scale_([part for part in gradient if part is not None], factor)
@@ -89,10 +91,10 @@ def _scale_(parts: list[Tensor], factor: float) -> None:
 
 
 def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield all elements in order, as float64 chunks. Tensors of the same shapes give the same chunks.
+    """Yield all elements of the tensors in order, as float64 chunks. Equal shapes give equal chunk sizes.
 
-    Small tensors share a chunk, which saves kernel launches for adapters. Large tensors are split, because the
-    conversion of an embedding with 100M elements would need 1.6 GB.
+    Small tensors, such as adapters, share a chunk, which saves kernel launches. Large tensors are split, because the
+    conversion of an embedding with 100M elements in one piece would need 1.6 GB.
     """
     size = _CHUNK if parts and parts[0].is_cuda else _CPU_CHUNK
     small: list[Tensor] = []

@@ -1,9 +1,9 @@
-"""Parse a method name. A method is a pair of a forget objective and a weighting, with their options.
+"""Parse a method name. A method is a pair of a forget objective and a weighting, with the options of both.
 
 ``ngdiff`` means the objective ascent with the weighting ngdiff. ``npo`` means the objective npo with the weighting ga,
-which is the paper's NPO without a retain term. ``npo+ngdiff`` means the objective npo with the weighting ngdiff.
+which is NPO without a retain term, as in its paper. ``npo+ngdiff`` means the objective npo with the weighting ngdiff.
 ``rmu`` means the objective rmu with the weighting gdiff, because RMU needs a retain term to preserve the hidden states
-of other data.
+on other data.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
 class MethodError(ValueError):
-    """The method name is unknown, or the forget objective would have no effect; the message is for the user."""
+    """The method name is unknown, or the method's weighting ignores the forget objective. The message is for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective with a weighting. In ``name``, an alias is replaced by the name of the objective."""
+    """A forget objective with a weighting. If the user gave an objective's alias, ``name`` has the objective's name."""
 
     name: str
     objective: ForgetObjective
@@ -32,31 +32,34 @@ class Method:
 
     @property
     def options(self) -> Mapping[str, Field]:
-        """The options of the method by name; the options of the objective come first."""
+        """The options of the method by option name, first those of the objective, then those of the weighting."""
         return {option.name: option for option in self.owned_options.values()}
 
     @property
     def owned_options(self) -> dict[str, Field]:
-        """The options by key, such as ``npo.beta`` or ``gdiff.c``. The prefix distinguishes options of equal name."""
+        """The method's options by key, such as ``npo.beta`` or ``gdiff.c``.
+
+        The prefix distinguishes options of objectives and weightings that have the same name.
+        """
         return _by_key(self.objective, self.weighting)
 
     def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
-        """Return a value for every option of the method: the given value or its default."""
+        """Return a value for every option of the method: the given value if there is one, otherwise the default."""
         return {name: given.get(name, default) for name, default in defaults(self.options.values()).items()}
 
 
 def method_names() -> tuple[str, ...]:
-    """Return all method names except pairs ``objective+weighting``, which are also valid."""
+    """Return all method names except the pairs ``objective+weighting``, which are valid too."""
     return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
 
 
 def option_names() -> tuple[str, ...]:
-    """Return the option names of all methods, ``c`` first. They are the option columns of a table of trials."""
+    """Return the option names of all methods, ``c`` first. A table of trials has one column per option name."""
     return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
 
 
 def options_by_method(names: Iterable[str]) -> dict[str, dict[str, Field]]:
-    """Return the options of these methods, by method name and option key."""
+    """Return the options of each named method: ``{method: {option key: option}}``."""
     return {name: parse_method(name).owned_options for name in names}
 
 
@@ -64,7 +67,7 @@ def parse_method(name: str) -> Method:
     """Return the method with this name.
 
     Raises:
-        MethodError: the name is unknown, or it is a pair whose weighting does not use the forget objective.
+        MethodError: the name is unknown, or the name is a pair whose weighting does not use the forget objective.
     """
     objective_name, plus, weighting_name = name.partition("+")
     if objective_name in ALIASES:
@@ -92,8 +95,8 @@ def parse_method(name: str) -> Method:
     weighting = WEIGHTINGS[weighting_name]
     if plus and weighting.needs is Needs.RETAIN_ONLY:
         raise MethodError(
-            f"method '{name}' makes no sense: {weighting_name} uses the retain loss alone, so the forget objective "
-            f"{objective_name} would have no effect; use '{weighting_name}'"
+            f"method '{name}' makes no sense: the weighting {weighting_name} uses only the retain loss, so the forget "
+            f"objective {objective_name} would have no effect; use '{weighting_name}'"
         )
     return Method(name, OBJECTIVES[objective_name], weighting)
 
@@ -104,22 +107,25 @@ def retain_objective_problem(method: Method, retain_objective: str) -> str | Non
         return None
     if method.objective.reference is Reference.HIDDEN:
         return (
-            f"retain_objective {retain_objective} does not go with method '{method.name}': {method.objective.name} has "
-            "its own retain objective, the distance of hidden states to the target's; leave it at ce"
+            f"retain_objective {retain_objective} cannot be used with method '{method.name}': {method.objective.name} "
+            "has its own retain objective, the distance of hidden states to the target's; leave retain_objective at ce"
         )
     if method.weighting.needs is Needs.FORGET_ONLY:
         return (
-            f"retain_objective {retain_objective} makes no sense with method '{method.name}': {method.weighting.name} "
-            "uses the forget loss alone, so the retain objective would have no effect; leave it at ce, or name "
-            f"another weighting such as {method.objective.name}+ngdiff"
+            f"retain_objective {retain_objective} makes no sense with method '{method.name}': the weighting "
+            f"{method.weighting.name} uses only the forget loss, so the retain objective would have no effect; leave "
+            f"retain_objective at ce, or choose another weighting, such as {method.objective.name}+ngdiff"
         )
     return None
 
 
 def weight_scale_problem(method: Method, weight_scale: str) -> str | None:
-    """Return a message if the method has no weights that could be scaled; otherwise None."""
+    """Return a message if ``weight_scale`` is not raw and the method has no weights to scale; otherwise None."""
     if method.weighting.needs is Needs.GRADIENTS and weight_scale != "raw":
-        return f"weight_scale {weight_scale} does not go with {method.weighting.name}: it has no weights"
+        return (
+            f"weight_scale {weight_scale} cannot be used with {method.weighting.name}, because {method.weighting.name} "
+            "combines the gradients without weights"
+        )
     return None
 
 

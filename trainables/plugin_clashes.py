@@ -12,11 +12,15 @@ from trainables.weightings import WEIGHTINGS
 
 
 def clashes() -> list[str]:
-    """Return a message, with file and line, for each plug-in name that another entry has. Loads all registries."""
+    """Return a message, with file and line, for each plug-in entry whose name is already taken.
+
+    All registries are loaded.
+    """
     assert all((DATASETS, METRICS, MODELS, TEMPLATES)), "every registry has entries"
     taken = {"weighting": {*OBJECTIVES, *ALIASES}, "objective": {*WEIGHTINGS, *ALIASES}, "metric": {*SETS}}
     across = [
-        f"{plugin.place}, line {part.line}: a method or a set of metrics is already called '{part.name}'; rename yours"
+        f"{plugin.place}, line {part.line}: the name '{part.name}' is already used by a method or a set of metrics; "
+        "rename yours"
         for plugin in plugins.active()
         for part in plugin.parts
         if part.name in taken.get(part.kind, ())

@@ -2,8 +2,8 @@
 
 A plug-in is a Python file that defines names in :data:`KINDS`, a Jinja file with a prompt template, or a module that an
 installed package declares as an entry point of the group ``sweeper.plugins``. A registry is filled when it is first
-used, so plug-ins must be loaded before that. A worker gets the list of plug-ins from its environment, and verifies that
-they have not changed since the sweep started.
+used, so plug-ins must be loaded before the first use. A worker gets the list of plug-ins from an environment variable,
+and verifies that the plug-ins have not changed since the sweep started.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "TEMPLATES": ("template", "Template"),
     }
 )
-"""The names that a plug-in may define, each with the kind and the class of its entries. The value of a name is an entry
-or a tuple of entries."""
+"""The variables that a plug-in may define, each with the kind and the class of its entries. The value of a variable is
+one entry or a tuple of entries."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class PluginError(ValueError):
-    """Plug-ins cannot be used. ``problems`` are messages with file and line."""
+    """Plug-ins cannot be used. ``problems`` has a message, with file and line, for each reason."""
 
     exit_code = 2
 
@@ -68,9 +68,9 @@ class Plugin:
 
     Attributes:
         name: the name of the file, such as ``toy.py``, or of the entry point.
-        place: the file from which it was first read, or the package that installs it.
-        digest: 16 hex digits of the hash of its source.
-        installed: whether a package installs it. Workers with this package then have the plug-in.
+        place: the file from which the plug-in was first read, or the package that installs the plug-in.
+        digest: 16 hex digits of the hash of the plug-in's source.
+        installed: whether an installed package provides the plug-in. Workers then load the plug-in from this package.
     """
 
     name: str
@@ -87,7 +87,7 @@ _clashes: list[str] = []
 
 
 def active() -> tuple[Plugin, ...]:
-    """Return the plug-ins of this process: the installed plug-ins and, on a worker, the plug-ins of its sweep.
+    """Return the plug-ins of this process: the installed plug-ins, the activated files, and a worker's plug-in list.
 
     Raises:
         PluginError: a plug-in is broken, or has changed since the sweep started.
@@ -117,9 +117,9 @@ def use(plugins: Iterable[Plugin]) -> None:
             continue
         if _filled:
             raise PluginError(
-                f"plug-in {plugin.place} is loaded too late, or has changed: the registries of this process are "
-                "already in use; name plug-ins in the first call, and start a new process (a notebook: its kernel) "
-                "after a change"
+                f"plug-in {plugin.place} is loaded too late, or its file has changed: the registries of this process "
+                "are already in use; name all plug-ins in the first call, and after a change of a plug-in start a new "
+                "process (in a notebook: restart the kernel)"
             )
         if other is not None:
             raise PluginError(f"two plug-ins have the name {plugin.name}: {other.place} and {plugin.place}; rename one")
@@ -129,10 +129,10 @@ def use(plugins: Iterable[Plugin]) -> None:
 
 
 def added(attribute: str, taken: Collection[str]) -> list[Any]:
-    """Return the plug-ins' entries for the registry of the name ``attribute`` in :data:`KINDS`.
+    """Return the entries that plug-ins add to a registry. ``attribute`` is a key of :data:`KINDS`.
 
-    Entries with a name in ``taken`` are omitted; :func:`left_out` reports them. The registry counts as filled after
-    this call, so no more plug-ins can be activated.
+    Entries with a name in ``taken`` are omitted; :func:`left_out` reports them. After this call, the registry is
+    filled, so no more plug-ins can be activated.
     """
     _filled.add(attribute)
     kind, found = KINDS[attribute][0], {}
@@ -142,7 +142,7 @@ def added(attribute: str, taken: Collection[str]) -> list[Any]:
                 continue
             if part.name in taken or part.name in found:
                 _clashes.append(
-                    f"{plugin.place}, line {part.line}: a {kind} is already called '{part.name}'; rename yours"
+                    f"{plugin.place}, line {part.line}: a {kind} named '{part.name}' already exists; rename yours"
                 )
             else:
                 found[part.name] = part.entry
@@ -155,7 +155,7 @@ def left_out() -> list[str]:
 
 
 def owner(kind: str, name: str | None) -> Plugin | None:
-    """Return the plug-in that defines the entry of this kind and name; None if it is not from a plug-in."""
+    """Return the plug-in that defines the entry of this kind and name; None if no plug-in defines the entry."""
     return next((item for item in active() if any((part.kind, part.name) == (kind, name) for part in item.parts)), None)
 
 
@@ -170,7 +170,7 @@ def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def read(path: Path | str, *, place: str | None = None) -> Plugin:
-    """Load a plug-in from a file. Python files are executed. ``place`` is the name of the file in messages.
+    """Load a plug-in from a file. A Python file is executed. Messages refer to the file as ``place``.
 
     Raises:
         PluginError: the file has problems. The error lists all of them, with line numbers.
@@ -220,8 +220,8 @@ def _run(source: str, place: str, *, name: str) -> ModuleType:
         raise PluginError(f"plug-in {place}, line {line}: {type(error).__name__}: {error}") from None
     if _filled and not before:
         raise PluginError(
-            f"plug-in {place}: one of its imports fills the registries, which must happen after plug-ins are loaded; "
-            "import the classes from their own modules, as docs/extend.md does"
+            f"plug-in {place}: an import in this file fills the registries before all plug-ins are loaded; "
+            "import each class from the module that defines the class, as in docs/extend.md"
         )
     return module
 
@@ -237,14 +237,16 @@ def _parts(module: ModuleType, source: str, place: str) -> tuple[Part, ...]:
             if type(entry).__name__ != expected:
                 problems.append(f"{at}: {attribute} holds a {type(entry).__name__}, expected a {expected}")
             elif not isinstance(entry.name, str) or not _NAME.fullmatch(entry.name):
-                problems.append(f"{at}: the name {entry.name!r} may only have letters, digits, '_', '-' and '.'")
+                problems.append(f"{at}: the name {entry.name!r} may only contain letters, digits, '_', '-' and '.'")
             elif attribute == "MODELS" and entry.hub_id is None and entry.make is None:
-                problems.append(f"{at}: model '{entry.name}' needs hub_id, its repository, or make, its function")
+                problems.append(
+                    f"{at}: model '{entry.name}' needs hub_id (a repository) or make (a function that builds the model)"
+                )
             else:
                 found.append(Part(kind, entry.name, entry, lines.get(attribute, 1)))
     if not found and not problems:
         near = next((hint for name in vars(module) if name.isupper() and (hint := did_you_mean(name, KINDS))), "")
-        problems.append(f"plug-in {place}: it defines no part: expected {_expected()}{near and f'; {near}'}")
+        problems.append(f"plug-in {place} defines no entries: expected {_expected()}{near and f'; {near}'}")
     if problems:
         raise PluginError(*problems)
     return tuple(found)
@@ -290,7 +292,8 @@ def _installed() -> list[Plugin]:
 def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the environment variable that lists the active plug-ins for workers; empty if there are no plug-ins.
 
-    It has the name and digest of each plug-in and, for files, the path from ``files``, which all nodes can read.
+    The variable has the name and digest of each plug-in. For a plug-in from a file, it also has the path from
+    ``files``, which all nodes must be able to read.
     """
     listed = [[item.name, item.digest, None if item.installed else str(files[item.name])] for item in active()]
     return {VARIABLE: json.dumps(listed)} if listed else {}
@@ -304,6 +307,6 @@ def _require_of_sweep(found: Sequence[Plugin]) -> None:
     have = {plugin.name: plugin.digest for plugin in found}
     if wrong := [name for name, digest, _ in _listed() if have.get(name) != digest]:
         raise PluginError(
-            f"plug-in {', '.join(wrong)}: this node has another version than the sweep started with; install the "
-            "same version on every node, and do not change the files in the sweep's folder"
+            f"plug-in {', '.join(wrong)}: the version on this node differs from the version with which the sweep "
+            "started; install the same version on every node, and do not change the files in the sweep's folder"
         )

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A model's predictions on a batch. They start at the first position that predicts an answer token in any row.
+    """A model's predictions on a batch.
+
+    The first column is the first position that predicts an answer token in any row; earlier positions are omitted.
 
     Attributes:
         logits: ``(B, S, V)`` the logits of the next token, or of the image's label.
-        labels: ``(B, S)`` int64, the true token or label; -100 if it is not supervised.
-        nll: ``(B, S)`` float32, ``-log p`` of each label in nats; 0 if it is not supervised.
-        supervised: ``(B, S)`` bool, whether the position counts in losses.
+        labels: ``(B, S)`` int64, the true token or label; -100 at positions that are not supervised.
+        nll: ``(B, S)`` float32, ``-log p`` of each label in nats; 0 at positions that are not supervised.
+        supervised: ``(B, S)`` bool, whether the position is part of losses.
     """
 
     logits: Tensor
@@ -30,7 +32,7 @@ class Predictions:
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Return the mean over all supervised tokens of the batch (nats per token). ``nll`` must be 0 for other tokens."""
+    """Return the mean loss of all supervised tokens of the batch, in nats. ``nll`` must be 0 for all other tokens."""
     return nll.sum() / supervised.sum()
 
 

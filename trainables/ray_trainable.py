@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
 
 STORED = "stored"
-"""The key in a report that says that the epoch's model is in the storage."""
+"""The key of a report that is present if the epoch's model has been uploaded to the storage."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 class UnlearningTrainable(tune.Trainable):
     """One trial. ``config`` has ``spec`` (a mapping), ``trial_id``, and ``restore_from`` (folder of a state, or None).
 
-    If the config has ``gpus``, it replaces the number of GPUs that other workers get.
+    If ``config`` has ``gpus``, the trial gets this number of GPUs instead of the number that :meth:`setup` gets.
     """
 
     def setup(
@@ -64,9 +64,10 @@ class UnlearningTrainable(tune.Trainable):
 
         Args:
             target: the target of trials whose ``target_key`` is not in ``targets``.
-            out: the sweep's folder. It is not used if there is a ``storage``.
-            goals: the objectives of the sweep. The model of an epoch is saved if the epoch may be on the front.
-            storage: the storage in which files are read and written instead of ``out``.
+            out: the sweep's folder. It is not used if ``storage`` is given.
+            goals: the objectives of the sweep. The model of an epoch is saved if the epoch may be on the Pareto front.
+            targets: the targets by ``target_key``, for sweeps with more than one target.
+            storage: the storage in which files are read and written, instead of ``out``.
         """
         import torch
 
@@ -94,7 +95,7 @@ class UnlearningTrainable(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Return one report of the run. The last report has the trial's ``outcome``."""
+        """Run the trial up to its next report and return the report. The last report has the trial's ``outcome``."""
         result: dict[str, Any] = {}
         try:
             report = self._trial.next_report()
@@ -120,7 +121,7 @@ class UnlearningTrainable(tune.Trainable):
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the state of the run. A worker that continues from it gets bit-identical results."""
+        """Write the state of the run. A worker that continues from this state gets bit-identical results."""
         import torch
 
         with self._throttle.saving():
@@ -128,7 +129,7 @@ class UnlearningTrainable(tune.Trainable):
                 torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Save as Ray does. The measured duration of the save includes the upload to the storage."""
+        """Save a checkpoint as Ray does, and measure the duration of the save, including the upload to the storage."""
         with self._throttle.saving():
             return super().save(checkpoint_dir)
 
@@ -159,9 +160,9 @@ class UnlearningTrainable(tune.Trainable):
         return worker_workspace(self._target, self._device)
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
-        """Save the epoch's model unless the epoch is dominated. If this fails, the trial continues without the model.
+        """Save the epoch's model unless the epoch is dominated. If saving fails, the trial continues without the model.
 
-        Returns the entry for the report if the model is now in the storage.
+        Returns ``{STORED: True}`` if the model was uploaded to a storage, otherwise an empty dictionary.
         """
         if not (costs := costs_of({**report.losses, **report.final}, self._goals)):
             return {}
@@ -171,12 +172,12 @@ class UnlearningTrainable(tune.Trainable):
         try:
             self._files.write_model(run, candidate_folder(self._id, report.epoch))
         except (OSError, StorageError) as error:
-            logger.warning("the model of trial %s after epoch %g is not kept: %s", self._id, report.epoch, error)
+            logger.warning("the model of trial %s after epoch %g could not be saved: %s", self._id, report.epoch, error)
             return {}
         return {STORED: True} if self._files.storage else {}
 
     def _row(self, report: Report) -> dict[str, object]:
-        """Return the values that the driver records for an epoch, and for the trial if it is stopped after it."""
+        """Return the values that the driver records for an epoch, and for the trial if this epoch is its last."""
         seconds = {name: getattr(report, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
         stale = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}

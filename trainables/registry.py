@@ -1,4 +1,4 @@
-"""Registries that collect their entries from the files of a package. To add an entry, add a file."""
+"""Registries that collect their entries from the modules of a package. To add an entry, add a module."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from trainables import plugins
 
 
 def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequence[str]) -> Mapping[str, Any]:
-    """Return the entries of a package by name. A module defines an entry, or a tuple of entries, as ``attribute``.
+    """Return the entries of a package by name. Each module defines one entry or a tuple of entries as ``attribute``.
 
-    The names in ``first`` come first, in this order, then other names alphabetically, then the entries of plug-ins.
+    The names in ``first`` come first, in this order, then all other names alphabetically, then the entries of plug-ins.
 
     Raises:
         ValueError: two modules have entries with the same name, or a name in ``first`` has no entry.
@@ -23,9 +23,9 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
     found = [entry for item in given for entry in (item if isinstance(item, tuple) else (item,))]
     names = [entry.name for entry in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"{package}: two entries have one name: {', '.join(twice)}; rename one of them")
+        raise ValueError(f"{package}: two entries have the same name: {', '.join(twice)}; rename one of them")
     if lacking := sorted(set(first) - set(names)):
-        raise ValueError(f"{package}: listed but missing: {', '.join(lacking)}")
+        raise ValueError(f"{package}: names in the order list without an entry: {', '.join(lacking)}")
     place = {name: number for number, name in enumerate(first)}
     found.sort(key=lambda entry: (place.get(entry.name, len(place)), entry.name))
     return with_plugins(attribute, found)
@@ -37,8 +37,8 @@ def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
 
 
 class _Entries(Mapping[str, Any]):
-    """A registry that loads the entries of plug-ins when it is first used, because plug-ins import the registry's
-    package."""
+    """A registry that loads the entries of plug-ins when it is first used. Loading them earlier would be circular,
+    because plug-ins import the registry's package."""
 
     def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:
         self._attribute, self._own = attribute, own

@@ -1,4 +1,4 @@
-"""Write and read the state of unfinished training: of a run in a sweep, or of the fine-tuning of a target."""
+"""Write and read the state of unfinished training, either an unlearning run or the fine-tuning of a target."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from search_spaces.durable import staged
 
 STATE_FILE = "state.pt"
-"""The name of a run's state in a checkpoint folder of Ray."""
+"""The name of the file with a run's state in a checkpoint folder of Ray."""
 
 logger = logging.getLogger(__name__)
 
 
 def save_state_file(state: Mapping[str, Any], path: Path) -> None:
-    """Write a state to ``path`` for :func:`load_state_file`. If the disk cannot be written, the previous file stays."""
+    """Write a state to ``path`` for :func:`load_state_file`. If the write fails, the previous file is kept."""
     import torch
 
     # torch raises RuntimeError for some disk errors
@@ -29,7 +29,7 @@ def save_state_file(state: Mapping[str, Any], path: Path) -> None:
 def load_state_file(path: Path) -> dict[str, Any] | None:
     """Load a state to the CPU; return None if the file is missing, incomplete or unreadable.
 
-    If a complete file cannot be read, a warning is logged, because its training is lost.
+    If a complete file cannot be read, a warning is logged, because the saved training progress is lost.
     """
     import torch
 
@@ -39,13 +39,15 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
                 return None
             with zipfile.ZipFile(file) as archive:  # torch does not verify the checksums
                 if (damaged := archive.testzip()) is not None:
-                    raise ValueError(f"its part {damaged} is damaged")
+                    raise ValueError(f"the part {damaged} of the file is damaged")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
-        logger.warning("%s cannot be read, so its run starts again: %s: %s", path, type(error).__name__, reason)
+        logger.warning(
+            "%s cannot be read, so the training starts from the beginning: %s: %s", path, type(error).__name__, reason
+        )
         return None
     return state
 
@@ -53,7 +55,8 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
 def read_state(folder: Path) -> dict[str, Any] | None:
     """Return the state of an unfinished run from a checkpoint folder; None if there is no such state.
 
-    The result is also None if the run had ended: it must run again, because its last report was lost with its worker.
+    The result is also None if the state is from a finished run. Such a run is repeated, because a finished run is
+    restored only if its last report was lost with its worker.
     """
     state = load_state_file(folder / STATE_FILE)
     return None if state is None or state.get("done") else state

@@ -1,4 +1,4 @@
-"""The specification of a trial, with a description of each setting, and the hash of its content.
+"""The specification of a trial: its settings, a description of each setting, and the hash of all settings.
 
 ``--help`` imports this module, so slow imports are inside functions.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec`. Its metadata describe it for :class:`search_spaces.fields.Field`."""
+    """Return a field of :class:`TrialSpec`. The field's metadata become a :class:`search_spaces.fields.Field`."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
@@ -38,20 +38,21 @@ def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """One trial. The help text of each field describes it; some fields are described here in addition.
+    """The settings of one trial. Each field has a help text; some fields are described here in addition.
 
     Attributes:
-        options: the method's options (``c``, ``beta``, ...) as sorted pairs; ``option_values`` adds the defaults.
+        options: the given options of the method (``c``, ``beta``, ...) as sorted pairs. ``option_values`` also has the
+            defaults of other options.
         target_epochs, target_lr, target_batch_size, target_lora_rank: replace the values in the model's fine-tuning
-            recipe (rank 0 trains all weights).
+            recipe. Rank 0 trains all weights.
         template: None stands for the model's own template. The template's content is part of ``target_key``.
         retain_objective: ``ce`` (L_R) or ``kl`` (divergence from the target). AutoLR's probes and the ``retain_loss``
             of evaluations always use L_R.
-        target_key: content hash of the target and its data (and of the retain model, if a metric needs one); empty
-            until the target is prepared.
+        target_key: the content hash of the target, its data and, if a metric needs one, the retain model. The key is
+            empty until the target is prepared.
 
-    Each field becomes a command-line option (in this order), a key in space files, and a column of the tables. Its
-    value is validated.
+    Each field with a help text becomes a command-line option (in this order), a key in space files, and a column of
+    the tables. :mod:`trainables.spec_checks` validates the values.
     """
 
     method: str = setting("method", "gdiff", "Method by name (see 'list methods').")
@@ -256,9 +257,9 @@ class TrialSpec:
 
     @property
     def spec_hash(self) -> str:
-        """16 hex digits of a hash of everything that can change the result. The values 1 and 1.0 have the same hash.
+        """16 hex digits of a hash of all settings that can change the result. The values 1 and 1.0 have the same hash.
 
-        A field without an effect, such as AutoLR's rule if AutoLR is off, is not part of the hash.
+        A field that has no effect, such as AutoLR's rule while AutoLR is off, is not part of the hash.
         """
         import hashlib
         import json
@@ -304,7 +305,10 @@ class TrialSpec:
         return {name: getattr(self, name) for name in FIELDS}
 
     def row(self) -> dict[str, object]:
-        """Return the columns of a table of trials: the fields, and all method options (None if they do not apply)."""
+        """Return the columns for a table of trials: all fields, and the options of all methods.
+
+        An option that does not apply to the trial's method is None.
+        """
         from trainables.methods import option_names
 
         given = self.option_values
@@ -324,7 +328,7 @@ class TrialSpec:
 
 
 def _described() -> dict[str, Field]:
-    """Return the description of every field. Parts of it are derived from the field's type and role."""
+    """Return the description of every field. Parts of a description are derived from the field's type and role."""
     hints = get_type_hints(TrialSpec)
     found = {}
     for item in fields(TrialSpec):
@@ -347,4 +351,4 @@ def _described() -> dict[str, Field]:
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType(_described())
-"""The description of every field, by name. ``options`` is not included: see :func:`trainables.methods.option_names`."""
+"""The description of every field except ``options``, by name. Each method describes its own options."""

@@ -1,4 +1,4 @@
-"""Check a trial's spec: each setting alone, and settings that are not valid together."""
+"""Check the value of each setting of a trial's spec, and combinations of settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trial_problems(spec: TrialSpec) -> list[str]:
 
 
 def method_problems(spec: TrialSpec, method: Method) -> list[str]:
-    """Return a message for each other setting in the spec that is not valid with the method."""
+    """Return a message for each setting in the spec that cannot be combined with the method."""
     of_method = (
         weight_scale_problem(method, spec.weight_scale),
         retain_objective_problem(method, spec.retain_objective) if spec.retain_objective in RETAIN_OBJECTIVES else None,
@@ -69,14 +69,14 @@ def _misfits(spec: TrialSpec) -> list[str]:
     ]
     if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
         found.append(
-            f"AutoLR does not go with optimizer {spec.optimizer}: it chooses its own step length, and its "
-            "update is not linear in lr; use adamw or sgd, or --auto-lr off"
+            f"AutoLR cannot be used with optimizer {spec.optimizer}: this optimizer chooses its own step length, and "
+            "its update is not linear in lr; use adamw or sgd, or --auto-lr off"
         )
     if spec.dataset in DATASETS:
         found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class)
         found += DATASETS[spec.dataset].seed_problems(spec.data_seed)
     if spec.target_seed and spec.target_path is not None:
-        found.append("target_seed does not apply to a finished target, which is not trained here")
+        found.append("target_seed does not apply to a finished target, because such a target is not trained here")
     return found
 
 
@@ -89,8 +89,8 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
     if expected not in (None, modality.name):
         fitting = ", ".join(name for name, item in DATASETS.items() if item.modality == expected)
         found.append(
-            f"model {spec.model} and data set {spec.dataset} do not go together: a {expected} model takes one of "
-            f"{fitting}"
+            f"model {spec.model} cannot be used with data set {spec.dataset}: a {expected} model needs one of the data "
+            f"sets {fitting}"
         )
     for name, reason in modality.unused_fields.items():
         if (value := getattr(spec, name)) and value != FIELDS[name].default:

@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
-The address does not contain credentials; they come from the machine (``AWS_*`` variables, a role). Each key has only
-one writer. Files are written atomically. A folder consists of several objects, one of which is the list of the others
-with their checksums. The list is written last and deleted first. Without the list, the folder does not exist.
+The address does not contain credentials. Credentials come from the machine (``AWS_*`` variables or a role). Each key
+has only one writer. Files are written atomically. A folder consists of several objects, one of which lists the others
+with their checksums. This list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GOOGLE_PATIENCE = "retry_limit_seconds=30"
 
 
 class StorageError(RuntimeError):
-    """The storage denies access, reports an error or does not answer; the message has the reason."""
+    """The storage denies access, reports an error or does not answer. The message contains the reason."""
 
     exit_code = 1
 
@@ -69,7 +69,9 @@ class Storage:
         return _opened(self.uri)[1]
 
     def put(self, local: Path, key: str, *, names: Iterable[str] | None = None) -> None:
-        """Upload a file, a folder, or the files ``names`` of a folder. An existing key is replaced.
+        """Upload a file or a folder. Of a folder, only the files in ``names`` are uploaded, if given.
+
+        An existing file or folder at ``key`` is replaced.
 
         Raises:
             OSError: a local file cannot be read.
@@ -86,7 +88,7 @@ class Storage:
         self.write(f"{key}/{CHECKSUMS}", format_checksums(local, chosen).encode())
 
     def has_folder(self, key: str) -> bool:
-        """Return whether there is a complete folder with this key."""
+        """Return whether a complete folder with this key exists."""
         return self.read(f"{key}/{CHECKSUMS}") is not None
 
     def get(self, key: str, local: Path) -> bool:
@@ -110,7 +112,7 @@ class Storage:
                     remove_whole(staging)
                     return False  # the writer is deleting the folder
             if wrong := damaged_files(staging):
-                raise StorageError(f"{key}: {', '.join(wrong)} was damaged in transfer")
+                raise StorageError(f"{key}: damaged during the download: {', '.join(wrong)}")
         return True
 
     def read(self, key: str) -> bytes | None:
@@ -156,7 +158,7 @@ class Storage:
         return sorted(name for name, is_file in self._entries(key, recursive=True) if is_file)
 
     def names(self, key: str = "", *, folders: bool) -> list[str]:
-        """Return the sorted names of the subfolders (if ``folders``) or of the files directly in a folder."""
+        """Return the sorted names of the files directly in a folder, or of its subfolders if ``folders`` is true."""
         return sorted(name for name, is_file in self._entries(key, recursive=False) if is_file != folders)
 
     def _entries(self, key: str, *, recursive: bool) -> Iterator[tuple[str, bool]]:
@@ -220,7 +222,7 @@ def is_address(text: object) -> bool:
 
 
 def storage_problem(uri: str) -> str | None:
-    """Return a message if a sweep cannot use a storage; otherwise None. Writes a file and reads it back."""
+    """Test a storage by writing a file and reading it back. Return a message if this fails; otherwise None."""
     if wrong := address_problem(uri):
         return wrong
     probe, content = f".probe-{uuid.uuid4().hex[:12]}", uuid.uuid4().bytes
@@ -231,11 +233,14 @@ def storage_problem(uri: str) -> str | None:
         storage.delete(probe)
     except StorageError as error:
         return f"--storage {error}"
-    return None if found == content else f"--storage {uri}: a file read back differs from what was written"
+    return None if found == content else f"--storage {uri}: a test file differs when it is read back"
 
 
 def address_problem(uri: str) -> str | None:
-    """Return a message if an address is invalid, without access to the storage. The message shows no credentials."""
+    """Return a message if an address is invalid; otherwise None. The storage is not accessed.
+
+    The message contains no credentials.
+    """
     try:
         parts = urlsplit(uri)
         secret = (
@@ -247,8 +252,9 @@ def address_problem(uri: str) -> str | None:
         return f"--storage: the address is invalid: {error}"
     if secret:
         return (
-            "--storage: the address contains credentials, which would appear in every file that names it; pass them "
-            "through the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or the machine's role"
+            "--storage: the address contains credentials, which would appear in every file that names the address; "
+            "pass credentials through environment variables (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or through "
+            "the machine's role"
         )
     if not parts.netloc and parts.scheme != "file":
         return f"--storage {uri}: the address has no bucket; expected a folder, or {_KINDS}"
@@ -269,7 +275,7 @@ def _opened(uri: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _as_storage_error(uri: str) -> Iterator[None]:
-    """Convert pyarrow's errors, except for missing files, to a StorageError with a message of one line."""
+    """Convert pyarrow's errors, except for missing files, to a StorageError with a one-line message."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

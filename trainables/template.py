@@ -1,8 +1,8 @@
 """Prompt templates: the text before an answer, and the text after it.
 
 A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
-``{{ answer }}``, or :data:`CHAT`. In all cases, the answer and its end token are supervised and nothing else is, and
-the prompt ends where the answer begins.
+``{{ answer }}``, or :data:`CHAT`. The prompt ends where the answer begins. Only the answer and the end token after the
+answer are supervised.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 """The template of base models."""
 CHAT = "chat"
 """The tokenizer's own chat template. The question is the user's turn, and the answer is the assistant's turn."""
-WITHOUT_CHAT = "use a model that has one, or your own template as --template FILE.jinja"
+WITHOUT_CHAT = "use a model that has a chat template, or your own template as --template FILE.jinja"
 _PLACE = "\ue000"
 """A private-use character that marks the position of the answer while a template is rendered."""
 
@@ -39,8 +39,8 @@ class Template:
 
 
 def is_plain(template: str) -> bool:
-    """Return whether the template is plain text with placeholders. Its text after the answer is supervised like the
-    answer."""
+    """Return whether the template is plain text with placeholders. In such a template, text after the answer is
+    supervised like the answer."""
     return template != CHAT and "{{" not in template
 
 
@@ -79,7 +79,7 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
     if ids and ids[0] not in special:
         raise TemplateError(
             f"the template continues after the answer with '{after[:40]}', which is not a special token of the "
-            "tokenizer: end the template with the answer (the end token is appended), or with such a token"
+            "tokenizer: end the template with the answer (an end token is then appended), or with a special token"
         )
     return int(ids[0]) if ids else eos
 
@@ -90,12 +90,13 @@ def template_problems(template: str) -> list[str]:
         lacking = [place for place in ("{question}", "{answer}") if place not in template]
         if lacking:
             return [
-                f"it does not contain {' and '.join(lacking)}; expected a text with {{question}} and {{answer}}, or "
+                f"the template does not contain {' and '.join(lacking)}; expected a text with {{question}} and "
+                "{answer}, or "
                 "Jinja with {{ question }} and {{ answer }}"
             ]
         before, after = template.split("{answer}", 1)
         if "{answer}" in after:
-            return ["it contains the answer more than once"]
+            return ["the template contains the answer more than once"]
         return [] if "{question}" in before else ["the question must come before the answer"]
     try:
         before, _ = around(template, "\ue001", None)
@@ -111,7 +112,7 @@ def _chat(tokenizer: Any, question: str) -> str:
     try:
         return str(tokenizer.apply_chat_template(turns, tokenize=False))
     except Exception as error:  # templates may raise errors themselves
-        raise TemplateError(f"template chat: the tokenizer's chat template fails: {error}") from None
+        raise TemplateError(f"template chat: the tokenizer's chat template raised an error: {error}") from None
 
 
 def _rendered(template: str, **names: str) -> str:

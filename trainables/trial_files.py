@@ -26,7 +26,7 @@ _RESTORED = "restored"
 class TrialFiles:
     """Reads and writes the files of a worker's trials.
 
-    Methods raise OSError if the disk cannot be read or written, and StorageError if the storage cannot.
+    Methods raise OSError if the disk cannot be read or written, and StorageError if the storage cannot be used.
 
     Attributes:
         out: the folder to which files are written: the sweep's folder or, with a storage, a temporary folder.
@@ -55,7 +55,7 @@ class TrialFiles:
             self._send(name)
 
     def write_error(self, error: Exception, trial_id: str) -> str:
-        """Write the traceback and the worker's output to a log. Return one line for the table, which names the log."""
+        """Write the traceback and the worker's output to a log. Return the error for the table, with the log's name."""
         reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
         printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
         try:
@@ -73,7 +73,7 @@ class TrialFiles:
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder with the state from ``checkpoint``. It still exists after Ray deletes its temporary copy."""
+        """Return a folder with the state from ``checkpoint``, which remains after Ray deletes its temporary copy."""
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
@@ -87,7 +87,7 @@ class TrialFiles:
         return self.out / _RESTORED
 
     def discard_state(self) -> None:
-        """Delete the copied state of the previous trial, if any."""
+        """Delete the local copy of the previous trial's state, if there is one."""
         if self.storage is not None:
             remove_whole(self.out / _RESTORED)
 

@@ -1,7 +1,7 @@
 """Keep the :class:`Workspace` of a worker process between trials, and measure checkpoints with it.
 
-The workspace (weights, tokenizer, tokenised data) is also kept if the process gets another actor, so a reused worker
-starts a trial in milliseconds. The driver imports this module, so torch is imported inside functions.
+The workspace (weights, tokenizer, tokenised data) is kept even when Ray starts a new actor in the process, so a reused
+worker starts a trial in milliseconds. The driver imports this module, so torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measure_checkpoint(
 ) -> Measured:
     """Measure the metrics of a checkpoint of a run on ``target``. The values are bit-identical to the run's own values.
 
-    With ``storage``, ``folder`` is a key in the storage.
+    If ``storage`` is given, ``folder`` is a key in the storage.
 
     Raises:
         LoadError: the checkpoint cannot be loaded.

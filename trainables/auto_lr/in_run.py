@@ -1,4 +1,4 @@
-"""Apply AutoLR in a run: decide when an update is due and which retain batches are probed, and record the results."""
+"""Apply AutoLR in a run: decide when to update the rate and which retain batches to probe, and record the results."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
 current weights (nats per token over all batches, float32, without gradients)."""
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The counters: updates with a minimum, updates without (by reason), clipped rates, and steps undone by restarts."""
+"""The counters: updates with a minimum, updates without a minimum by reason, clipped rates, and steps undone by
+restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The settings of AutoLR: when it updates the rate (steps count from 1), with which rule, and on which batches.
+    """The settings of AutoLR: the steps at which the rate is updated (counted from 1), the rule, and the batches.
 
     Attributes:
-        every, start: update at step ``start`` and then every ``every`` steps; never if ``every`` is None.
-        fresh_batches: number of separate retain batches per update; if 0, the step's own retain batch is probed.
+        every, start: the rate is updated at step ``start`` and then every ``every`` steps; never if ``every`` is None.
+        fresh_batches: the number of separate retain batches per update; if 0, the step's own retain batch is probed.
         log_forget: whether ``L_F`` is evaluated at the first two probes and logged.
-        landscape_points: number of points along the step to evaluate for landscape.csv. They do not affect the rate.
-        steps: number of steps of the whole run, which a rule with a guard needs.
+        landscape_points: the number of points along the step at which losses are evaluated for landscape.csv. These
+            evaluations do not affect the rate.
+        steps: the number of steps of the whole run, which a rule with a guard needs.
     """
 
     rule: Rule
@@ -48,7 +50,7 @@ class Schedule:
         return self.every is not None and step >= self.start and (step - self.start) % self.every == 0
 
     def is_due(self, step: int) -> bool:
-        """Return whether AutoLR takes this step: if it is an update or, with a guard, any step from ``start`` on."""
+        """Return whether AutoLR takes this step: an update step or, with a guard, any step from ``start`` on."""
         return self.is_update(step) or (self.every is not None and self.rule.guard is not None and step >= self.start)
 
 
@@ -77,9 +79,9 @@ class AutoLR:
 
         Args:
             retain_loss, forget_loss: evaluate ``L_R`` and ``L_F`` on batches.
-            fresh: retain batches for probes, in an order separate from the training's.
+            fresh: retain batches for probes, in an order that is independent of the training batches.
             training_loss_is_probe: whether the training loss on a retain batch is bit-identical to ``retain_loss``.
-            restore_initial: restores the initial weights, buffers and optimizer; needed by a rule with a guard.
+            restore_initial: restores the initial weights, buffers and optimizer state; needed by a rule with a guard.
         """
         self.schedule = schedule
         self.counts = dict.fromkeys(OUTCOMES, 0)
@@ -155,7 +157,7 @@ class AutoLR:
             group["lr"] *= share
 
     def restart(self, step: int, *, steps: int) -> bool:
-        """Restart from the target at a lower rate after a value that is not finite. Return False without a guard.
+        """Restart from the target at a lower rate, because a value was not finite. Return False if there is no guard.
 
         ``steps`` is the new number of steps of the whole run.
         """

@@ -5,8 +5,8 @@ With ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``, which need no 
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
-The paper's Algorithm 1 has ``theta ± eta d`` in the opposite order, which gives minus the step. This module corrects
-it.
+The paper's Algorithm 1 exchanges ``theta + eta d`` and ``theta - eta d``, which gives the step a wrong sign. This
+module corrects the sign.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fitted parabola: probed losses, slope ``G``, curvature ``H``, and ``eta*`` or the reason why it is undefined.
+    """One fitted parabola: probed losses, slope ``G``, curvature ``H``, and the minimum ``eta*`` if it is defined.
 
-    ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent`` (``G <= 0``: the step does
-    not lower ``L_R``) or ``no curvature`` (``H <= 0``: there is no minimum).
+    If ``eta*`` is undefined, ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent``
+    (``G <= 0``, so the step does not lower ``L_R``) or ``no curvature`` (``H <= 0``, so no minimum exists).
     """
 
     eta: float
@@ -34,7 +34,7 @@ class Fit:
 
 
 def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: float) -> Fit:
-    """Compute G, H and ``eta*`` by the formulas above, in float64. ``eta`` must be positive."""
+    """Compute G, H and ``eta*`` by the formulas in the module's docstring, in float64. ``eta`` must be positive."""
     slope = (loss_minus - loss_plus) / (2.0 * eta)
     curvature = (loss_minus + loss_plus - 2.0 * loss_zero) / eta**2
     fallback = None

@@ -1,4 +1,4 @@
-"""The interface of an AutoLR rule: a pure function from a memory and fitted parabolas to the new learning rate."""
+"""The interface of an AutoLR rule: a function of a memory and fitted parabolas that returns the new learning rate."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Probe = Callable[[float], Fit]
 class Proposal:
     """The result of a rule for one update: the new rate, or None to keep the current rate.
 
-    ``reason`` is the reason why no minimum was found, even if the rate changes; None if a minimum was found. With
-    ``is_minimum``, the rate should be ``eta*``, and a different rate counts as clipped.
+    ``reason`` says why no minimum was found, even if the rate changes; None if a minimum was found. If ``is_minimum``,
+    the rule aims at ``eta*``, and a different rate counts as clipped.
     """
 
     eta: float | None
@@ -38,8 +38,9 @@ class Guard:
     spec turns this off.
 
     Attributes:
-        annealed: the last share of the run, in which the rate falls linearly to 0.
-        cut: the divisor of the rate at a restart, which follows a loss or gradient that is not finite.
+        annealed: the share of the run, at its end, in which the rate falls linearly to 0.
+        cut: the number by which the rate is divided at a restart. A restart follows a loss or gradient that is not
+            finite.
     """
 
     annealed: float
@@ -68,7 +69,7 @@ class Rule:
 
 
 def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
-    """Return the ``propose`` of a rule without memory. It proposes ``choose(eta, eta*)`` if ``eta*`` is defined."""
+    """Return the ``propose`` function of a rule without memory, which proposes ``choose(eta, eta*)`` if possible."""
 
     def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
         return Proposal(None if fit.eta_star is None else choose(fit.eta, fit.eta_star), fit.fallback), memory

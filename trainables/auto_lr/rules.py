@@ -48,5 +48,5 @@ PROBE_ROWS = 8
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the default number of fresh batches to probe: at least two, with at least ``PROBE_ROWS`` rows in total."""
+    """Return the default number of fresh batches: at least two batches, with at least ``PROBE_ROWS`` rows in total."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

@@ -19,13 +19,13 @@ BEND = 0.2
 """The rise of the retain loss, due to curvature alone, at the wanted distance (nats per token)."""
 
 SHARE = 0.2
-"""The rate as a share of the wanted distance. (Momentum repeats a step up to 1 / (1 - beta1) times.)"""
+"""The rate as a share of the wanted distance, because momentum repeats a step up to 1 / (1 - beta1) times."""
 
 ANNEALED = 0.3
-"""The last share of the run, in which the rate falls to 0."""
+"""The share of the run, at its end, in which the rate falls to 0."""
 
 CUT = 4.0
-"""The divisor of the rate at a restart, which follows a loss or gradient that is not finite."""
+"""The number by which the rate is divided at a restart. A restart follows a loss or gradient that is not finite."""
 
 RESOLVED = BEND / 1000.0
 _STRIDE = (
@@ -38,10 +38,10 @@ _MOST_FITS = 6
 def bending_distance(first: Fit, probe: Probe) -> float | None:
     """Return the distance x at which ``x^2 H / 2`` is ``BEND``. Probe until x is within a factor ``_TRUST`` of a probe.
 
-    So the result does not depend on the first probe, although the loss is not a parabola far from theta, where it rises
-    less than a parabola fitted at the minimum. Probes stay between the distances at which the rise is known to be too
-    small and too large. After ``_MOST_FITS`` fits without success, the result is the largest distance with too small a
-    rise. It is None if no probe had too large a rise, as on a flat (even noisy) loss, or if none had too small a rise.
+    Repeated probing makes the result independent of the first probe, although the loss is not a parabola far from
+    theta. Probes stay between the distances at which the rise is known to be too small and too large. After
+    ``_MOST_FITS`` fits without success, the result is the largest distance whose rise was too small. The result is None
+    if no probe had too large a rise, as on a flat or noisy loss, or if no probe had too small a rise.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):

@@ -17,18 +17,18 @@ HARM = 1.1
 """Before the first success, a rate is rejected if a step at this rate multiplies the retain loss by more than this."""
 
 MOST_FITS = 6
-"""The maximum number of fits in one update. They reach a factor of ``2 * 4^5`` from the current rate."""
+"""The maximum number of fits in one update. They can change the current rate by a factor of up to ``2 * 4^5``."""
 
 
 def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
-    """Probe at different distances until a parabola's minimum is within a factor ``TRUST`` of its probe.
+    """Probe at different distances ``h`` until the fitted parabola's minimum is within a factor ``TRUST`` of ``h``.
 
-    A parabola through ``x = 0, ±h`` is accurate only near ``h``: far below ``h``, float32 rounding errors of the losses
-    dominate; far above, the loss is not a parabola. So its minimum is trusted only near ``h``. Otherwise ``h`` moves
-    towards the minimum, by a factor of at most ``STRIDE``, and stays between known lower and upper bounds.
+    A parabola through ``x = 0, ±h`` is accurate only near ``h``. Far below ``h``, float32 rounding errors of the losses
+    dominate. Far above ``h``, the loss is not a parabola. So a minimum is trusted only near ``h``. If the minimum is
+    not near ``h``, ``h`` moves towards it, by a factor of at most ``STRIDE``, and stays between known bounds.
 
-    A step that raises the loss at first (the minimum is at x < 0) is rejected. Before the first success, however, the
-    rate is only a guess, and its probes may be beyond the minimum. So until then, a probe that raises the loss by a
+    If the parabola rises along the step (its minimum is at x < 0), the search fails. Before the first success, however,
+    the rate is only a guess, and the probes may be beyond the minimum. Until then, a probe that raises the loss by a
     factor of ``HARM`` counts as too far. ``settled`` is whether an earlier update chose the current rate.
     """
     fit, low, high = first, 0.0, math.inf
@@ -60,7 +60,8 @@ def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
 
 
 def _wanted(fit: Fit) -> float | None:
-    """Return the estimated minimum: 0 if too close to resolve, infinity if far beyond the probe, None if at x < 0."""
+    """Return the estimated minimum: 0 if it is too close to resolve, infinity if it is far beyond the probe, and None
+    if it is at x < 0."""
     if fit.fallback == "not finite":
         return 0.0
     if fit.curvature <= 0.0:
@@ -74,7 +75,7 @@ def _unsettled() -> Memory:
 
 
 def _search(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    """Apply :func:`search`. The memory records whether an update has succeeded."""
+    """Propose a rate by :func:`search`. The memory records whether an update has succeeded."""
     proposal = search(fit, probe, settled=bool(memory["settled"]))
     return proposal, memory if proposal.eta is None else {"settled": 1}
 

@@ -27,9 +27,9 @@ class Update:
         probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: values of the last fit, whose ``eta``
             is ``probe_eta``; losses in nats per token.
         forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``; None if it is not logged.
-        probes: number of evaluations of ``L_R`` at other points than theta.
-        fallback: the reason why no minimum was found; None if one was found.
-        clipped: whether a minimum was found but the rule chose another rate than ``eta_star``.
+        probes: the number of evaluations of ``L_R`` at points other than theta.
+        fallback: the reason why no minimum was found; None if a minimum was found.
+        clipped: whether a minimum was found but the rule chose a rate other than ``eta_star``.
     """
 
     eta: float
@@ -101,8 +101,8 @@ def auto_lr_step(
         retain_loss: evaluates ``L_R`` at the current parameters without gradients.
         loss_zero: ``L_R`` before the step, on the batches of ``retain_loss``; None if it is not known.
         forget_loss: evaluates ``L_F``, which is logged at the first two probes; None if it is not logged.
-        observe: called before the final step, with a function that moves the parameters to ``theta - x d``, and with
-            the last fit. Changes that it makes to the parameters are undone.
+        observe: a function that is called before the final step. Its arguments are a function that moves the parameters
+            to ``theta - x d``, and the last fit. Changes of the parameters by ``observe`` are undone.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The registry of data sets. To add a data set, add a file to this package that defines its record as ``DATASETS``."""
+"""The registry of data sets. To add a data set, add a module that defines a DataSet record as ``DATASETS``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Fictitious authors with TOFU's columns, generated from a seed: the language data set that needs no network.
 
-Every author has a unique name, and facts that are drawn from lists without replacement (if the list is long enough).
+Every author has a unique name. An author's facts are drawn from lists, without replacement if the list is long enough.
 Every answer uses one of several sentences at random. So the answers about one author reveal neither the facts nor the
-wording of the answers about another. Names, books, prizes and sentences are in authors.toml.
+wording of the answers about another author. Names, books, prizes and sentences are in authors.toml.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The lists of words by list name, the list that each fact is drawn from, and the kinds of questions."""
+    """The lists of words by name, the name of the list from which each fact is drawn, and the kinds of questions."""
 
     words: Mapping[str, Sequence[str]]
     facts: Mapping[str, Sequence[str]]
@@ -64,8 +64,8 @@ def vocabulary() -> Vocabulary:
 def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: int = 2, seed: int = 0) -> UnlearningData:
     """Generate ``authors`` authors with ``questions`` questions each; the last ``forget_authors`` are the forget set.
 
-    The retain sample for evaluation is spread evenly over the retain set. Two additional authors are the holdout set.
-    Equal arguments give equal texts on every machine.
+    The evaluation sample of the retain set is spread evenly over the retain set. Two additional authors are the holdout
+    set. Equal arguments give equal texts on every machine.
     """
     rng = random.Random(f"authors:{seed}")
     people, kinds = _people(rng, authors + HOLDOUT_AUTHORS), vocabulary().kinds
@@ -85,7 +85,7 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
 
 
 def _people(rng: random.Random, number: int) -> list[Facts]:
-    """Return ``number`` authors with all facts. An entry of a list is reused only after all other entries were used."""
+    """Return ``number`` authors with all facts. A list's entry is reused only after all its other entries were used."""
     first_names = rng.sample(vocabulary().words["first_names"], number)
     last_names = rng.sample(vocabulary().words["last_names"], number)
     draws = {fact: _endless(rng, pool) for fact, pool in vocabulary().facts.items()}
@@ -106,7 +106,7 @@ def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
 
 
 def _made_up(rng: random.Random, fact: str) -> str:
-    """Return a random value for a fact whose values are composed instead of drawn from a list."""
+    """Return a random value for a fact that has no list of values and is composed of parts instead."""
     if fact == "date":
         months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"

@@ -1,7 +1,8 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009): from the hub, or from a folder with the hub's parquet files.
 
 The forget set has the first 500 training images of one class, in file order. The retain set has the training images of
-all other classes. CIFAR-100 has 500 training images per class. CIFAR-10 has 5,000, so 4,500 images are in neither set.
+all other classes. CIFAR-100 has 500 training images per class. CIFAR-10 has 5,000 training images per class, so 4,500
+images of the forgotten class are in neither set.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _files(variant: Variant, folder: Path) -> list[list[Path]]:
 
 @lru_cache(maxsize=4)
 def _read(variant: Variant, stamps: tuple[tuple[Path, int], ...]) -> Images:
-    """Read the images of all files. The result is cached, because data are read for checks and again for training."""
+    """Read the images of all files. The result is cached, because checks and training read the same data."""
     import pyarrow
     import pyarrow.parquet
 

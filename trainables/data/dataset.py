@@ -14,7 +14,7 @@ from trainables.data.errors import DataError
 class TaskData(Protocol):
     """The data of an unlearning task, in any modality: what to forget, what to retain, and the evaluation sets.
 
-    Each set has a length and iterates over hashable items, whose type depends on the modality. The class
+    Each set has a length and yields hashable items, whose type depends on the modality. The class
     :class:`~trainables.data.examples.UnlearningData` documents each set.
     """
 
@@ -38,7 +38,7 @@ class TaskData(Protocol):
 
     @property
     def content_hash(self) -> str:
-        """A hash of the content. Equal content has equal hashes in all processes."""
+        """A hash of the content. Equal content gives equal hashes in all processes."""
 
     def with_loss_examples(self, most: int) -> Self:
         """Return a copy of the data whose retain loss is measured on at most ``most`` items of ``retain_eval``."""
@@ -54,7 +54,7 @@ class DataSet:
     Attributes:
         name: the value of ``--dataset``.
         modality: the name of the data set's modality.
-        description: the content, the size, and what is forgotten.
+        description: a text about the content, the size, and the part to forget.
         citation: the publication; empty for the user's own data.
         hub_id: the repository on the Hugging Face hub, or None.
         files: the files that ``--data-dir`` must contain if the hub is not used; None if the data set needs no files.
@@ -62,11 +62,11 @@ class DataSet:
         forget_split: the default forget set.
         forget_class: the default class to forget, if the forget set is one of several classes.
         max_length: the default maximum length of training sequences, in tokens; None for the general default.
-        unit: the number of retain examples in a unit; a limit keeps only whole units.
-        generated: whether the data are generated, so that another seed gives other data of the same kind.
+        unit: the number of retain examples that belong together, such as an author's; a limit keeps only whole units.
+        generated: whether the data are generated, so that a different seed gives different data of the same kind.
         learns_more: whether the target is trained on more than the forget set and the retain set.
-        loader: loads the data. It is called with ``limit`` and, if they apply, ``forget_split``, ``forget_class``,
-            ``data_dir`` and a ``seed`` other than 0. It imports its dependencies when it is called.
+        loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
+            ``forget_class``, ``data_dir`` and a ``seed`` other than 0. It imports its dependencies when it is called.
     """
 
     name: str
@@ -93,10 +93,10 @@ class DataSet:
         limit: int | None = None,
         seed: int = 0,
     ) -> TaskData:
-        """Load the data with one forget set, from ``data_dir`` or the hub, with at most ``limit`` retain examples.
+        """Load the data from ``data_dir`` or the hub, with the chosen forget set and at most ``limit`` retain examples.
 
         Raises:
-            DataError: a choice does not apply, a file is missing or malformed, or the hub cannot be reached.
+            DataError: an argument does not apply, a file is missing or malformed, or the hub cannot be reached.
         """
         problems = self.choice_problems(forget_split, forget_class)
         problems += self.folder_problems(data_dir)
@@ -129,7 +129,7 @@ class DataSet:
         return []
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
-        """Return a message if the data set needs a folder that is not given, or does not use the folder given."""
+        """Return a message if the data set needs a folder but none is given, or if it does not use the given folder."""
         if data_dir is None and self.files is not None and self.hub_id is None:
             return [f"data set {self.name} needs --data-dir DIR with {self.files}"]
         if data_dir is not None and self.files is None:

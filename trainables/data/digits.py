@@ -1,6 +1,7 @@
 """Digits: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, the vision data set that needs no network.
 
-They are the test part of the UCI data set "Optical Recognition of Handwritten Digits". Every fifth image is held out.
+The images are the test part of the UCI data set "Optical Recognition of Handwritten Digits". Every fifth image is held
+out for evaluation.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MEAN, STD = (0.30581,), (0.37644,)
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
-    """Return the data for forgetting one digit: its training images are forgotten, those of the other nine retained.
+    """Return the data for forgetting the training images of one digit and retaining those of the other nine digits.
 
     Raises:
         DataError: the class is unknown.

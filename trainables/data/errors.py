@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SHOWN = 20
-"""The maximum number of problems that a message lists per file. The other problems are counted."""
+"""The maximum number of problems that a message lists per file. Other problems are only counted."""
 
 
 class DataError(ValueError):
-    """Data are missing or malformed. ``problems`` are messages for the user; the error's text joins them."""
+    """Data are missing or malformed. ``problems`` has a message for each problem; the error's text joins them."""
 
     exit_code = 2
 
@@ -22,6 +22,6 @@ class DataError(ValueError):
 
 
 def shortened(problems: Sequence[str], where: str) -> list[str]:
-    """Return the first 20 problems, followed by the number of other problems in ``where``, if there are more."""
+    """Return the first 20 problems. If there are more, append a line with the number of other problems in ``where``."""
     rest = len(problems) - SHOWN
     return [*problems[:SHOWN], *([f"{where}: and {rest} more rows with problems"] if rest > 0 else [])]

@@ -13,7 +13,7 @@ from trainables.data.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its answer, with TOFU's columns. The paraphrase and the perturbed answers may be empty.
+    """A question with its answer. The fields are TOFU's columns; the paraphrase and perturbed answers may be empty.
 
     For plain text, the question is empty and ``answer`` is the text. The whole text is then learned or forgotten.
     """
@@ -58,11 +58,11 @@ class UnlearningData:
         forget_eval: the items on which metrics measure forgetting: the whole forget set with paraphrased and perturbed
             answers, or other items about its content (for MUSE a fixed sample of its texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
-        loss_examples: the maximum number of retain_eval items in every epoch's retain loss; None for all.
+        loss_examples: the maximum number of retain_eval items for the retain loss after each epoch; None for all.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
         holdout: texts of the same kind that no model was trained on, for membership inference.
-        prompted: the data set's own prompts by metric (MUSE's verbmem, knowmem_forget, knowmem_retain). A metric
-            without prompts is measured on forget_eval or retain_eval.
+        prompted: the data set's own prompts by metric (for MUSE: verbmem, knowmem_forget, knowmem_retain). A metric
+            without its own prompts is measured on forget_eval or retain_eval.
     """
 
     modality: ClassVar[str] = "language"
@@ -94,7 +94,7 @@ class UnlearningData:
 
     @property
     def judged_as_trained(self) -> bool:
-        """Whether ``judged`` has the same questions and answers as F, so that one forward pass is enough for both."""
+        """Whether ``judged`` equals the forget set F in questions and answers, so that one forward pass serves both."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
     @property
@@ -126,7 +126,9 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
-    """Keep at most ``limit`` retain examples, in whole authors with ``per_author`` questions each; None keeps all.
+    """Keep at most ``limit`` retain examples, rounded down to whole authors of ``per_author`` questions.
+
+    If ``limit`` is None, all retain examples are kept.
 
     ``full`` and ``retain_eval`` are reduced accordingly.
 

@@ -1,7 +1,8 @@
-"""Read the rows of a table by its name, from the hub or from files of JSON lines, a JSON array, parquet or CSV.
+"""Read the rows of a table by its name, from the hub or from files with JSON lines, a JSON array, parquet or CSV.
 
-The file of a table has the table's name and one of the endings. The table ``a/b`` may also be the file ``a-b``. A table
-may be divided into parts, as on the hub (``NAME-00000-of-00002.parquet`` or ``NAME/train-00000-of-00001.parquet``).
+The file of a table has the table's name and the ending of a supported format. The file of the table ``a/b`` may also be
+named ``a-b``. A table may be divided into several files, as on the hub (``NAME-00000-of-00002.parquet`` or
+``NAME/train-00000-of-00001.parquet``).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. ``place`` names its file and its line (its row number in formats without lines).
+    """One row. ``place`` names the row's file and line, or its row number in formats without lines.
 
-    ``problem`` is the reason if the row could not be read. It is reported together with the problems of other rows.
+    If the row could not be read, ``problem`` is the reason, which is reported together with problems of other rows.
     """
 
     place: str
@@ -33,7 +34,7 @@ class Row:
 
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """Return the file, or the files of the parts, of the table ``name``; empty if there are none.
+    """Return the files of the table ``name``: all its parts, or the single file; empty if no file exists.
 
     Parts are preferred to a single file, because the hub's repositories keep outdated JSON files beside the parts.
     Single files are preferred in the order of :data:`ENDINGS`.
@@ -74,7 +75,8 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 
 
 def read_file(path: Path) -> list[Row]:
-    """Return all rows of a file. Its ending decides the format. Byte-order marks and Windows line ends are accepted.
+    """Return all rows of a file. The file's ending determines the format. Byte-order marks and Windows line ends are
+    accepted.
 
     Raises:
         DataError: the file cannot be read, or has no rows. (A line that is not JSON or not UTF-8 gives a row with a
@@ -94,7 +96,9 @@ def read_file(path: Path) -> list[Row]:
 
 
 def hub_rows(repository: str, name: str, *, split: str = "train") -> list[Row]:
-    """Return the rows of the configuration ``name`` and ``split``. Raises DataError like :func:`load_hub`."""
+    """Return the rows of a hub repository's configuration ``name`` and ``split``. Raises DataError like
+    :func:`load_hub`.
+    """
     table = name if split == "train" else f"{name}/{split}"
     rows = load_hub(repository, name, split=split, table=f" ({table})", instead="authors")
     return [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
@@ -139,7 +143,9 @@ def _json(path: Path, content: bytes) -> list[Row]:
 
 
 def _csv(path: Path, content: bytes) -> list[Row]:
-    """Return the rows of a CSV table with a header. A row's place is its last line. Lists of texts are JSON arrays."""
+    """Return the rows of a CSV table with a header. A list of texts in a cell is a JSON array. A row that spans several
+    lines is located by its last line.
+    """
     text = "\n".join(_text(path, line, number) for number, line in enumerate(content.split(b"\n"), start=1))
     reader = csv.DictReader(io.StringIO(text, newline=""))
     rows = []
@@ -166,7 +172,7 @@ def _parquet(path: Path) -> list[Row]:
 
 
 def _text(path: Path, content: bytes, line: int) -> str:
-    """Decode ``content`` from UTF-8. Its first line has the number ``line`` in the file."""
+    """Decode ``content`` from UTF-8. ``line`` is the line number in the file at which ``content`` begins."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The data of an image unlearning task: one array of labelled images, and sets that are row numbers of the array."""
+"""The data of an image unlearning task: one array of labelled images, and sets given as row numbers of this array."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LabelledImages:
 
     @cached_property
     def content_hash(self) -> str:
-        """The hash of pixels, labels and classes. It is computed once, which takes 0.1 to 0.2 s for CIFAR's 150 MB."""
+        """The hash of pixels, labels and classes. It is computed once, because CIFAR's 150 MB take 0.1 to 0.2 s."""
         digest = hashlib.sha256(repr((self.pixels.shape, self.classes, self.white, self.mean, self.std)).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
@@ -47,7 +47,7 @@ class LabelledImages:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Some images of a data set: those with the row numbers ``rows`` in ``source``, ``(n,)`` int64, without a copy."""
+    """A subset of a data set's images, as row numbers ``rows`` in ``source``: ``(n,)`` int64. No pixels are copied."""
 
     source: LabelledImages
     rows: npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ class ImageData:
         retain: the training images of all other classes.
         full: all training images. The target is trained on them.
         forget_eval: the same images as ``forget``.
-        retain_eval: a fixed sample of the retain set, spread evenly over it.
+        retain_eval: a fixed, evenly spaced sample of the retain set.
         holdout: images of the retained classes that no model was trained on.
     """
 
@@ -102,7 +102,7 @@ class ImageData:
 
     @property
     def source(self) -> LabelledImages:
-        """All images of the data set. Each set has some of their row numbers."""
+        """All images of the data set. Each set consists of row numbers of these images."""
         return self.full.source
 
     def with_loss_examples(self, most: int) -> ImageData:
@@ -143,8 +143,10 @@ def forget_one_class(
         dataset: the name of the data set.
         train, test: the row numbers of the training images and of the test images.
         forget_class: the class to forget, by name or by number.
-        most: the number of training images of the class to forget; None for all. The others are only in ``full``.
-        limit: the maximum number of retain images, spread evenly; ``full`` then has only these and the forget set.
+        most: the maximum number of images to forget; None for all training images of the class. Further images of the
+            class are only in ``full``.
+        limit: the maximum number of retain images, evenly spaced. With a limit, ``full`` has only the retain images and
+            the images to forget.
 
     Raises:
         DataError: the class is unknown, or there are no images to forget or to retain.

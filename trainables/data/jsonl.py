@@ -1,4 +1,4 @@
-"""The user's own data in a folder: what to forget and what to retain, as questions with answers or as plain texts."""
+"""Load the user's own data from a folder: a forget set and a retain set of questions with answers or of plain texts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _OPTIONAL = ("holdout", "forget_eval", "retain_eval")
 
 
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
-    """Load the task in ``data_dir``: forget and retain, and optionally holdout, forget_eval and retain_eval.
+    """Load the tables in ``data_dir``: forget and retain, and optionally holdout, forget_eval and retain_eval.
 
     Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text. All files
-    must have the same kind of row. ``limit`` keeps the first retain rows. Without forget_eval, metrics use the whole
-    forget set. Without retain_eval, they use every n-th retain row, at most 100 rows.
+    must have the same kind of row. ``limit`` is the number of retain rows to keep from the beginning. Without
+    forget_eval, metrics use the whole forget set. Without retain_eval, metrics use evenly spaced retain rows, at most
+    100.
 
     Raises:
-        DataError: rows are malformed or are in two sets; the message names the file and line of each.
+        DataError: rows are malformed or are in two sets. The message names the file and line of each such row.
     """
     given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *given], needs=NEEDS)
@@ -47,7 +48,7 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
 
 
 def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]:
-    """Convert all rows to examples. The first row decides whether they are questions or plain texts."""
+    """Convert all rows to examples. The first row determines whether all rows are questions or plain texts."""
     kinds = ((row, texts) for row in chain.from_iterable(tables.values()) if (texts := _is_text(row)) is not None)
     first, texts = next(kinds, (None, False))
 
@@ -69,7 +70,7 @@ def _is_text(row: Row) -> bool | None:
 
 
 def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> None:
-    """Raise DataError if a row is in two sets. The message names the lines in both sets."""
+    """Raise DataError if two sets contain the same row. The message names the lines in both sets."""
     places: dict[tuple[str, str], tuple[str, str]] = {}
     problems = []
     for name in ("forget", "retain", "holdout"):

@@ -1,4 +1,4 @@
-"""Refusals such as "I don't know", one per line in refusals.txt. idk-DPO prefers them to the answers to forget."""
+"""Read refusals such as "I don't know" from refusals.txt. idk-DPO trains the model to prefer refusals to answers."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def refusals() -> tuple[str, ...]:
 
 
 def refusal(question: str, *, seed: int = 0) -> str:
-    """Return a refusal for a question. It depends only on the question's text and the seed."""
+    """Return a refusal for a question. The choice depends only on the question's text and the seed."""
     return random.Random(f"refusal:{seed}:{question}").choice(refusals())

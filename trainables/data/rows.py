@@ -12,7 +12,7 @@ from trainables.data.files import Row
 def read_examples(
     tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
 ) -> dict[str, tuple[Example, ...]]:
-    """Convert the rows of each table to examples with the function for the table: :func:`question`, :func:`text`, ...
+    """Convert the rows of each table to examples. ``kinds`` has each table's conversion, such as :func:`question`.
 
     Raises:
         DataError: rows are malformed (up to 20 problems per table are listed), or a table has no rows.
@@ -60,7 +60,11 @@ def text(row: Row) -> Example:
 
 
 def passage(row: Row) -> Example:
-    """Convert a row with the beginning of a passage (prompt) and its continuation (gt). Raises DataError."""
+    """Convert a row with the beginning of a passage (column prompt) and its continuation (column gt).
+
+    Raises:
+        DataError: a column is missing or has the wrong type.
+    """
     _columns(row, "prompt and gt")
     return Example(_filled(row, "prompt"), _filled(row, "gt"))
 

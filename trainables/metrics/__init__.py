@@ -1,1 +1,1 @@
-"""Metrics of an unlearned model. Each module has one formula on per-item values, and the records of its metrics."""
+"""Metrics of an unlearned model. Each module defines a formula on per-item values, and the metrics that use it."""

@@ -1,4 +1,5 @@
-"""Forget quality: can a statistical test distinguish the unlearned model from one trained without the forget set?"""
+"""Forget quality: a statistical test for a difference between the unlearned model and a model trained without the
+forget set."""
 
 from __future__ import annotations
 
@@ -15,17 +16,19 @@ if TYPE_CHECKING:
 
 
 class ForgetQuality(NamedTuple):
-    """``p_value`` is in [0, 1], near 1 for good unlearning. ``statistic`` is the largest gap between the two CDFs."""
+    """The test result. ``p_value`` is in [0, 1], and near 1 for good unlearning. ``statistic`` is the largest gap
+    between the two CDFs."""
 
     p_value: float
     statistic: float
 
 
 def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
-    """Test two models' truth ratios on the forget set: two-sided two-sample Kolmogorov-Smirnov test.
+    """Compare two models' truth ratios on the forget set by a two-sided two-sample Kolmogorov-Smirnov test.
 
-    The arguments may be any strictly monotone function of the truth ratios; the logarithm does not overflow. The two
-    samples may differ in length. If a value is NaN, both results are NaN. Maini et al., TOFU (arXiv:2401.06121).
+    The truth ratios may be given as any strictly monotone function of them, such as the logarithm, which does not
+    overflow. The two samples may differ in length. If a value is NaN, both results are NaN. Maini et al., TOFU
+    (arXiv:2401.06121).
     """
     from scipy.stats import ks_2samp  # imported here, because the import takes a second, too long for --help
 

@@ -15,12 +15,13 @@ class ItemLosses(NamedTuple):
     """The losses of n items; each array has the shape ``(n,)``.
 
     Attributes:
-        totals: sum of the losses of an item's supervised positions (nats).
+        totals: the sum of the losses of an item's supervised positions (nats).
         capped: the same sum, with each position's loss capped at the loss of a uniform guess.
-        counts: number of supervised positions.
-        agreed: number of leading positions at which the true token is the most probable one, so that the model would
-            generate it; None if unknown.
-        instead: for sequences, the token that the model would generate after these positions; -1 if all tokens agree.
+        counts: the number of supervised positions.
+        agreed: the number of leading positions at which the model would generate the true token, because it is the most
+            probable token; None if unknown.
+        instead: for sequences, the token that the model would generate at the first position that does not agree; -1 if
+            all positions agree.
     """
 
     totals: Array
@@ -48,9 +49,9 @@ def mean_loss(losses: ItemLosses) -> float:
 def standard_error(losses: ItemLosses) -> float:
     """Return the standard error of :func:`mean_loss` (nats) for a random sample of items; NaN for fewer than two items.
 
-    The mean over tokens is a ratio of two sums, so this is the standard error of the ratio estimator (Cochran, Sampling
-    Techniques, 1977, section 6.3). For items with losses t_i and n_i tokens, and the mean loss m, it is
-    sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
+    The mean over tokens is a ratio of two sums, so the result is the standard error of the ratio estimator (Cochran,
+    Sampling Techniques, 1977, section 6.3): sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i. Here m is the mean loss,
+    and item i of n has the summed loss t_i and n_i tokens.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):
@@ -62,9 +63,9 @@ def standard_error(losses: ItemLosses) -> float:
 def agreement(losses: ItemLosses) -> float:
     """Return the mean share of an item's supervised positions before the first one that the model predicts wrong.
 
-    For sequences, it is the share of an answer that greedy decoding gives before the first wrong token. It needs one
-    forward pass and is a lower estimate of the ROUGE-L recall of the greedy answer. For images, it is the accuracy. It
-    is NaN if ``agreed`` is None.
+    For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token. The
+    share needs only one forward pass and is a lower estimate of the greedy answer's ROUGE-L recall. For images, the
+    result is the accuracy. If ``agreed`` is None, the result is NaN.
     """
     if losses.agreed is None:
         return math.nan
@@ -74,8 +75,8 @@ def agreement(losses: ItemLosses) -> float:
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
     """Return the mean loss over all positions, each capped at ``random_guess`` (nats); NaN if :func:`mean_loss` is NaN.
 
-    A token with a loss of 40 or 500 is not "more forgotten" than a guess. If the mean were capped instead, a few such
-    positions would compensate for others that are still known.
+    A token with a loss of 40 or 500 is not "more forgotten" than a uniform guess. If only the mean were capped, a few
+    tokens with such losses could hide other tokens that the model still knows.
     """
     if math.isnan(mean_loss(losses)):
         return math.nan

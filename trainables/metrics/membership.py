@@ -1,6 +1,6 @@
 """Membership inference: how well a model's confidence separates the texts that it was trained on from other texts.
 
-A higher score means a likelier member. (The public implementations use the loss, for which lower means likelier.)
+A text with a higher score is more likely a member. (Public implementations use the loss, which is lower for members.)
 ``log_probs[i]`` holds the log-probabilities (nats) of the T_i >= 1 supervised tokens of text i. The score functions
 return float64 ``(n,)``.
 """
@@ -80,7 +80,8 @@ def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLi
 def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
     """Return the area under the ROC curve, ``P(member > other) + P(member = other)/2`` over all pairs.
 
-    At 0.5 the scores separate nothing, at 1 they reveal every member. The result is NaN if a score is NaN.
+    At 0.5, the scores do not separate members from others; at 1, they reveal every member. The result is NaN if a score
+    is NaN.
     """
     import numpy as np
 
@@ -105,7 +106,7 @@ def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
 def _attack(
     name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *more: Need
 ) -> Metric:
-    """Return a metric, the AUC of one attack. ``per_text`` returns the scores of the texts of an evaluation set."""
+    """Return the metric for the AUC of one attack. ``per_text`` returns the scores of an evaluation set's texts."""
     return Metric(
         name=name,
         label=f"membership inference by {label}",

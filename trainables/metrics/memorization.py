@@ -32,11 +32,13 @@ def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLik
 
 
 def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """Return ``1 - k/T`` per item, float64 ``(n,)``: greedy decoding gives the rest from k tokens, but not from k - 1.
+    """Return ``1 - k/T`` per item, float64 ``(n,)``. Here k is the least number of first tokens from which greedy
+    decoding gives the rest.
 
     Teacher forcing is sufficient: greedy decoding from k tokens gives the rest if and only if all predictions from
     position k are right. Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
-    If an item's last token is predicted wrong, k = T and the score is 0; OpenUnlearning's code stops at k = T-1: 1/T.
+    If an item's last token is predicted wrong, k = T and the score is 0. OpenUnlearning's code stops at k = T-1, so its
+    score is then 1/T.
     """
     import numpy as np
 

@@ -1,6 +1,6 @@
 """The record of a metric: its name, direction, needs, cost and computation.
 
-A module in this package that defines ``METRICS = (Metric(...),)`` adds metrics. Table columns, ``--metrics``,
+To add metrics, define ``METRICS = (Metric(...),)`` in a module of this package. Table columns, ``--metrics``,
 ``--objectives``, ``list metrics`` and sweep.json are derived from the records, so nothing else needs to be edited.
 numpy is imported inside functions, because ``--help`` imports this module.
 """
@@ -76,18 +76,18 @@ class Metric:
     Attributes:
         label: the name on an axis, without the unit.
         unit: the unit on an axis. In the unit of a loss, ``{item}`` is replaced by token or image.
-        direction: whether the maximum or the minimum is best; None if an ``ideal`` value between the bounds is best. In
-            that case a search optimises a separate metric, ``NAME_distance``, the distance from the ideal value.
+        direction: ``max`` or ``min``, the better direction; None if an ``ideal`` value between the bounds is best. Then
+            a search optimises a separate metric, ``NAME_distance``, which is the distance from the ideal value.
         low, high: the bounds; a ``high`` of None stands for the loss of a random guess, ``ln|V|``.
         of: the set that the metric describes.
         primary: whether the metric belongs to the pair that is shown first, after the losses.
         threshold: the condition for successful forgetting or retaining: ``below`` a value, or at least a ``share`` of
             the target's value before unlearning.
         fluency: whether the metric measures repetition in answers, which affects the recommendation (docs/choosing.md).
-        loss: whether it is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
-        sets: the names of the sets of metrics that contain it, besides ``all``.
-        measure: computes it from the :class:`~trainables.scoring.model_scores.ModelScores` of a language model, or the
-            :class:`~trainables.scoring.classification.ImageScores` of a classifier.
+        loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
+        sets: the names of the sets of metrics that contain the metric, besides ``all``.
+        measure: computes the value from the :class:`~trainables.scoring.model_scores.ModelScores` of a language model,
+            or from the :class:`~trainables.scoring.classification.ImageScores` of a classifier.
         optimised_as: the metric that a search optimises instead of this one, if any.
     """
 
@@ -130,11 +130,11 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        """The models or data that the metric applies to, in words; empty if it applies to all."""
+        """The models or data to which the metric applies, in words; empty if the metric always applies."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
     def lacks(self, data: TaskData, *, retain_model: bool) -> str:
-        """Return, in words, the requirements of the metric that are not met; empty if it can be measured."""
+        """Return, in words, the metric's requirements that are not met; empty if the metric can be measured."""
         if data.modality not in self.modalities:
             return self.kind
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
@@ -163,5 +163,5 @@ class Metric:
         return self.low, random_guess if self.high is None else self.high
 
     def axis(self, item: str) -> str:
-        """Return the axis label with the unit; ``item`` is ``token`` or ``image``, the items of a loss's mean."""
+        """Return the axis label with the unit. ``item`` is ``token`` or ``image``, over which a loss is averaged."""
         return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

@@ -16,12 +16,14 @@ def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     """Return ``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
 
     Both arguments are :func:`~trainables.metrics.membership.membership_auc` of Min-K% scores, with the forget texts as
-    members and the holdout texts as others. 0 is ideal. A negative value means under-unlearning: the forget set is
-    recognisably known (at worst -100). A positive value means over-unlearning: it is recognisably unknown.
+    members and the holdout texts as others. 0 is ideal. A negative value (at worst -100) means under-unlearning: the
+    model is more confident on the forget set than a model that never saw it. A positive value means over-unlearning:
+    the model is less confident on the forget set.
 
-    MUSE prints the formula with the AUC "of discriminating forget (members) and holdout", but with that AUC, a model
-    that did not unlearn would get a positive value. MUSE's and OpenUnlearning's code use the holdout texts as members.
-    This gives ``1 - auc`` and the published signs. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
+    MUSE's paper states the formula with the AUC "of discriminating forget (members) and holdout". With that AUC, a
+    model that did not unlearn would get a positive value. MUSE's and OpenUnlearning's code use the holdout texts as
+    members, which gives ``1 - auc`` and the published signs. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section
+    3.1.
 
     The result is NaN if an AUC is NaN, or if ``retrained_auc`` is 1, because the formula divides by
     ``1 - retrained_auc``.

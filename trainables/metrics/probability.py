@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 
 
 def probability(losses: ArrayLike) -> Array:
-    """Return ``exp(-loss)`` per item, float64 ``(n,)``; losses in nats per token. For TOFU's retain and forget sets."""
+    """Return ``exp(-loss)`` per item, float64 ``(n,)``, for losses in nats per token. TOFU uses this probability for
+    the retain set and the forget set."""
     import numpy as np
 
     return np.exp(-column(losses))
 
 
 def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
-    """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all its choices.
+    """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all choices.
 
-    It is for TOFU's real authors and world facts. ``losses`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses,
-    in nats per token. The formula used, ``1 / (1 + sum_k exp(loss - loss_k))``, is defined even if every p underflows,
-    as for a diverged model. The result is NaN if the losses of the right answer and of a wrong one are both infinite.
+    TOFU uses this probability for real authors and world facts. ``losses`` is ``(n,)``, and ``perturbed`` has n rows of
+    k_i losses, in nats per token. The formula used, ``1 / (1 + sum_k exp(loss - loss_k))``, is defined even if every p
+    underflows, as for a diverged model. The result is NaN if the losses of the right answer and of a wrong answer are
+    both infinite.
     """
     import numpy as np
 

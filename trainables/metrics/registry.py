@@ -21,7 +21,8 @@ _FIRST = (
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
-"""Every metric, in the order of the tables: those in ``_FIRST``, other metrics by name, distances from ideal values."""
+"""Every metric, in table order: first the metrics in ``_FIRST``, then other metrics by name, then the distances from
+ideal values."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 """The metrics that are measured after every epoch."""
@@ -53,5 +54,5 @@ def needs_retain_model(names: Sequence[str]) -> bool:
 
 
 def primary_metrics(modality: str) -> tuple[str, ...]:
-    """Return the two metrics that are shown first, after the losses: one for the forget set, one for the retain set."""
+    """Return the forget metric and the retain metric that are shown first after the losses."""
     return tuple(name for name, metric in METRICS.items() if metric.primary and modality in metric.modalities)

@@ -3,11 +3,11 @@
 Both are computed only from the texts of the answers. A text is split into units: lower-cased words and single
 punctuation marks. So ``is.is.is`` has five units and ``!!!!`` has four. Limits:
 
-- An empty answer scores 0, the best value, so read these metrics together with verbmem and utility.
+- An empty answer scores 0, which is the best value, so read these metrics together with verbmem and utility.
 - A loop within one word (``lalalala``) is a single unit and is not detected.
 - In a script without spaces between words, a run of letters is a single unit, so most repetition is not detected.
 - An ellipsis of three dots counts as a loop of three units.
-- Answers have a limited length. A loop that would begin after it is not detected.
+- Answers have a limited length. A loop that would begin after this length is not detected.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def longest_loop(texts: Sequence[str]) -> Array:
     loop scores 0.
 
     Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), also require three
-    repeats. They count the generations that end in a repeated phrase of at least two tokens. Here a loop may be
-    anywhere, its phrase may be a single unit, and the result is the share of the text that the loop covers.
+    repeats. They count the generations that end in a repeated phrase of at least two tokens. In this function, a loop
+    may be anywhere, its phrase may be a single unit, and the result is the share of the text that the loop covers.
     """
     import numpy as np
 
@@ -85,7 +85,7 @@ def _longest_loop_of(text: str) -> float:
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
-    """Return the two metrics of a set. They score the same generated answers as the metric named ``answers``."""
+    """Return both repetition metrics of a set. They score the same generated answers as the metric ``answers``."""
     common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
     return (
         common(

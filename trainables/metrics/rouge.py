@@ -18,8 +18,8 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
     """Return ``LCS(reference, prediction) / len(reference)`` in words, per item: float64 ``(n,)`` in [0, 1].
 
     Words are runs of ``a-z0-9`` after lower-casing. Words of more than three letters are Porter-stemmed. A reference
-    without words scores 0. This is TOFU's ROUGE, with the ``rouge_score`` package (Lin, ROUGE, 2004). Papers that
-    report F1 or do not stem have other values.
+    without words scores 0. As in TOFU, the ``rouge_score`` package is used (Lin, ROUGE, 2004). Values differ from those
+    of papers that report F1 or do not stem.
     """
     import numpy as np
 

@@ -34,7 +34,7 @@ def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDA
 
 def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """Return ``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]. The ratio is near 0 if the model knows
-    the answer, and near 1 if it does not."""
+    the answer, and near 1 if the model does not know the answer."""
     import numpy as np
 
     with np.errstate(over="ignore"):  # a diverged model's ratio is inf, which the aggregates below handle
@@ -44,7 +44,7 @@ def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray
 def forget_truth_ratio(ratios: ArrayLike) -> float:
     """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if right and wrong answers are equally likely.
 
-    Ratios of 0 and inf count as 0, the limit. The result is NaN if an item is NaN.
+    Items with a ratio of 0 or inf count as 0, which is the limit. The result is NaN if an item is NaN.
     """
     import numpy as np
 
@@ -56,7 +56,8 @@ def forget_truth_ratio(ratios: ArrayLike) -> float:
 def retain_truth_ratio(ratios: ArrayLike) -> float:
     """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if only the right answer is likely.
 
-    It is for every set except the forget set. A ratio of inf counts as 0. The result is NaN if an item is NaN.
+    This formula is used for every set except the forget set. An item with a ratio of inf counts as 0. The result is NaN
+    if an item is NaN.
     """
     import numpy as np
 

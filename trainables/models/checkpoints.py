@@ -18,8 +18,8 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write weights (safetensors; only the adapter of a PEFT model), config and tokenizer to ``folder``, atomically. An
-    existing folder is replaced."""
+    """Write weights, config and tokenizer to ``folder``, atomically. An existing folder is replaced. Weights are saved
+    as safetensors. Of a PEFT model, only the adapter is saved."""
     with staged(folder) as staging:
         write_model(model, tokenizer, staging)
 
@@ -96,13 +96,16 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
-    """If a tokenizer has no padding token, use EOS. This is safe because padding is recognised by masks, not by ids."""
+    """If a tokenizer has no padding token, use EOS as one. This is safe because masks, not ids, identify padding."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
 
 
 def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
-    """Return what is wrong with a folder that should have a safetensors model and, if ``tokenizer``, a tokenizer."""
+    """Return a message for each problem with a model folder, whose weights must be safetensors.
+
+    If ``tokenizer``, a missing tokenizer is a problem.
+    """
     found = []
     if not (folder / "config.json").is_file():
         found.append("config.json is missing")
@@ -113,7 +116,7 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """Return a message for missing safetensors files (according to the index) and truncated ones (by their headers)."""
+    """Return a message for each safetensors file that is listed in the index but missing, or that is truncated."""
     expected: set[str] = set()
     index = folder / "model.safetensors.index.json"
     if index.is_file():

@@ -1,4 +1,4 @@
-"""Models from the hub: choose the commit, and download its files to this machine.
+"""Choose the commit of a model on the hub, and download the files of this commit.
 
 If a model is complete in the hub's local cache, it is used without a request to the hub, so that a sweep has the same
 target when it is resumed later. ``hf download ID`` downloads the newest commit.
@@ -67,7 +67,7 @@ def _commit(hub_id: str, endpoint: str, cache: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the folder of main's commit in the hub's cache, which may be incomplete; None if it is not cached."""
+    """Return the folder of the branch main in the hub's local cache; None if it is not cached. It may be incomplete."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

@@ -1,4 +1,4 @@
-"""Replace the kernels of a loaded model by faster ones, with the same weights and, up to float32 rounding, results."""
+"""Replace the kernels of a loaded model by faster kernels. Results are the same up to float32 rounding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FEW = 32
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
-    """Replace modules of the model in place, and return the model. Its saved files are the same."""
+    """Replace modules of the model by faster modules in place, and return the model. Saved files do not change."""
     fuse_activations(model)
     if onednn_is_faster():
         use_onednn(model)
@@ -44,8 +44,8 @@ def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
 def onednn_is_faster() -> bool:
     """Return whether oneDNN multiplies float32 matrices much faster on this CPU than MKL, which torch uses.
 
-    This is so for AMD CPUs from Zen 5 (family 26) on, where MKL does not use half of AVX-512. The decision depends on
-    the CPU's family and not on a measurement, because a resumed run must use the same kernels.
+    oneDNN is faster on AMD CPUs from Zen 5 (family 26) on, where MKL does not use half of AVX-512. The decision depends
+    on the CPU's family and not on a measurement, because a resumed run must use the same kernels.
     """
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
@@ -59,7 +59,7 @@ def onednn_is_faster() -> bool:
 
 
 def onednn_works() -> bool:
-    """Return whether torch's build and this CPU support :func:`onednn_product`."""
+    """Return whether this build of torch and this CPU support :func:`onednn_product`."""
     try:
         return bool(torch.equal(onednn_product(torch.eye(2), torch.eye(2), None), torch.eye(2)))
     except (AttributeError, RuntimeError):

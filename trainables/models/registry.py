@@ -12,10 +12,11 @@ from trainables.template import QUESTION_ANSWER
 
 @dataclass(frozen=True, slots=True)
 class TargetRecipe:
-    """The fine-tuning of the target: AdamW with linear warm-up and decay, at most ``epochs`` epochs on the full set.
+    """The settings for fine-tuning a target with AdamW, linear warm-up and linear decay.
 
-    With ``stop_when_memorised``, training ends when the mean loss is below 0.05 and verbmem is above 0.95. With
-    ``lora_rank``, an adapter is trained and then merged, so that the target is a complete model.
+    Training takes at most ``epochs`` epochs on the full set. If ``stop_when_memorised``, training ends early when the
+    mean loss is below 0.05 and verbmem is above 0.95. With ``lora_rank``, an adapter is trained and then merged, so
+    that the target is a complete model.
     """
 
     lr: float
@@ -73,7 +74,8 @@ def _tiny(name: str, description: str) -> ModelInfo:
 
 
 def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
-    """Return a language model of which all weights are trained, as in the paper for 1 to 2 billion parameters."""
+    """Return the entry of a language model that is trained with all weights, as in the paper for 1 to 2 billion
+    parameters."""
     return ModelInfo(
         name=name,
         hub_id=hub_id,
@@ -88,7 +90,7 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
 
 
 def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
-    """Return a language model that is trained with LoRA adapters, as in the paper for 7 billion parameters."""
+    """Return the entry of a language model that is trained with LoRA, as in the paper for 7 billion parameters."""
     return replace(
         _whole(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),
@@ -154,8 +156,8 @@ def is_hub_id(name: str) -> bool:
 
 
 def find_model(name: str) -> ModelInfo:
-    """Return the model's entry in the registry. For other names (a hub id or a local folder), return an entry with the
-    paper's full fine-tuning."""
+    """Return the model's entry in the registry. For any other name (a hub id or a local folder), return an entry that
+    trains all weights with the paper's settings."""
     if name in MODELS:
         return MODELS[name]
     if is_hub_id(name):

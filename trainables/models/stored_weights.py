@@ -55,7 +55,7 @@ class StoredWeights:
                 tensor.copy_(self._tensors[name])
 
     def _mapped(self, folder: Path) -> dict[str, Tensor]:
-        """Return every tensor in the folder's safetensors files, by name. Its content is read when it is first used."""
+        """Return every tensor in the folder's safetensors files, by name. A tensor is read when it is first used."""
         from safetensors import SafetensorError, safe_open
 
         found: dict[str, Tensor] = {}

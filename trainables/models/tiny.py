@@ -1,7 +1,8 @@
 """Small random models with real architectures, and tokenizers trained on the data.
 
-Each is a small version of a registered model, with about a million parameters. It uses the same class of transformers
-and the special parts of the architecture (ALiBi, tied embeddings, dropout, grouped-query and sliding-window attention).
+Each model is a small version of a registered model, with about a million parameters. It uses the same transformers
+class and the same special parts of the architecture (ALiBi, tied embeddings, dropout, grouped-query and sliding-window
+attention).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer with at most 2,048 tokens on the examples' texts. It is deterministic."""
+    """Train a byte-level BPE tokenizer with at most 2,048 tokens on the examples' texts. Training is deterministic."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -50,7 +51,7 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
 def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
     """Train a tokenizer like Llama's and Mistral's: BPE, ``▁`` for spaces, bytes for unknown characters, BOS first.
 
-    It has at most 2,048 tokens and, like the tokenizers of Llama and Mistral, no padding token. It is deterministic.
+    The tokenizer has at most 2,048 tokens and, as for Llama and Mistral, no padding token. Training is deterministic.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -91,7 +92,7 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A small model: the function that trains its tokenizer, its class in transformers, and its configuration."""
+    """The parts of a small model: a function that trains the tokenizer, a transformers class, and a configuration."""
 
     tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
     architecture: str

@@ -1,4 +1,4 @@
-"""Compute the direction of a step from the two losses, with as few backward passes as the weighting allows."""
+"""Compute the direction of a training step from the two losses, with as few backward passes as possible."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ def combined_gradient(
 ) -> tuple[Columns, State]:
     """Store ``d = w_r g_r + w_f g_f``, or the method's own combination of the two gradients, in ``p.grad``.
 
-    Each loss is a list of summands, one per micro-batch. If there are several, the graph of a summand is freed before
-    the next graph is built, and a weighting that depends only on losses also needs memory for both gradients.
+    Each loss is a list of summands, one per micro-batch. If a loss has several summands, the graph of each summand is
+    freed before the next graph is built. Then even a weighting that depends only on losses needs memory for both
+    gradients.
 
     Args:
         unit: whether to scale the weights to sum to 1.
-        when: the last words of error messages, such as ``at step 3``.
+        when: the end of error messages, such as ``at step 3``.
 
     Returns:
-        The measured columns of history.csv, and the weighting's new state.
+        The columns for history.csv, and the weighting's new state.
 
     Raises:
         Diverged: a loss or a gradient is not finite.
@@ -86,7 +87,7 @@ def combined_gradient(
 
 
 def _backward(parts: Sequence[Loss]) -> Tensor:
-    """Add the gradients of all summands to ``p.grad``. Return the sum of the losses, without a graph."""
+    """Add the gradients of all summands to ``p.grad``. Return the sum of the summands, without a graph."""
     total: Tensor | None = None
     for part in parts:
         (loss := part()).backward()
@@ -103,5 +104,5 @@ def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, C
 
 
 def _share(weights: Weights) -> Columns:
-    """Return the column ``c_t``; empty if the weights sum to zero."""
+    """Return the retain weight's share of both weights as the column ``c_t``; empty if the weights sum to zero."""
     return {} if math.isnan(weights.c) else {"c_t": weights.c}

@@ -1,4 +1,4 @@
-"""Decide whether a run has diverged: a value is not finite, or an optimizer's distance estimate is too large."""
+"""Check whether a run has diverged, because a value is not finite or an optimizer's distance estimate is too large."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def finite(value: float, what: str, when: str) -> float:
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return the columns ``distance`` and ``effective_lr``, by which the direction is multiplied.
+    """Return the columns ``distance`` (the estimate) and ``effective_lr`` (the factor of the optimizer's direction).
 
     The result is empty before the first step, and for optimizers that do not estimate a distance.
     """
@@ -39,8 +39,8 @@ def distance_columns(optimizer: Optimizer) -> dict[str, float]:
 def check_distance(optimizer: Optimizer, when: str) -> None:
     """Raise :class:`Diverged` if the distance estimate exceeds its limit.
 
-    The limit is 10 for prodigy and dadapt-adam, because every step then moves each weight by about 10. It is ten times
-    ``1 + |x_0|`` for dog and dowg, whose estimate is a distance from the start.
+    The limit is 10 for prodigy and dadapt-adam, because at this estimate every step moves each weight by about 10. For
+    dog and dowg, which estimate the distance from the initial weights ``x_0``, the limit is ``10 (1 + |x_0|)``.
     """
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)

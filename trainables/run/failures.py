@@ -1,4 +1,4 @@
-"""Classify why a trial failed: an error of its own, or an infrastructure failure, after which ``resume`` reruns it."""
+"""Classify the errors of failed trials. If the infrastructure caused the failure, ``resume`` reruns the trial."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TAIL = 1 << 16  # bytes of a worker's output to keep
 
 
 def infrastructure(text: str) -> str | None:
-    """Return the infrastructure failure that an error's text describes; None if the error is the trial's own."""
+    """Return the infrastructure failure that an error text describes; None if the trial itself caused the error."""
     for cause, signs in _SIGNS.items():
         if text.startswith(cause) or re.search(signs, text):
             return cause
@@ -44,7 +44,7 @@ def is_no_result(status: object, error: object) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return an error as one line for a table. An infrastructure failure is named first, followed by the details."""
+    """Return an error as one line for a table. For an infrastructure failure, the line begins with its name."""
     cause = infrastructure(text)
     lines = text.strip().splitlines()
     details = lines[-1].strip() if lines else ""

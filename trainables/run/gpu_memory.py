@@ -23,14 +23,14 @@ def empty_gpu_cache() -> None:
 
 
 def gpu_size(device: str) -> float | None:
-    """Return the memory of the GPU in GB (1e9 bytes); None without a GPU."""
+    """Return the total memory of the GPU in GB (1e9 bytes); None without a GPU."""
     import torch
 
     return torch.cuda.mem_get_info()[1] / 1e9 if device == "cuda" else None
 
 
 def peak_gpu_memory(device: str) -> float | None:
-    """Return the peak memory in GB (1e9 bytes) since :func:`empty_gpu_cache`; None without a GPU."""
+    """Return the peak memory use in GB (1e9 bytes) since the last :func:`empty_gpu_cache`; None without a GPU."""
     import torch
 
     return torch.cuda.max_memory_reserved() / 1e9 if device == "cuda" else None

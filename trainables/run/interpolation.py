@@ -2,9 +2,9 @@
 
 On the line from the target's weights to the last weights, most forgetting happens long before the end. The rest of the
 line mostly lowers the quality on retained data. As in robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
-arXiv:2109.01903), weights between two models are often better than those of either model.
+arXiv:2109.01903), interpolated weights are often better than the weights of either model.
 
-For a LoRA adapter, the two matrices are interpolated, so the model's weights move along a curve instead of a line.
+For a LoRA adapter, both low-rank matrices are interpolated, so the model's weights follow a curve instead of a line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Quality(NamedTuple):
 
     Attributes:
         forgotten: the capped forget loss (nats per token).
-        answers: the share of the retained answers that the model gives; NaN if unknown.
+        answers: the share of the retain set's answers that the model gives; NaN if unknown.
         retain_loss: the retain loss (nats per token).
     """
 
@@ -46,14 +46,16 @@ class Quality(NamedTuple):
 
 
 def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
-    """Return the position on the line from the target (0) to the ``last`` weights (1) to use, found by bisection.
+    """Return the best position on the line from the target (0) to the ``last`` weights (1), found by bisection.
 
-    It is the smallest position, in 32nds, at which the capped forget loss has risen by ``FORGOTTEN`` of its whole rise,
-    but not smaller than the largest position at which the model still gives all retained answers that the target gives.
-    Keeping the model has priority: the position decreases until at least ``KEPT`` of these answers are given. If only
-    the last weights satisfy both conditions, the result is 1. ``evaluate`` is called at 0 and, unless the last weights
-    keep all answers, at ``HALVINGS`` other positions. If the target's answers are unknown or it gives fewer than
-    ``KNOWN``, the likelihood of a token, ``exp(-L_R)``, is used instead of the share of answers.
+    The result is the smallest position, in 32nds, at which the capped forget loss has risen by the share ``FORGOTTEN``
+    of its whole rise. It is at least the largest position at which the model gives all retained answers of the target.
+    However, the position is decreased until the model gives at least the share ``KEPT`` of these answers. If only the
+    last weights satisfy both conditions, the result is 1.
+
+    ``evaluate`` is called at 0 and, unless the last weights keep all answers, at ``HALVINGS`` other positions. If the
+    target's answers are unknown, or the target gives less than the share ``KNOWN`` of the answers, the likelihood of a
+    token, ``exp(-L_R)``, is used instead of the share of answers.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN
@@ -94,7 +96,7 @@ class InitialState:
         load_optimizer(self._optimizer_state, self._optimizer)
 
     def line(self) -> Callable[[float], None]:
-        """Return a function that sets the model to a position between the initial (0) and the current weights (1)."""
+        """Return a function ``f(position)`` that sets the model to weights between initial (0) and current (1)."""
         end = weights_state(self._model)
 
         def go(share: float) -> None:

@@ -36,9 +36,10 @@ class MemoryFallback:
         return cls(spec.micro_batch, spec.gradient_checkpointing, spec.eval_batch_size)
 
     def next(self, batch_size: int, *, unused: Container[str] = ()) -> MemoryFallback | None:
-        """Return settings that need less memory: half the examples per pass or, if there is only one, checkpointing.
+        """Return settings that need less memory; None if no such settings remain.
 
-        The result is None if nothing is left to try. ``unused`` names the settings that the model does not support.
+        The number of examples per forward pass is halved. Once it is 1, gradient checkpointing is enabled. ``unused``
+        names the settings that the model does not support.
         """
         size = min(self.micro_batch or batch_size, batch_size)
         smaller = replace(self, eval_batch_size=-(-self.eval_batch_size // 2))
@@ -55,7 +56,7 @@ class MemoryFallback:
 
 
 class FallbackRun:
-    """The run of a trial. If GPU memory runs out, it is started again with settings that need less memory.
+    """The run of a trial. If GPU memory runs out, the run is started again with settings that need less memory.
 
     Attributes:
         run: the current run; None before the first report.
@@ -64,7 +65,7 @@ class FallbackRun:
     def __init__(
         self, spec: TrialSpec, start: Callable[[MemoryFallback], UnlearningRun], unused: Callable[[], Container[str]]
     ) -> None:
-        """Prepare the run. ``start`` creates it; ``unused`` returns the settings that the model does not support."""
+        """Store how to create a run: ``start`` creates it, and ``unused`` names settings the model does not support."""
         self._spec, self._start, self._unused = spec, start, unused
         self._memory, self._reported = MemoryFallback.of(spec), 0.0
         self.run: UnlearningRun | None = None
@@ -79,7 +80,7 @@ class FallbackRun:
         self.run, self._reported = None, 0.0
 
     def next_report(self) -> Report:
-        """Return the next report. After a retry, epochs that were already reported run again without a report.
+        """Return the next report. After a retry, epochs that were already reported are repeated without a new report.
 
         Raises:
             OutOfMemoryError: memory runs out even with the smallest settings.

@@ -26,10 +26,10 @@ class Report:
             and other columns of history.csv.
         losses: the losses on the fixed evaluation sets; empty after an epoch without an evaluation.
         padding: the share of padding among all positions of the training batches so far.
-        final: the chosen metrics, in the last report of a finished run and after the epochs of ``metrics_every``.
+        final: the chosen metrics, in the last report of a finished run and after every ``metrics_every`` epochs.
         generation_seconds: the part of ``eval_seconds`` in which answers were generated.
         status: how the run ended; None while the run continues.
-        error: the reason why a run diverged.
+        error: the reason why a run diverged, otherwise None.
         auto_lr: AutoLR's updates since the previous report, as rows of auto_lr.csv without the trial's id.
     """
 

@@ -45,13 +45,14 @@ class UnlearningRun:
     Args:
         spec: the trial.
         workspace: the loaded target and its data.
-        landscape_points: number of points along the step to evaluate at each AutoLR update (``auto_lr.landscape``).
+        landscape_points: the number of points along the step direction at which each AutoLR update evaluates the
+            losses (``auto_lr.landscape``).
         memory: memory settings that replace those in the spec. A saved state can be loaded with any memory settings.
 
     Attributes:
         model: the model that is being unlearned; ``parameters`` are its trainable parameters.
         step, epoch: the number of optimizer steps and of passes over the forget set so far.
-        items: the per-item values behind the metrics that were measured last.
+        items: the per-item values of the metrics that were measured last.
 
     Raises:
         ValueError: the method cannot be used with the retain objective or with this model.
@@ -94,7 +95,7 @@ class UnlearningRun:
         self.auto_lr = _auto_lr(self, landscape_points=landscape_points, steps=self._total_steps())
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
-        """Take one optimizer step on a batch of each set. Return columns for history.csv.
+        """Take one optimizer step on a forget batch and a retain batch. Return columns for history.csv.
 
         Args:
             forget, retain: the indices of the examples in each batch.
@@ -173,7 +174,7 @@ class UnlearningRun:
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the number of optimizer steps of the whole run, if ``done`` steps were taken before ``epoch``."""
+        """Return the number of optimizer steps of the whole run, given that ``epoch`` starts after ``done`` steps."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
@@ -186,7 +187,7 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are due after an epoch. They are always due with metrics, which reuse scores."""
+        """Return whether the losses are measured after an epoch. They always are if metrics are, which reuse scores."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> Mapping[str, float]:
@@ -196,7 +197,7 @@ class UnlearningRun:
         return {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
 
     def _measure(self) -> Mapping[str, float]:
-        """Measure the chosen metrics, and store the per-item values behind them in ``items``."""
+        """Measure the chosen metrics, and store their per-item values in ``items``."""
         retain = self.workspace.target.retain
         with self._timers.timed("eval_seconds"):
             measured = self._evaluator.measure(self.model, self.spec.metrics, retain=retain, unchanged=True)
@@ -232,7 +233,7 @@ class UnlearningRun:
             parameter.grad = None
 
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
-        """Count the positions of a step's batches. A batch that the weighting does not use is not counted."""
+        """Count the positions in a step's batches. A batch that the weighting does not use is omitted."""
         if self._weighting.needs is not Needs.RETAIN_ONLY:
             self._timers.count_batch([self._batches.forget_lengths[index] for index in forget])
         if self._weighting.needs is not Needs.FORGET_ONLY:

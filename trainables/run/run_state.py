@@ -54,7 +54,7 @@ def load_optimizer(state: Mapping[str, Any], optimizer: Optimizer) -> None:
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Interpolate from ``state`` (share 0) to ``other`` (share 1). Integer buffers are those of ``state``."""
+    """Interpolate from ``state`` (share 0) to ``other`` (share 1). Integer buffers are copied from ``state``."""
     return {
         name: [
             torch.where(here == there, here, torch.lerp(here, there, share)) if here.is_floating_point() else here

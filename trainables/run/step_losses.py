@@ -29,8 +29,8 @@ class StepLosses:
     """Computes the losses of a training step. ``retain(indices)`` and ``forget(indices)`` return scalars to minimise.
 
     Attributes:
-        references: the target's precomputed values that the forget objective needs. They are part of a run's state, so
-            that a resumed run uses the same values. (Outputs of a frozen target are recomputed with the same weights.)
+        references: the target's precomputed values that the forget objective needs. They are saved in a run's state, so
+            that a resumed run uses the same values. (The outputs of a frozen target are not saved but recomputed.)
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class StepLosses:
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether the retain loss is bit-identical to AutoLR's probe if train and eval mode compute the same."""
+        """Whether the retain loss is bit-identical to AutoLR's probe, if train and eval mode give equal outputs."""
         own = self._objective.reference is Reference.HIDDEN
         return self._retain_objective == "ce" and not own and not self._bf16 and self._micro_batch is None
 
@@ -150,7 +150,7 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates ``L_R`` on retain batches, whatever the retain objective is."""
+        """Return a function that evaluates the cross-entropy ``L_R`` on retain batches, under any retain objective."""
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
@@ -158,10 +158,11 @@ class StepLosses:
         return self._probe(self._forget, batches)
 
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates the mean cross-entropy over all tokens. Call it without gradients.
+        """Return a function that evaluates the mean cross-entropy over all tokens. Call the function under ``no_grad``.
 
-        It uses float32 even under bf16. A step of 1e-5 is below bf16's resolution, so a parabola would be fitted to
-        rounding errors. Also, within one autocast context the cached bf16 weights would not change with the step.
+        The function computes in float32 even under bf16. A step of 1e-5 is below bf16's resolution, so a parabola would
+        be fitted to rounding errors. Also, within one autocast context the cached bf16 weights would not change with
+        the step.
         """
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Workspace:
     """A target, loaded on one device. ``model_for`` returns the same module for every trial, with reset weights.
 
-    A separate copy of the target's weights is never changed, so every trial starts from the same weights. The workers
-    on a machine share this copy (stored_weights.py). ``tokenizer`` is the model's processor, which is an image
-    processor for image classifiers.
+    The weights are reset from a separate copy of the target's weights, which is never changed. The workers on a machine
+    share this copy (stored_weights.py). ``tokenizer`` is the model's processor: a tokenizer, or an image processor for
+    image classifiers.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
@@ -53,9 +53,9 @@ class Workspace:
         gradient_checkpointing: bool = False,
         with_frozen_target: bool = False,
     ) -> PreTrainedModel:
-        """Return the target's model with reset weights, in train mode. With ``lora_rank``, it has a new PEFT adapter.
+        """Return the target's model with reset weights, in train mode. With ``lora_rank``, a new PEFT adapter is added.
 
-        The previously returned model becomes invalid. ``with_frozen_target`` is whether the run will use
+        The previously returned model becomes invalid. Set ``with_frozen_target`` if the run will use
         :meth:`frozen_target`.
         """
         model = self._reset()
@@ -68,7 +68,7 @@ class Workspace:
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        """Restore the loaded model: without adapter and checkpointing, with the target's weights, all trainable."""
+        """Remove the adapter and checkpointing, restore the target's weights, and make all weights trainable."""
         if self._adapted is not None:
             self._model = self._adapted.unload()
             self._adapted = None
@@ -103,8 +103,8 @@ class Workspace:
     def frozen_target(self) -> Iterator[PreTrainedModel]:
         """Yield the target, in eval mode and without gradients, while another model is being trained.
 
-        With LoRA, it is the trained model with its adapter disabled, which needs no more memory. Otherwise it is a copy
-        of the target, which is created at the first call and freed by the next trial that does not need it.
+        With LoRA, the trained model with its adapter disabled serves as the target, which needs no more memory.
+        Otherwise a copy of the target is created at the first call and freed by the next trial that does not need it.
         """
         if self._adapted is not None:
             training = self._adapted.training
@@ -123,10 +123,10 @@ class Workspace:
             yield self._frozen
 
     def refusals(self, *, max_length: int, batch_size: int) -> tuple[Any, tuple[float, ...]]:
-        """Return the forget questions with refusals, as items in order, and the target's summed NLL (nats) of each.
+        """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 
-        They are computed once per workspace, in one evaluation pass. Call this before :meth:`model_for`, because it
-        resets the model to the target.
+        The values are computed once per workspace, in one evaluation pass. Call this method before :meth:`model_for`,
+        because this method resets the model to the target.
         """
         key = (max_length, batch_size)
         if key not in self._refusals:
@@ -172,7 +172,7 @@ class Workspace:
 
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
-        """Whether the model computes the same in train and eval mode, because it has no dropout and no batch norm."""
+        """Whether train and eval mode give equal outputs, because the model has no dropout and no batch norm."""
         dropouts = [
             value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
         ]

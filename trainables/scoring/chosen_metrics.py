@@ -1,4 +1,4 @@
-"""Choose the metrics to measure: those requested by name, and those of requested sets if the data allow them."""
+"""Choose the metrics to measure: metrics requested by name, and the metrics of requested sets that the data allow."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class MetricError(DataError):
 def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
     """Return the metrics to measure on ``data``, in table order, without the losses. No names mean the default set.
 
-    Metrics of a set that the data do not allow are omitted. ``retain_model`` is whether a retain model exists or can be
-    trained.
+    A metric that was requested only as part of a set is omitted if the data do not allow it. ``retain_model`` is
+    whether a retain model exists or can be trained.
 
     Raises:
-        MetricError: the data do not allow a metric requested by name, or any metric of a requested set. The message
-            lists all such names.
+        MetricError: the data do not allow a metric that was requested by name, or they allow no metric of a requested
+            set. The message lists all such names.
     """
     missing = {
         name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))

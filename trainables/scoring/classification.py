@@ -67,7 +67,7 @@ class ClassificationEvaluator:
         self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
 
     def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Return the mean cross-entropy on the forget set (with and without cap per image) and on the retain sample."""
+        """Return the mean cross-entropy on the forget set (with and without a cap per image) and the retain sample."""
         scores = self._scores(model, {})
         self._last = {part: scores.images[part] for part in ("forget", "retain")}
         forget, retain = (

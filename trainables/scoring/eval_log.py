@@ -1,7 +1,8 @@
-"""Read, check and aggregate evaluation logs in TOFU's format, which hold a model's losses and texts per item.
+"""Read, check and aggregate evaluation logs in TOFU's format. A log holds a model's losses and texts per item.
 
-It is the format of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object with four parts, each
-with columns of per-item values, keyed by item index. The aggregates are those of ``aggregate_eval_stat.py`` there.
+The format is that of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object with four parts,
+each with columns of per-item values, keyed by item index. The aggregates are those of TOFU's script
+``aggregate_eval_stat.py``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _NAMED = 5  # an error names this many items or keys and counts the rest
 
 
 class EvalLogError(ValueError):
-    """An evaluation log cannot be read or has another format; the message is for the user."""
+    """An evaluation log cannot be read or does not have TOFU's format; the message is for the user."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +80,8 @@ class _Texts(NamedTuple):
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
-    A column may be a list, or an object keyed by item index in any order. An item's perturbed losses may have either
-    form, and their number may differ between items. Other parts and columns are ignored.
+    A column may be a list, or an object keyed by item index in any order. The perturbed losses of an item may also have
+    either form, and their number may differ between items. Other parts and columns are ignored.
 
     Raises:
         EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, or values are
@@ -107,7 +108,7 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     ``retain_log``, the log of a model trained without the forget set; they are None without ``retain_log``.
 
     Raises:
-        EvalLogError: the logs have different forget items, so a test would compare the items instead of the models.
+        EvalLogError: the forget items of the two logs differ, so a test would compare the items instead of the models.
     """
     outside = {
         "retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio),

@@ -45,10 +45,11 @@ class ChoiceSet:
 class EvaluationSets:
     """The evaluation sets of one task by name. Each set is tokenised once.
 
-    ``forget`` has the items on which forgetting is measured; ``trained`` is the forget set itself. ``retain`` is the
-    sample of the retain set; ``retain_losses`` is its part on which every epoch's loss is computed. The constructor
-    tokenises these four sets, so that a prompt that is too long is reported at once; other sets are tokenised at their
-    first use. ``members`` has the texts for membership inference if the forget set is running text (MUSE).
+    ``forget`` has the items on which forgetting is measured; ``trained`` is the forget set itself. ``retain`` is a
+    sample of the retain set; ``retain_losses`` is the part of this sample that is used for the retain loss after each
+    epoch. The constructor tokenises these four sets, so that a prompt that is too long is reported at once. Other sets
+    are tokenised when they are first used. If the forget set is running text (MUSE), ``members`` has its texts for
+    membership inference.
     """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:

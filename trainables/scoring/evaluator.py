@@ -70,7 +70,7 @@ class Evaluator:
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """Return the metrics with these ``names`` (the default set if empty), and the per-item values behind them.
+        """Return the metrics ``names`` (the default set if empty), and the per-item values from which they result.
 
         If ``unchanged``, the model has not changed since the last call of :meth:`losses`, and its scores are reused.
         Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
@@ -83,12 +83,13 @@ class Evaluator:
     def verbmem(self, model: PreTrainedModel) -> float:
         """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts.
 
-        It shows whether the model has learned the forget set itself, even if forgetting is measured on other items.
+        The result shows whether the model has learned the forget set itself, even if metrics measure forgetting on
+        other items.
         """
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values of the retain model ``model`` that metrics compare with."""
+        """Return the values of the retain model ``model`` with which metrics compare other models."""
         return self.scores(model).reference(key=key, path=path, min_k=METRICS["mia_min_k"].measure)
 
     def scores(self, model: PreTrainedModel) -> ModelScores:

@@ -1,4 +1,4 @@
-"""Write the per-item values behind a model's metrics to a file, in the format of the TOFU authors' evaluation logs.
+"""Write the per-item values of a model's metrics to a file, in the format of the TOFU authors' evaluation logs.
 
 If the file has all four sets, ``evaluate --eval-log`` reads it and computes the same metrics. Columns are keyed by item
 index. A column is missing if no chosen metric needed it. Every generated text comes with its ROUGE-L recall, its share
@@ -23,8 +23,8 @@ from trainables.scoring.model_scores import ModelScores
 def item_log(scores: ModelScores) -> ItemLog:
     """Return the values that were computed so far, by part of the log.
 
-    The part ``membership`` has the scores of each attack. The part ``prompted`` has, by metric, the answers to the data
-    set's own prompts (MUSE, plain texts).
+    The part ``membership`` has the scores of each membership inference attack. The part ``prompted`` has, by metric,
+    the answers to the data set's own prompts (MUSE, plain texts).
     """
     log: ItemLog = {}
     for part, key in PARTS.items():

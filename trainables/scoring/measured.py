@@ -14,7 +14,7 @@ ItemLog: TypeAlias = dict[str, dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The chosen metrics of a model, the per-item values behind them, and the seconds that answer generation took."""
+    """The chosen metrics of a model, the per-item values of these metrics, and the seconds of answer generation."""
 
     metrics: Mapping[str, float]
     items: ItemLog

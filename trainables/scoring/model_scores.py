@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The values of a retain model, which was trained without the forget set, that metrics compare with.
+    """The values of a retain model, which was trained without the forget set. Metrics compare models with these values.
 
     Attributes:
-        key: content hash of the retain model and of the data it was scored on.
-        path: folder of the retain model.
-        log_truth_ratios: log truth ratios of the forget set's items; empty if the data have no alternative answers.
-        forget_log_probs, holdout_log_probs: mean ``log p`` per item (nats per token); empty without a holdout set.
-        min_k_auc: AUC of min-k% membership inference; None without a holdout set.
+        key: the content hash of the retain model and of the data on which it was scored.
+        path: the folder of the retain model.
+        log_truth_ratios: the log truth ratio of each forget item; empty if the data have no alternative answers.
+        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each forget or holdout item, in nats; empty
+            if the data have no holdout set.
+        min_k_auc: the AUC of min-k% membership inference; None if the data have no holdout set.
     """
 
     key: str
@@ -44,7 +45,8 @@ class RetainValues:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ChoiceLosses:
-    """Summed NLL and token count of each answer of n items: row i has the paraphrased, then the perturbed answers."""
+    """The summed NLL and token count of each answer of n items. Row i has the paraphrased answer first, followed by the
+    perturbed answers."""
 
     totals: tuple[Array, ...]
     counts: tuple[Array, ...]
@@ -61,7 +63,7 @@ class ChoiceLosses:
 
     @property
     def truth_ratios(self) -> Array:
-        """The truth ratio of each item: ``(n,)``. It can overflow; its logarithm cannot."""
+        """The truth ratio of each item: ``(n,)``. A truth ratio can overflow; its logarithm cannot."""
         return truth_ratio(self.paraphrased, self.perturbed)
 
     @property
@@ -148,14 +150,14 @@ class ModelScores:
         return [text.strip() for text in self.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
-        """Return a membership inference attack's scores of the forget set's texts and of the holdout set's texts."""
+        """Return the scores that a membership inference attack gives to the forget texts and to the holdout texts."""
         if name not in self.attacks:
             inside, outside = (per_text(self, part) for part in self._sides())
             self.attacks[name] = (inside, outside)
         return self.attacks[name]
 
     def reference(self, *, key: str, path: str, min_k: Callable[[ModelScores], float]) -> RetainValues:
-        """Return the values of this model as a retain model's; ``min_k`` measures the AUC of the min-k% attack."""
+        """Return the values of this model, which is a retain model. ``min_k`` measures the AUC of the min-k% attack."""
         sets = self.sets
         ratios = tuple(self.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
         if not sets.has("holdout"):

@@ -1,8 +1,8 @@
 """Prompts that a data set defines for a metric. Their greedy continuations are compared with reference texts.
 
 MUSE (arXiv:2407.06460) has passages to continue (verbmem), and questions that follow answered questions (knowmem). For
-a plain text, the prompt is its beginning. All are scored by ROUGE-L recall. MUSE's code reports F1 without stemming, so
-its values differ.
+a plain text, the prompt is the beginning of the text. All continuations are scored by ROUGE-L recall. MUSE's code
+reports F1 without stemming, so its values differ.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PromptedSet:
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
-    """Return the prompted sets for ``verbmem``, ``knowmem`` and ``utility``, as far as the data have prompts for them.
+    """Return the prompted sets of the metrics ``verbmem``, ``knowmem`` and ``utility`` for which the data have prompts.
 
     For plain texts without prompts, ``verbmem`` continues texts of forget_eval, and ``utility`` texts of retain_eval.
     """
@@ -72,7 +72,8 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
-    """Return a prompted set: the first 50 tokens of each text (half of a short text), the next 128 as references."""
+    """Return a prompted set. A prompt is the first 50 tokens of a text, but at most half of the text. The reference is
+    the next 128 tokens."""
     prompts, references = [], []
     for example in texts:
         ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _MIN_VERIFIED = 8
-"""Verify the rest of a draft only if at least this many of its tokens were right; otherwise generation is faster."""
+"""The minimum number of correct draft tokens to verify the rest of the draft; with fewer, generation is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class TextScorer:
     template: str = QUESTION_ANSWER
 
     def encode(self, examples: Sequence[Example]) -> tuple[Tokens, ...]:
-        """Return the tokens of each question with its answer; a plain text gives one sequence per window."""
+        """Return the tokens of each question with its answer. A plain text gives one sequence per window of tokens."""
         return encode_examples(self.tokenizer, examples, max_length=self.max_length, template=self.template)
 
     def encode_answer(self, question: str, answer: str) -> Tokens:
@@ -78,9 +78,9 @@ class TextScorer:
 
         The forward pass that computed ``losses`` has verified each answer up to the first token that the model would
         not generate, so generation starts there. This is speculative decoding with the reference answer as the draft
-        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the answer is likely to continue
-        like the reference after that token, so another pass verifies the rest. If two tokens are equally likely up to
-        float32 rounding, the result may differ from plain greedy decoding.
+        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the answer is likely to agree
+        with the reference again after the first differing token, so another pass verifies the rest. If two tokens are
+        equally likely up to float32 rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         ends = self.ends
@@ -110,7 +110,7 @@ class TextScorer:
         strip: bool = True,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
-        """Return the greedy continuation of each prompt. ``prefixes`` has its first tokens, if they are known."""
+        """Return the greedy continuation of each prompt. ``prefixes`` has the continuations' first tokens, if known."""
         longest = max(map(len, prompts), default=1) + max_new_tokens
         return generate_greedy(
             model,
@@ -126,6 +126,6 @@ class TextScorer:
 
 
 def _with_rest(sequence: Tokens, prefix: Sequence[int]) -> Tokens:
-    """Return the tokens generated so far, followed by the reference's tokens from that position as a draft."""
+    """Return the tokens generated so far (``prefix``), followed by the reference's remaining tokens as a draft."""
     known = (*sequence.prompt, *prefix)
     return Tokens((*known, *sequence.ids[len(known) :]), len(known))

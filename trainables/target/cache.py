@@ -1,4 +1,4 @@
-"""The cache of trained models and their scores. Names of entries depend only on the models, data and recipes."""
+"""The cache of trained models and their scores. The name of an entry depends only on its model, data and recipe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache_folder() -> Path:
 
 
 def digest(*parts: object) -> str:
-    """Return 16 hex digits of a content hash. Parts are JSON values, dataclasses, or data with a ``content_hash``."""
+    """Return 16 hex digits of a hash of all parts: JSON values, dataclasses, or data with a ``content_hash``."""
 
     def plain(value: object) -> object:
         if hasattr(value, "content_hash"):
@@ -55,14 +55,14 @@ def folder_digest(folder: Path) -> str:
 
 
 class NotCached(RuntimeError):
-    """A model or note is not in the cache, and the cache must not compute it."""
+    """A model or note is not in the cache, and the cache is not allowed to compute missing entries."""
 
 
 class Cache:
-    """The cache of models, and of notes, which are small JSON objects that are computed from a model.
+    """The cache of models and notes. A note is a small JSON object that is computed from a model.
 
-    If ``computing`` is False, a missing entry raises NotCached. ``notes`` has the notes that were used, by their paths
-    in the folder.
+    If ``computing`` is False, a missing entry raises NotCached. ``notes`` has all notes that were used, by their paths
+    in the cache folder.
     """
 
     def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
@@ -95,7 +95,7 @@ class Cache:
         return dict(found)
 
     def take_over(self, notes: Mapping[str, dict[str, Any]]) -> None:
-        """Store notes from another machine's cache, except those that this cache already has."""
+        """Store notes from another machine's cache, except notes that this cache already has."""
         for name, content in notes.items():
             if _read(path := self.folder / f"{name}.json") is None:
                 write_whole(path, json.dumps(content))

@@ -1,6 +1,6 @@
 """Score any model folder on an unlearning task: a checkpoint of this project, an adapter, or another model.
 
-Scores are cached by the content of weights, processor, data, metrics and retain model, so scores of different models
+Scores are cached under a hash of the weights, processor, data, metrics and retain model, so scores of different models
 are never confused.
 """
 
@@ -33,8 +33,8 @@ def score_checkpoint(
 ) -> Measured:
     """Return the losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
 
-    The template is ``spec.template`` or, if that is None, the template of ``spec.model``. If a metric needs a retain
-    model, it is loaded from ``spec.retain_path``.
+    The prompt template is ``spec.template`` or, if this is None, the template of ``spec.model``. If a metric needs a
+    retain model, the retain model is loaded from ``spec.retain_path``.
 
     Raises:
         DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
@@ -76,7 +76,7 @@ def _base_of(folder: Path) -> str | None:
 
 
 def _content(folder: Path) -> str:
-    """Return a hash that identifies the weights; for an adapter, it includes the weights of the base model."""
+    """Return a hash that identifies the weights. For an adapter, the hash includes the base model's weights."""
     own = folder_digest(folder)
     base = _base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
     return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -37,7 +37,7 @@ class TargetError(RuntimeError):
 
 
 class NotMemorised(TargetError):
-    """The recipe's epochs ended before the data were memorised."""
+    """The recipe's maximum number of epochs was reached before the data were memorised."""
 
 
 def finetune(
@@ -53,14 +53,15 @@ def finetune(
     on_progress: Callable[[Progress], None],
     state: TrainingState | None = None,
 ) -> int:
-    """Train ``model`` in place with AdamW (warm-up over 5% of the steps, then linear decay). Return the epochs run.
+    """Train ``model`` in place with AdamW (warm-up over 5% of the steps, then linear decay).
 
-    ``items`` are the training examples, encoded by ``modality`` with ``processor``. If the recipe stops when the data
-    are memorised, ``memorised`` is called after epochs with a mean loss below 0.05 over all items, and training ends if
-    it returns True. With ``state``, a killed training continues from its last save, with bit-identical results.
+    Returns the number of epochs. ``items`` are the training examples, encoded by ``modality`` with ``processor``. If
+    the recipe stops when the data are memorised, ``memorised`` is called after each epoch whose mean loss over all
+    items is below 0.05, and training ends when ``memorised`` returns True. If ``state`` is given, a killed training
+    continues from its last save, with bit-identical results.
 
     Raises:
-        TargetError: the loss is not finite, or the recipe's epochs ended before the data were memorised.
+        TargetError: the loss is not finite, or all epochs of the recipe ended before the data were memorised.
     """
     import torch
 

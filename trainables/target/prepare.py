@@ -37,9 +37,9 @@ def prepare_target(
     """Return the target for a spec: from the cache, from ``target_path``, or by fine-tuning.
 
     Args:
-        recipe: the recipe for fine-tuning; by default :func:`~trainables.target.target_spec.target_recipe`.
-        cache: the folder of the cache; by default :func:`~trainables.target.cache.cache_folder`.
-        settings: ``device`` and ``on_progress`` of :class:`Preparation`.
+        recipe: the fine-tuning recipe; by default the result of :func:`~trainables.target.target_spec.target_recipe`.
+        cache: the folder of the cache; by default the result of :func:`~trainables.target.cache.cache_folder`.
+        settings: the arguments ``device`` and ``on_progress`` of :class:`Preparation`.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
@@ -59,7 +59,8 @@ class Preparation:
     """Prepares the models for a target spec.
 
     Attributes:
-        device: the device for training and scoring; by default the GPU, if available. Not used if everything is cached.
+        device: the device for training and scoring, by default a GPU if available. It is not used if all results are
+            cached.
         on_progress: called after every epoch of training.
     """
 
@@ -136,13 +137,13 @@ class Preparation:
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
 
-        The base model, processor, recipe and seed are those of the target. The number of epochs is the same, so there
-        are proportionally fewer steps. If the recipe stops when the data are memorised, the retain set must be
-        memorised (mean loss below 0.05, ROUGE-L recall on its sample above 0.95).
+        The base model, processor, recipe, seed and number of epochs are those of the target, so a smaller set gives
+        proportionally fewer steps. If the recipe stops when the data are memorised, the retain set must be memorised
+        (mean loss below 0.05, and ROUGE-L recall on a sample of the set above 0.95).
 
         Raises:
-            TargetError, LoadError: the model cannot be trained, or a finished target was given, whose base model is
-                unknown. The message is for the user.
+            TargetError, LoadError: the model cannot be trained, or the base model is unknown because the user gave a
+                finished target. The message is for the user.
         """
         if self.spec.target_path is not None:
             raise TargetError(
@@ -160,7 +161,8 @@ class Preparation:
     def retain_values(self) -> RetainValues | None:
         """Return the values of the retain model that metrics need; None if no metric needs them.
 
-        The retain model is loaded from ``spec.retain_path``, or is :meth:`retain_model`. The values are cached.
+        The retain model is loaded from ``spec.retain_path`` or, without this path, is the model in
+        :meth:`retain_model`. The values are cached.
 
         Raises:
             MetricError: the data do not allow a metric that was requested by name.

@@ -14,7 +14,7 @@ from trainables.target.target import Target
 FOLDER = "targets"
 """The folder of targets in the storage. Each target has a subfolder, named by its content key."""
 _MADE = "target.json"
-"""A file that marks the folder of a target from the cache. The folder's name depends on base model, data and recipe."""
+"""A file that marks a target's folder as one from the cache, named by a hash of base model, data and recipe."""
 _NEVER_READ = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
 _local: dict[str, Target] = {}
 
@@ -34,7 +34,7 @@ def share_target(target: Target, storage: Storage) -> None:
 def local_target(target: Target, storage: Storage | None) -> Target:
     """Return the target with a path on this machine: its own path, a path in the cache, or a new download.
 
-    Each process verifies once that the folder has the same content as the storage.
+    Each process verifies once that this folder has the same content as the target in the storage.
 
     Raises:
         StorageError: the target is missing, or the storage does not answer.

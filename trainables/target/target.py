@@ -1,7 +1,7 @@
 """The target: the fine-tuned model from which all trials start, with its data and its scores.
 
-The target's metrics are the baseline for every trial. Its log-likelihoods of the forget set are also stored, so that
-NPO and similar objectives do not need a second model in memory.
+The target's metrics are the baseline for every trial. The target's log-likelihoods of the forget set are also stored,
+so that NPO and similar objectives do not need a second model in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Target:
     """The target that all trials of a sweep share.
 
     Attributes:
-        key: content hash of model, data and recipe. It is a part of every trial's spec hash.
+        key: the content hash of model, data and recipe, which is a part of every trial's spec hash.
         path: the model's folder, which ``from_pretrained`` can load.
         data: the data to unlearn from.
         vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.
@@ -27,7 +27,7 @@ class Target:
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
         template: the model's prompt template (see :mod:`trainables.template`).
         retain: the values of the retain model, if a chosen metric needs them; otherwise None.
-        left_out: the metrics in requested sets that are not measured because there is no retain model.
+        left_out: the requested metrics that are not measured because no retain model is available.
         answers: the target's generated answers, by evaluation set, as in a per-item log; empty if none were generated.
     """
 

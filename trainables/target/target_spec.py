@@ -78,7 +78,11 @@ class TargetSpec:
 
     @property
     def retain_key(self) -> str:
-        """The name of the retain model in the cache. It includes the full set, on which a tokenizer may be trained."""
+        """The name of the retain model in the cache.
+
+        The name depends on the full set, not only on the retain set, because a tokenizer may be trained on the full
+        set.
+        """
         sets = (self.data.retain, self.data.full)
         return digest(
             *(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.template_key), *self._seeded
@@ -93,7 +97,7 @@ class TargetSpec:
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def measured_by(self, names: Sequence[str]) -> list[str]:
-        """Return the digests of the plug-ins that define any of these metrics. They are part of cache keys."""
+        """Return the digests, for cache keys, of the plug-ins that define any of the named metrics."""
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
@@ -103,8 +107,8 @@ class TargetSpec:
     def measured(self) -> tuple[str, ...]:
         """Return the metrics to measure.
 
-        If there is no retain model and none can be trained, metrics of requested sets that need one are omitted. For a
-        finished target, a retain model cannot be trained, because the target's base model is unknown.
+        A metric that needs a retain model is omitted if it was requested as part of a set and no retain model can be
+        trained. For a finished target, no retain model can be trained, because the target's base model is unknown.
 
         Raises:
             MetricError: the data do not allow a metric that was requested by name.
@@ -114,7 +118,7 @@ class TargetSpec:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The metrics in requested sets that are not measured because there is no retain model. Raises MetricError."""
+        """The requested metrics that are not measured because no retain model is available. Raises MetricError."""
         return tuple(name for name in chosen_metrics(self.metrics, self.data) if name not in self.measured())
 
     def evaluator(
@@ -164,7 +168,7 @@ def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Ta
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:
-    """Return the model's recipe with the spec's settings. With a number of epochs, training does not stop early."""
+    """Return the model's recipe with the spec's settings. If the spec sets the epochs, training does not stop early."""
     recipe = find_model(spec.model).recipe
     if spec.target_epochs is not None:
         recipe = replace(recipe, epochs=spec.target_epochs, stop_when_memorised=False)

@@ -40,9 +40,10 @@ def trained(
     device: torch.device | str | None,
     on_progress: Callable[[Progress], None],
 ) -> Path:
-    """Return ``folder``, which has the base model fine-tuned on ``data.full``. Train the model if it does not exist.
+    """Return ``folder`` after the base model, fine-tuned on ``data.full``, was written to it. Existing models are kept.
 
-    A killed training continues from its last saved state. If another process is training the same model, wait for it.
+    A killed training continues from its last saved state. If another process is training the same model, this function
+    waits until the other process ends.
 
     Raises:
         TargetError, LoadError: the model cannot be trained; the message is for the user.
@@ -98,7 +99,7 @@ def _train(
 
 @contextlib.contextmanager
 def _contradictions_named(data: TaskData) -> Iterator[None]:
-    """If the data cannot be memorised, name questions with several answers, which no model can memorise."""
+    """If the data were not memorised, add questions with contradictory answers, a possible cause, to the error."""
     try:
         yield
     except NotMemorised as error:
@@ -161,7 +162,7 @@ def _made(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
 
 
 def require_undamaged(folder: Path) -> None:
-    """Compare the files of a cached model with their checksums. Write the checksums if an earlier version did not.
+    """Compare the files of a cached model with their checksums. Write the checksums if they do not exist.
 
     Raises:
         TargetError: files differ from their checksums. The message names the files and a remedy.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class TrainingState:
-    """The file with the state of a training. It is replaced atomically, as often as ``throttle`` allows.
+    """The file with the state of a training. The file is replaced atomically, as often as ``throttle`` allows.
 
     ``path`` depends on the model, the data and the recipe, so that no other training loads the state.
     """
