@@ -21,7 +21,7 @@ Given = Mapping[str, Sequence[float]]
 AUTO_LR = ("off", "on", "both")
 LR_RANGE = (1e-5, 1e-3)
 AUTO_START = "auto_lr.lr"
-"""The key of AutoLR's start rates in a study; it also sets ``lr``."""
+"""The key of the parameter for AutoLR's start rates in a study. The parameter sets ``lr``."""
 _NONE: Given = MappingProxyType({})
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
@@ -36,7 +36,10 @@ PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
         "auto_lr_every": 10,
     }
 )
-"""The paper's Adam is AdamW without weight decay. Its AutoLR uses ``eta*`` of the step's own batch, unsmoothed."""
+"""The paper's Adam is AdamW without weight decay.
+
+The paper's AutoLR uses ``eta*`` of the step's own batch, without smoothing.
+"""
 
 
 def default_space(

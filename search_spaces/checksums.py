@@ -33,7 +33,7 @@ def format_checksums(folder: Path, names: Iterable[str]) -> str:
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
-    """Return the checksums of a folder by file name. If the list cannot be parsed, it is the only entry, with "".
+    """Return the checksums of a folder by file name. If the list cannot be parsed, its own name is the only entry.
 
     Raises:
         OSError: the list is missing.

@@ -63,7 +63,8 @@ class Constraint:
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
         """Return whether ``value`` meets the bound; None if a value is missing, or if a relative bound's baseline is 0.
 
-        A share of 0 is 0, so meeting a relative bound shows nothing then. A search uses :meth:`violation` in that case.
+        If the baseline is 0, every share of it is 0, so meeting a relative bound shows nothing. A search uses
+        :meth:`violation` in that case.
         """
         if self.relative and baseline == 0.0:
             return None

@@ -102,7 +102,7 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The name in messages: the option; for a trial's field its name, plus the option if spelled differently."""
+        """The name in messages: the option, or for a trial's field its name, followed by the option if that differs."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")

@@ -135,7 +135,7 @@ class Space:
         own = dict.fromkeys(parameter.name for parameter in self.parameters)
         misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
         if misfits:
-            raise ValueError(f"this configuration is not of the search space: {'; '.join(misfits)}")
+            raise ValueError(f"this configuration is not in the search space: {'; '.join(misfits)}")
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
@@ -143,7 +143,10 @@ class Space:
         return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
 
     def format_values(self, *, grid: bool = False) -> dict[str, Value]:
-        """Return each constant's value and each parameter's range as text, by plain name; ranges of one name joined."""
+        """Return each constant's value and each parameter's range as text, by plain name.
+
+        Ranges with the same name are joined.
+        """
         found = {plain_name(key): value for key, value in self.constants.items()}
         for parameter in self.parameters:
             others = [found[parameter.name]] if parameter.name in found else []
@@ -181,7 +184,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
-    """Yield each continuation of a configuration; ``seen`` has the same values by key."""
+    """Yield the configuration with each point of the parameter; ``seen`` has the same values by key."""
     if not _is_active(parameter, seen):
         yield config, seen
         return

@@ -1,4 +1,4 @@
-"""The command line and the sweep: search, placement, tracking, live display, resume.
+"""Run sweeps from the command line: search, placement of trials, tracking, live display and resume.
 
 ``from sweeper import Sweep, unlearn, evaluate, pick`` gives the commands as Python functions (docs/python.md).
 """
@@ -16,7 +16,7 @@ __all__ = ["Sweep", "evaluate", "pick", "unlearn"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of the Python interface on first use, because ``--help`` needs none."""
+    """Import ``sweeper.api`` when one of its names is first used, because ``--help`` does not need it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sweeper import api

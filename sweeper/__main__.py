@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Run the command line; Ctrl-C before there is anything to save ends it with one line and exit code 130."""
+    """Run the command line. Ctrl-C while modules are still being imported prints one line and exits with code 130."""
     _open_closed_streams()
     if problem := _platform_problem():
         _refuse(problem)
@@ -42,7 +42,7 @@ def start() -> None:
 
 
 def _leave(code: int) -> None:
-    """End the process without unloading every module of torch, Ray and MLflow, which takes a second."""
+    """End the process at once, because unloading the modules of torch, Ray and MLflow takes a second."""
     atexit._run_exitfuncs()
     with contextlib.suppress(OSError):  # the reader has left
         sys.stdout.flush()
@@ -51,7 +51,7 @@ def _leave(code: int) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open those of the three standard streams that a shell has closed (``>&-``), because most code needs all three."""
+    """Replace each standard stream that the shell has closed (``>&-``) by the null device, which most code needs."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -64,7 +64,7 @@ def _open_closed_streams() -> None:
 
 def _platform_problem() -> str:
     if sys.version_info < (3, 11):  # noqa: UP036 (without the environment it may be any version)
-        return f"Python 3.11 or newer is needed, this one ({sys.executable}) is {sys.version.split()[0]}"
+        return f"Python 3.11 or newer is needed, but {sys.executable} is Python {sys.version.split()[0]}"
     if sys.platform == "win32":
         return "on Windows this runs in WSL 2 (docs/install.md)"
     return ""

@@ -1,6 +1,6 @@
 """The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the same options.
 
-Wrong option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
+Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
 raises TypeError. The command line calls the same functions.
 """
 
@@ -35,10 +35,12 @@ class Sweep:
 
     @classmethod
     def begin(cls, *, out: Path | str | None = None, **options: Any) -> Sweep:
-        """Create a sweep with the options of ``pareto``, without running it. Its default folder is a new one in runs/.
+        """Create a sweep with the options of ``pareto`` without running it.
+
+        By default, its folder is a new folder in runs/.
 
         Raises:
-            Problems: all problems with the options, the space, the model and the data.
+            Problems: the options, the space, the model or the data are invalid. The exception lists all problems.
         """
         from sweeper.store.folder import begin
 
@@ -53,7 +55,7 @@ class Sweep:
         """Run the sweep from its current state to its end, and write its report. After Ctrl-C, call this again.
 
         Raises:
-            SweepError, PlacementError, DataError, TargetError: the message is a plain sentence.
+            SweepError, PlacementError, DataError, TargetError: the sweep cannot run; the message names the reason.
             KeyboardInterrupt: the sweep was interrupted; all finished trials are kept.
         """
         from sweeper.followers.console import own_console
@@ -76,33 +78,37 @@ class Sweep:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """trials.csv: one row for each trial that has ended."""
+        """The table trials.csv, with one row for each trial that has ended."""
         return self._read().table.trials
 
     @property
     def history(self) -> pd.DataFrame:
-        """history.csv: one row for each report of a trial, including running trials."""
+        """The table history.csv, with one row for each report of each trial. Running trials are included."""
         return self._read().table.history
 
     @property
     def candidates(self) -> pd.DataFrame:
-        """candidates.csv: one row for each evaluated epoch."""
+        """The table candidates.csv, with one row for each evaluated epoch."""
         return self._read().table.candidates
 
     @property
     def front(self) -> pd.DataFrame:
-        """The frontier in the last report: one row for each epoch, with its objectives, settings and checkpoint."""
+        """The frontier in the last report. Each row is one epoch with its objectives, settings and checkpoint."""
         import pandas as pd
 
         return pd.json_normalize(self._pareto()["front"])
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The report's answer: ``headline``, ``outcome``, ``recommended``, ``trial_id``, ``checkpoint``, ..."""
+        """The answer of the last report, with the keys ``headline``, ``outcome``, ``recommended``, ``trial_id``,
+        ``checkpoint``, ..."""
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
-        """Return the report's figures by name, the frontier (``pareto``) first, drawn from the current tables."""
+        """Draw the report's figures from the current tables.
+
+        Return them by name; the frontier (``pareto``) is first.
+        """
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
         from analysis.report.figures import draw_frontier
@@ -126,7 +132,7 @@ class Sweep:
 
 
 def output_folder(out: str | None, *, name: str) -> Path:
-    """Return the given folder, or a new one under runs/ named after the sweep and the time."""
+    """Return ``out`` as a path. If it is None, create a folder in runs/ that is named after the sweep and the time."""
     if out is not None:
         return Path(out)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -141,9 +147,9 @@ def output_folder(out: str | None, *, name: str) -> Path:
 
 
 def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, object]:
-    """Run one trial without Ray, with the options of ``unlearn``. Return its row in the format of trials.csv.
+    """Run one trial without Ray, with the options of ``unlearn``. Return the trial's row in the format of trials.csv.
 
-    If ``out`` is given, the model is saved in ``out/checkpoint``, and the same call continues an interrupted run.
+    If ``out`` is given, the model is saved in ``out/checkpoint``, and repeating the call continues an interrupted run.
 
     Raises:
         Problems: all problems with the options.
@@ -189,7 +195,8 @@ def pick(
     tracking_uri: str | None = None,
     **limits: float,
 ) -> dict[str, Any]:
-    """Return the recommended checkpoint of a sweep, whether it is good, and the reasons: the output of ``pick --json``.
+    """Return the output of ``pick --json``: the chosen checkpoint of a sweep, the reason for the choice, and a
+    judgement.
 
     Raises:
         Problems: all problems with the options.
@@ -208,7 +215,8 @@ def pick(
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
-    """Return the option values from the keywords and from the file in ``config``, and the problems of that file."""
+    """Return the option values from the keywords and from the file named by ``config``, and the problems with that
+    file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     typed = from_python(command, given)
@@ -217,7 +225,7 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem
 
 
 def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return the metrics of the model or of the evaluation log that the options of ``evaluate`` name.
+    """Return the metrics of the model folder or of the evaluation log that is named in the options of ``evaluate``.
 
     Raises:
         Problems: all problems with the options.

@@ -25,12 +25,12 @@ FULL_DISK = End("a disk that is full or refuses")
 OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("a storage that refuses or does not answer")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
-"""The errors of one trial that all other trials would have too, and the reason for which each ends the sweep."""
+"""Errors of a trial that every further trial would also have, mapped to the reason for ending the sweep."""
 _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
 
 
 class NextTrial(NamedTuple):
-    """A trial to run, with the study's proposal for it."""
+    """A trial to run, and the study's proposal from which it was made."""
 
     id: str
     spec: TrialSpec
@@ -41,8 +41,9 @@ class NextTrial(NamedTuple):
 class Controller(Follower):
     """Decides which trials of a sweep run and which stop. All facts about trials are in the event log.
 
-    ``scheduler`` stops or pauses trials early; None lets each trial run to its end. ``failure`` is the infrastructure
-    error that ended the sweep. Trials that were paused when the sweep was killed wait in memory for their promotion.
+    ``scheduler`` stops or pauses trials early; if it is None, every trial runs to its end. ``failure`` is the
+    infrastructure error that ended the sweep. After a resume, trials that were paused when the sweep was killed wait in
+    memory until the scheduler promotes them.
     """
 
     log: EventLog
@@ -59,7 +60,7 @@ class Controller(Follower):
         return object, ()
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Report ended trials to the study, and reports of running trials to the scheduler."""
+        """Pass the results of ended trials to the study, and the reports of running trials to the scheduler."""
         if (trial := state.trials.get(event.trial_id)) is None:
             return
         if event.kind is Kind.TRIAL_REQUEUED:
@@ -77,8 +78,9 @@ class Controller(Follower):
     def next_trial(self) -> NextTrial | None:
         """Return the next trial to run, or None if none can start now or the sweep is over.
 
-        A trial that had started continues regardless of the budgets. A trial that already ran, in this or a previous
-        sweep, is reused at once. A trial that was paused when the sweep was killed waits until it is promoted.
+        A trial from before a resume continues even if the epoch budget is spent. If an equal trial already ran in this
+        or a previous sweep, its result is reused at once. A trial that was paused when the sweep was killed waits until
+        it is promoted.
         """
         if (promoted := self._promoted()) is not None:
             return promoted
@@ -97,7 +99,7 @@ class Controller(Follower):
         self.study.requeue(trial.proposal)
 
     def has_next(self) -> bool:
-        """Return whether there is a trial to run. Reusable trials are recorded as ended first."""
+        """Return whether there is a trial to run. Trials whose results can be reused are first recorded as ended."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -138,7 +140,7 @@ class Controller(Follower):
 
     @property
     def is_over(self) -> bool:
-        """Whether no new trial starts; :attr:`end` is the reason."""
+        """Whether the sweep starts no more trials. The reason is in :attr:`end`."""
         return self.end is not None
 
     @property
@@ -164,18 +166,21 @@ class Controller(Follower):
         return stopped or (trial is not None and trial.stop_requested)
 
     def request_stop(self, trial_id: str) -> None:
-        """Stop a trial after its current epoch, for a user. Thread-safe; does nothing if the trial is not running."""
+        """Record a user's request to stop a trial after its current epoch.
+
+        Thread-safe. Does nothing if the trial is neither running nor paused.
+        """
         trial = self.log.state.trials.get(trial_id)
         if trial is not None and (trial.phase in (Phase.RUNNING, Phase.PAUSED) or trial_id in self._at_rung):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
 
     @property
     def at_rung(self) -> list[str]:
-        """The trials that were paused when the sweep was killed and may not continue yet."""
+        """The trials that were paused when the sweep was killed and that the scheduler has not promoted yet."""
         return [*self._at_rung]
 
     def stop_waiting(self, *, all_trials: bool) -> None:
-        """End the trials that wait at a rung: all of them, or only those that a user asked to stop."""
+        """End all trials that wait at a rung, or only the trials that a user asked to stop."""
         for trial_id in self.at_rung:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]

@@ -1,4 +1,4 @@
-"""Run one unlearning run in this process and write its files: the command ``unlearn``, also used in notebooks."""
+"""Run one unlearning run in this process and write its files, for the command ``unlearn`` and for notebooks."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ def run_once(
 ) -> Row:
     """Run ``spec`` and return its row, with the columns of trials.csv.
 
-    If ``out`` is given, ``history.csv`` gets one row for each report, ``auto_lr.csv`` one for each AutoLR update,
-    ``landscape.csv`` gets the losses at ``landscape_points`` points along each AutoLR step, and ``metrics.json`` the
-    returned row. A finished run also writes the unlearned model to ``checkpoint/`` and the per-item values of its
-    metrics to ``items.json``. If ``out`` holds an interrupted or killed run of the same spec, that run continues from
-    its last saved state and ends bit-identical to an undisturbed run. ``command`` is the command line to continue it.
+    If ``out`` is given, the run writes four files: ``history.csv`` with one row for each report, ``auto_lr.csv`` with
+    one row for each AutoLR update, ``landscape.csv`` with the losses at ``landscape_points`` points along each AutoLR
+    step, and ``metrics.json`` with the returned row. A finished run also writes the unlearned model to ``checkpoint/``
+    and the per-item values of its metrics to ``items.json``. If ``out`` holds an interrupted or killed run of the same
+    spec, that run continues from its last saved state, and its result is bit-identical to that of an uninterrupted run.
+    ``command`` is the command line with which a user can continue the run.
 
     Raises:
         OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.

@@ -49,12 +49,14 @@ def run(
     """Run the sweep in ``out`` from its current state to its end, and write its report.
 
     ``change`` maps names of settings to new values, for example more ``trials``. Trials that ended because the
-    infrastructure failed run again; with ``retry_failed``, all failed trials do. If Ray's head node is lost,
-    ``end_process`` is called from another thread with a function that finalizes the sweep; it must end the process.
+    infrastructure failed run again; with ``retry_failed``, all failed trials run again. If Ray's head node is lost,
+    ``end_process`` is called from another thread with a function that finalizes the sweep; ``end_process`` must end the
+    process.
 
     Raises:
-        SweepError, PlacementError, DataError, TargetError, OtherDriver: the message is a plain sentence.
-        Interrupted: stopped by Ctrl-C, SIGTERM or SIGHUP; another ``run`` continues the sweep.
+        SweepError, PlacementError, DataError, TargetError, OtherDriver: the sweep cannot run; the message names the
+            reason.
+        Interrupted: the sweep was stopped by Ctrl-C, SIGTERM or SIGHUP; calling ``run`` again continues it.
     """
     settings = replace(read_settings(out), **(change or {}))
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
@@ -115,7 +117,7 @@ def _load_targets(
         raise changed
     targets |= {seed: load(settings.base_of(seed)) for seed in others}
     if len({target.vocabulary_size for target in targets.values()}) > 1:
-        raise SweepError("the targets of the seeds have vocabularies of different sizes: their losses share no bound")
+        raise SweepError("the targets of the seeds have vocabularies of different sizes, so losses share no bound")
     if settings.bucket:
         for target in targets.values():
             share_target(target, settings.bucket)

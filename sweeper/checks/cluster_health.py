@@ -54,7 +54,10 @@ def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 
 def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return a sentence for each fault of a node. The project's version is not compared, because a sweep ships it."""
+    """Return a sentence for each fault of a node.
+
+    The project's version is not compared, because a sweep sends the project to the nodes.
+    """
     here, found = versions(), []
     del here[PROJECT]
     for name, facts in nodes.items():

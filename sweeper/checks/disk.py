@@ -47,7 +47,7 @@ class Disk:
 
 
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
-    """Return the disk space that ``models`` checkpoints need, for trials like ``spec`` from the model in ``target``.
+    """Return the disk space for ``models`` checkpoints and ``running`` saved states, for trials like ``spec``.
 
     The report, and epochs that are on the frontier only temporarily, are not included.
     """

@@ -39,7 +39,7 @@ _SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A plan. The fields are the lines of a dry run and the keys of its JSON.
+    """The plan of a command. Its fields are the lines of a dry run and the keys of the JSON output.
 
     ``trials`` of the ``asked`` trials remain, and ``at_once`` of them run concurrently.
 

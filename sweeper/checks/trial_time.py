@@ -22,12 +22,13 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
 _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
-"""Fields with these roles that hardly change the duration of an epoch, or change it in a known way."""
+"""Fields in which similar trials may differ, because they do not or hardly change the duration of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """How long a trial takes: seconds for each ``epoch``, and ``beside`` for loading, final metrics and saving.
+    """The duration of a trial in seconds: ``epoch`` for each epoch, and ``beside`` for loading, final metrics and
+    saving.
 
     ``share`` is the share of the requested epochs that previous trials ran under the same ``scheduler``, or None if
     unknown. ``memory`` is the peak memory of a short run in bytes. ``source`` names the origin of the numbers.
@@ -47,7 +48,7 @@ class TrialPace:
 def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
-    """Return the median times from the first of the ``folders`` with a similar sweep, or None if there is none."""
+    """Return the median times from the first folder that holds a similar sweep, or None if no folder does."""
     for folder in folders:
         settings = _similar(folder, spec, gpus=gpus)
         if settings is None:

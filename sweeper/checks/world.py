@@ -100,9 +100,9 @@ def load_plugins(raw: Raw) -> None:
 
 
 def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
-    """Return the problems of resolved options with files, the hub, the cluster and other services.
+    """Return the problems that resolved options have with files, the hub, the cluster and other services.
 
-    The network takes seconds to check, so it is checked only if there is no other problem.
+    Checks over the network take seconds, so they run only if there is no other problem.
     """
     values, base = resolved.values, resolved.base
     found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]

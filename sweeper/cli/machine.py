@@ -147,7 +147,11 @@ def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> N
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
-    """Yield the entries of the cache. With ``older_than``, yield those unused for that many days, and leftovers."""
+    """Yield the entries of the cache.
+
+    With ``older_than``, yield only entries that have not been used for this many days, and leftovers of killed
+    processes that are more than a day old.
+    """
     from search_spaces.durable import is_leftover
     from search_spaces.messages import counted
 

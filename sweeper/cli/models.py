@@ -64,8 +64,9 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, 
 def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Fine-tune the target (the model that trials start from) or find it in the cache, and print its folder.
 
-    With --retain-only, train the retain model instead, which never saw the forget set; forget quality and privleak
-    need it. Killed training continues from its last saved state. transformers' from_pretrained can load the folder.
+    With --retain-only, train the retain model instead, which is not trained on the forget set. The metrics forget
+    quality and privleak need it. If training is killed, repeating the command continues from the last saved state.
+    transformers' from_pretrained can load the folder.
     """
     from sweeper.checks.world import resolve_and_check
 
@@ -99,7 +100,7 @@ def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 
     For a log: model utility, forget quality (compared with the log of a retain model), and probability, ROUGE-L recall,
     truth ratio and repetition for each set. --model names the registered model whose prompt template was used to train
-    the folder.
+    the model.
     """
     from sweeper.api import evaluated
 

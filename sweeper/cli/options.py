@@ -73,7 +73,7 @@ def given_values(name: str, config: str | None) -> tuple[Raw, list[Problem]]:
 
 
 def _option(item: Field) -> Decorator:
-    """Return the click option for a field. Its value stays text, which :mod:`sweeper.settings.sources` parses."""
+    """Return the click option for a field. The value stays text and is parsed in :mod:`sweeper.settings.sources`."""
     text = item.help
     if default := item.otherwise or _plain(item.default):
         text += f"  [default: {default}]"

@@ -106,7 +106,7 @@ def summary_lines(summary: Summary) -> list[str]:
     trials, asked, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
     lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
     if summary.repeated:
-        lines.append(f"{summary.repeated} of them at points that had already run here, not run again")
+        lines.append(f"{summary.repeated} of them repeat points that had already run here and were not run again")
     if summary.reused:
         lines.append(f"{summary.reused} of them reused from previous sweeps, not run again")
     lines += filter(None, _answer_lines(summary.answer or {}, Path(out)))

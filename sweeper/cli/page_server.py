@@ -102,7 +102,10 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
 def follow(
     sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
-    """Call ``make`` whenever a table has changed since ``made``. Print errors, and retry at the next change."""
+    """Call ``make`` whenever a table changes.
+
+    ``made`` is the value of :func:`table_stamps` at the last call. Print errors, and retry at the next change.
+    """
     throttle = Throttle(share=_SHARE)
     while True:
         time.sleep(CHECK_SECONDS)

@@ -26,9 +26,13 @@ FORMATS = ("md", "tex", "csv", "html")
 @command(
     "report",
     click.argument("sources", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|CSV..."),
-    click.option("--out", type=click.Path(), help="Folder for the report.  [default: a single source's own folder]"),
     click.option(
-        "--watch", is_flag=True, help="Show the report on a local page that follows the tables, until Ctrl-C."
+        "--out", type=click.Path(), help="Folder for the report; needed for several sources.  [default: the source]"
+    ),
+    click.option(
+        "--watch",
+        is_flag=True,
+        help="Show the report on a local page that is updated when tables change, until Ctrl-C.",
     ),
     json_option("Print the frontier, or the figures of a run, as JSON on stdout."),
 )

@@ -147,7 +147,10 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
-    """Download the tables of the sweep at a storage address. Return their folder, and the settings to change here."""
+    """Download the tables of the sweep at a storage address.
+
+    Return the local folder and the settings that change on this machine.
+    """
     from sweeper.checks.world import output_problems
     from sweeper.followers.syncer import fetch_sweep
     from sweeper.settings.tracking_uri import absolute_uri, sqlite_path

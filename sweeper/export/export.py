@@ -23,7 +23,9 @@ class ExportError(Exception):
 
 
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
-    """Write ``folder`` atomically, and yield messages. The kind, base and licence are added to ``card``.
+    """Export the checkpoint to ``folder`` atomically, and yield messages.
+
+    The kind, base and licence are added to the card.
 
     Raises:
         ExportError: the adapter's base model does not exist.

@@ -49,8 +49,8 @@ class Request:
 class Choice:
     """The chosen model with its judgement: the fields that ``pick`` prints. ``checkpoint`` is None if none was saved.
 
-    ``near`` describes the neighbours on the frontier. ``handed_over`` has the folder of the export and the version in
-    the registry for ``pick --json``, and ``notes`` the messages of the export.
+    ``near`` describes the neighbours on the frontier. ``handed_over`` contains the folder of the export and the version
+    in the registry, for ``pick --json``. ``notes`` contains the messages of the export.
     """
 
     request: Request

@@ -41,7 +41,10 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
-    """Return the command that runs only this trial, with the active plug-ins. Bit-identical on one CPU."""
+    """Return the command that runs only this trial, with the active plug-ins.
+
+    On one CPU its result is bit-identical.
+    """
     files = [word for plugin in plugins.active() if not plugin.installed for word in ("--plugin", plugin.place)]
     return shlex.join(["python", "-m", "sweeper", "unlearn", *files, *_flags(spec), "--out", out])
 

@@ -55,8 +55,8 @@ def _of_roles(*roles: Role) -> Iterator[Field]:
         yield _trial(name, *commands)
 
 
-_METHOD = "Method by name (see 'list methods'); repeats."
-_C = "gdiff's weight on the retain loss; repeats."
+_METHOD = "Name of a method (see 'list methods'); can be repeated."
+_C = "Weight of the retain loss in gdiff; can be repeated."
 _FOLDERS: dict[str, Any] = {"is_path": True, "repeats": True}
 
 _whole, _number = partial(option, kind=int), partial(option, kind=float)
@@ -69,7 +69,7 @@ DESCRIBED: list[Field] = [
     *_of_roles("data", "placement"),
     option(
         "plugin",
-        "Python file with methods, metrics, data, models or templates (docs/extend.md); repeats.",
+        "Python file with methods, metrics, data, models or templates (docs/extend.md); can be repeated.",
         *(*RUNS, TARGET, EVALUATE, "list"),
         metavar="FILE",
         **_FOLDERS,
@@ -77,8 +77,14 @@ DESCRIBED: list[Field] = [
     # What is searched ------------------------------------------------------------------------------------------------
     _number("c", _C, PARETO, RUN, repeats=True),
     _number("c", _C, STUDY, otherwise=".5, .9, .99", repeats=True),
-    _trial("lr", PARETO, repeats=True, help="Learning rate; repeats.", otherwise="the model's range"),
-    _trial("lr", STUDY, repeats=True, help="Learning rate; repeats.", otherwise="5 rates over the model's range"),
+    _trial("lr", PARETO, repeats=True, help="Learning rate; can be repeated.", otherwise="the model's range"),
+    _trial(
+        "lr",
+        STUDY,
+        repeats=True,
+        help="Learning rate; can be repeated.",
+        otherwise="5 rates over the model's range",
+    ),
     _trial("lr", RUN, repeats=True),
     _trial(
         "auto_lr",
@@ -93,12 +99,12 @@ DESCRIBED: list[Field] = [
         "Number of trials.",
         PARETO,
         low=1,
-        otherwise="32; 16 without a scheduler; the whole grid for a grid",
+        otherwise="32; 16 without a scheduler; all points for a grid search",
         changeable="New total number of trials; a finished sweep continues.",
     ),
     option("sampler", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO, default="tpe"),
-    _whole("seeds", "Runs per configuration.", PARETO, default=1, low=1),
-    _whole("seeds", "Runs per configuration.", STUDY, default=2, low=1),
+    _whole("seeds", "Number of runs per configuration.", PARETO, default=1, low=1),
+    _whole("seeds", "Number of runs per configuration.", STUDY, default=2, low=1),
     _trial("seed", *SWEEPS, help="First seed of the trials and of the search."),
     _trial("seed", RUN),
     option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, default=DEFAULT_OBJECTIVES),
@@ -112,28 +118,35 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "scheduler",
-        "Scheduler: none, or moasha, which stops trials that fall behind.",
+        "Scheduler: none, or moasha, which stops trials early if they are worse than others.",
         *SWEEPS,
         otherwise="moasha; none with grid, several seeds, --candidates last, or objectives measured at a trial's end",
     ),
-    _whole("grace", "Epochs before trials are first compared.", *SWEEPS, default=1, low=1),
-    _whole("reduction", "One in this many trials continues, to this many times the epochs.", *SWEEPS, default=2, low=2),
+    _whole("grace", "Epochs after which trials are first compared.", *SWEEPS, default=1, low=1),
+    _whole(
+        "reduction",
+        "R: at each comparison one in R trials continues; the next comparison is after R times as many epochs.",
+        *SWEEPS,
+        default=2,
+        low=2,
+    ),
     option(
         "stopping",
-        "stop ends a trial that falls behind; pause keeps its state, and the trial continues if later ones are worse.",
+        "For a trial that does not continue: stop ends it; pause keeps its state, so that it continues if later trials "
+        "are worse.",
         *SWEEPS,
         default="stop",
     ),
     _whole(
         "front_metrics",
-        "Number of epochs on the frontier, nearest to the ideal corner, that get all metrics at the end.",
+        "Number of epochs on the frontier that get all metrics at the end, the nearest to the ideal corner first.",
         *SWEEPS,
         default=8,
         low=0,
     ),
     option(
         "constraint",
-        "Threshold that a result must meet: utility>=0.7, or utility>=70% of No-unlearn; repeats.",
+        "Threshold that a result must meet: utility>=0.7, or utility>=70% of the target's; can be repeated.",
         *SWEEPS,
         PICK,
         repeats=True,
@@ -141,23 +154,33 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "enqueue",
-        "Point to try first: lr=1e-3,c=0.5, or a FILE of points; repeats.",
+        "Configuration to try first, such as lr=1e-3,c=0.5, or a FILE with several; can be repeated.",
         PARETO,
         metavar="NAME=VALUE,...",
         **_FOLDERS,
     ),
-    option("warm_start", "Learn from the sweep in this folder before the first trial; repeats.", PARETO, **_FOLDERS),
-    option("reuse", "Reuse equal trials of the sweep in this folder; repeats.", *SWEEPS, **_FOLDERS),
+    option(
+        "warm_start",
+        "Let the sampler learn from the sweep in this folder before the first trial; can be repeated.",
+        PARETO,
+        **_FOLDERS,
+    ),
+    option(
+        "reuse",
+        "Reuse the results of equal trials of the sweep in this folder; can be repeated.",
+        *SWEEPS,
+        **_FOLDERS,
+    ),
     # A learning-rate study -------------------------------------------------------------------------------------------
     option(
         "seeds_vary",
-        "What a seed changes: order (of examples), target (also), or data (also; authors).",
+        "What seeds vary: order (of the examples), target (also the target) or data (also the data; only authors).",
         STUDY,
         default="order",
     ),
     _number(
         "auto_lr_start_lr",
-        "Learning rate AutoLR starts at; repeats.",
+        "Learning rate with which AutoLR starts; can be repeated.",
         STUDY,
         otherwise="every --lr",
         above=0.0,
@@ -167,15 +190,20 @@ DESCRIBED: list[Field] = [
         "auto_lr_smoothing",
         STUDY,
         repeats=True,
-        help="AutoLR's rule: safe, search, trust, paper, clip or official; one arm each; repeats.",
+        help="AutoLR's rule: safe, search, trust, paper, clip or official. Each is a separate arm; can be repeated.",
     ),
     _trial(
         "auto_lr_probe",
         STUDY,
         repeats=True,
-        help="Retain batch that AutoLR probes: same or fresh; one arm each; repeats.",
+        help="Retain batch that AutoLR probes: same or fresh. Each is a separate arm; can be repeated.",
     ),
-    _trial("auto_lr_probe_batches", STUDY, repeats=True, help="Retain batches that a fresh probe averages; repeats."),
+    _trial(
+        "auto_lr_probe_batches",
+        STUDY,
+        repeats=True,
+        help="Number of retain batches that a fresh probe averages; can be repeated.",
+    ),
     _flag(
         "extend",
         "If the best rate is at the edge of the grid, also run up to 4 rates beyond it.",
@@ -184,20 +212,20 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "primary",
-        "The one question that is not corrected for the others: AutoLR with this method.",
+        "Method of the primary comparison, the only one that is not corrected for multiple comparisons.",
         STUDY,
         metavar="METHOD[/VARIANT]",
     ),
     option(
         "folders",
-        "Judge finished sweeps in these folders without running trials; repeats.",
+        "Evaluate the finished study in this folder without running trials; can be repeated.",
         STUDY,
         flag="--from",
         **_FOLDERS,
     ),
     # A trial ---------------------------------------------------------------------------------------------------------
     *_of_roles(*_ROLES),
-    option("option", "Option of a method; repeats.", *RUNS, repeats=True, metavar="NAME=VALUE"),
+    option("option", "Option of a method; can be repeated.", *RUNS, repeats=True, metavar="NAME=VALUE"),
     _whole(
         "landscape",
         "Evaluate both losses at this many points along each AutoLR step.",
@@ -209,7 +237,7 @@ DESCRIBED: list[Field] = [
     # Where a sweep runs ----------------------------------------------------------------------------------------------
     _number(
         "gpus_per_trial",
-        "GPUs per trial: 0.25 runs four trials on one GPU, auto as many as fit.",
+        "GPUs per trial: 0.25 runs four trials on each GPU, and auto runs as many as fit.",
         *SWEEPS,
         words={"auto": "auto"},
         otherwise="1 if this machine has a GPU, else 0",
@@ -217,7 +245,7 @@ DESCRIBED: list[Field] = [
     _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0),
     _whole(
         "max_concurrent",
-        "Maximum number of concurrent trials; with --address it may exceed what fits now, for nodes that join later.",
+        "Maximum number of concurrent trials. With --address it may exceed what fits now, for nodes that join later.",
         *SWEEPS,
         low=1,
     ),
@@ -225,17 +253,17 @@ DESCRIBED: list[Field] = [
         "address",
         "Address of a running Ray cluster to join, or 'auto' to find it.",
         *SWEEPS,
-        changeable="Ray cluster to continue on; none for this machine alone.",
+        changeable="Ray cluster on which to continue; none continues on this machine alone.",
     ),
     _flag(
         "no_ship",
-        "With --address: do not send this project to the nodes (1.6 MB), because they have it.",
+        "With --address: do not send this project (1.6 MB) to the nodes, because they already have it.",
         *SWEEPS,
-        changeable="Do not send this project to the nodes, because they have it.",
+        changeable="Do not send this project to the nodes, because they already have it.",
     ),
     option(
         "storage",
-        "Folder for Ray's own state; or the s3://, gs:// or abfs:// address of a bucket that all files of workers use.",
+        "Folder for Ray's own state, or the s3://, gs:// or abfs:// address of a bucket for all files of the workers.",
         *SWEEPS,
         otherwise="OUT/ray",
         is_path=True,
@@ -244,16 +272,18 @@ DESCRIBED: list[Field] = [
     option("out", "Folder for checkpoint/, history.csv and metrics.json.", RUN, is_path=True),
     option("out", "Copy the model's folder to this folder.", TARGET, is_path=True),
     option("out", "Folder for metrics.json and the per-item values, items.json.", EVALUATE, is_path=True),
-    option("out", "If FOLDER is an address: the new local folder.", RESUME, otherwise="runs/NAME", is_path=True),
+    option(
+        "out", "If FOLDER is an address: new local folder for the sweep.", RESUME, otherwise="runs/NAME", is_path=True
+    ),
     # MLflow, and when a sweep ends -----------------------------------------------------------------------------------
     option(
         "tracking_uri",
-        "MLflow server or database.",
+        "Address of the MLflow server or database.",
         *SWEEPS,
         "ui",
         otherwise=f"$MLFLOW_TRACKING_URI, or {DEFAULT_TRACKING}",
     ),
-    option("experiment", "MLflow experiment.", *SWEEPS, default="unlearning"),
+    option("experiment", "Name of the MLflow experiment.", *SWEEPS, default="unlearning"),
     _number("time_budget", "Seconds after which no new trial starts.", *SWEEPS, above=0.0),
     _whole(
         "epoch_budget",
@@ -264,7 +294,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "until",
-        "Stop when N trials have increased the hypervolume by at most X.",
+        "Stop when the last N trials have increased the hypervolume by at most X.",
         PARETO,
         metavar="plateau[:N:X]",
         otherwise="plateau means 10 trials and 0.001",
@@ -272,40 +302,53 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "retry",
-        "failed: run failed trials again. Trials ended by a disk, memory or a node always run again.",
+        "failed: run failed trials again. Trials that failed because of a disk, memory or a node always run again.",
         RESUME,
         metavar="failed",
         choices=("failed",),
     ),
     # Other commands --------------------------------------------------------------------------------------------------
-    _flag("retain_only", "Train the retain model: the same recipe without the forget set.", TARGET),
+    _flag("retain_only", "Train the retain model instead: the same training without the forget set.", TARGET),
     option("eval_log", "Evaluation log in the format of the TOFU authors.", EVALUATE, is_path=True),
     option("retain_eval_log", "Evaluation log of the model trained without the forget set.", EVALUATE, is_path=True),
     option(
-        "rule", "knee, constraint or success.", PICK, otherwise="the report's answer; constraint if limits are given"
+        "rule",
+        "Rule for the choice: knee, constraint or success.",
+        PICK,
+        otherwise="the report's answer; constraint if limits are given",
     ),
-    option("where", "Limit on any numeric column: 'lr<=1e-4'; repeats.", PICK, repeats=True, metavar="COLUMN<=VALUE"),
-    option("maximize", "Take the largest value of this column.", PICK, repeats=True, metavar="COLUMN"),
-    option("minimize", "Take the smallest value of this column.", PICK, repeats=True, metavar="COLUMN"),
+    option(
+        "where",
+        "Limit on any numeric column, such as 'lr<=1e-4'; can be repeated.",
+        PICK,
+        repeats=True,
+        metavar="COLUMN<=VALUE",
+    ),
+    option("maximize", "Choose the model with the largest value in this column.", PICK, repeats=True, metavar="COLUMN"),
+    option(
+        "minimize", "Choose the model with the smallest value in this column.", PICK, repeats=True, metavar="COLUMN"
+    ),
     *(
-        _number(f"{side}_{name}", f"At {word} this {name}.", PICK)
+        _number(f"{side}_{name}", f"Consider only models with a {name} of at {word} this value.", PICK)
         for name in LIMITED
         for side, word in (("max", "most"), ("min", "least"))
     ),
     option("copy_to", "Copy the checkpoint to this new folder.", PICK, is_path=True),
     option(
         "export",
-        "Write a model with a model card to this new folder; it loads without this project.",
+        "Write the model with a model card to this new folder. It can be loaded without this project.",
         PICK,
         is_path=True,
     ),
     _flag("merge", "With --export: merge a LoRA adapter into the full weights.", PICK),
     option("register", "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME"),
-    option("alias", "With --register: alias of this version.", PICK),
-    option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's"),
+    option("alias", "With --register: alias of the registered version.", PICK),
+    option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's address"),
     _whole("port", "With --watch: port of the page.", "report", low=0, high=65535, otherwise="a free port"),
     _whole("port", "Port on this machine.", "ui", default=5000),
-    _number("older_than", "With --prune: days without use.", "cache", default=30.0, low=0.0),
+    _number(
+        "older_than", "With --prune: days without use after which entries are removed.", "cache", default=30.0, low=0.0
+    ),
 ]
 """Every option of every command, in the order of ``--help``."""
 

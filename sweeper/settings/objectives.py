@@ -1,4 +1,4 @@
-"""The objectives and constraints of a sweep: metrics with directions, fixed bounds and thresholds."""
+"""The objectives of a sweep (metrics with directions and fixed bounds) and its constraints (thresholds on metrics)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ class Objective:
 
     @property
     def column(self) -> str:
-        """The column of trials.csv that is optimised: the capped forget loss for ``forget_loss``, and the distance from
-        the ideal value for a metric whose ideal value is between its bounds."""
+        """The column of trials.csv that is optimised.
+
+        For ``forget_loss`` it is the capped forget loss. For a metric whose ideal value lies between its bounds, it is
+        the distance from the ideal value. For other metrics it is ``name``.
+        """
         return METRICS[self.name].optimised
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
@@ -49,7 +52,8 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     """Parse ``name:max,name:min``, which must name at least two reported metrics.
 
     Raises:
-        ObjectiveError: unknown metric or direction, fewer than two objectives, or a duplicate objective.
+        ObjectiveError: a metric or a direction is unknown, there are fewer than two objectives, or an objective is
+            named twice.
     """
     found = []
     for part in text.split(","):
@@ -95,7 +99,8 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Return ``metrics`` plus those that the objectives need. () stays () if the default set contains all of them."""
+    """Return ``metrics`` and the further metrics that the objectives need. () stays () if the default set contains all
+    metrics that the objectives need."""
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
     if not metrics:
@@ -118,7 +123,8 @@ def known_constraint(text: str) -> Constraint:
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return the problems with thresholds: cannot be parsed, metric not measured, or contradictory."""
+    """Return the problems with thresholds that cannot be parsed, that limit unmeasured metrics, or that contradict each
+    other."""
     found, read = [], []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)

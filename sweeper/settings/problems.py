@@ -1,4 +1,4 @@
-"""Problems with options as records of facts, and the sentences in which they are shown."""
+"""Problems with options, stored as records of facts, and the sentences that describe them to the user."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import field as dataclass_field
 from types import MappingProxyType
 
 CLI, PYTHON, STORED = "cli", "python", "stored"
-"""The sources of a value that is not in a file."""
+"""The sources of a value that is not from a file: the command line, Python, or the record in sweep.json."""
 
 STATED = "stated"
-"""The code of a problem that another package describes with a sentence, the fact ``text``."""
+"""The code of a problem whose sentence comes from another package. The sentence is the fact ``text``."""
 
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {
@@ -28,9 +28,9 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "two-models": "--model-path and --target-path are mutually exclusive: a target needs no base model",
         "option-no-number": "--option must be NAME=VALUE with a number, got '{pair}'",
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
-        "no-effect": "{flag} has no effect: AutoLR is off; {remedy}, too",
-        "one-value": "{title} is given {count} times; one run takes one value ('pareto' searches among several)",
-        "landscape-alone": "--landscape needs --auto-lr on, whose steps it follows, and --out DIR for landscape.csv",
+        "no-effect": "{flag} has no effect because AutoLR is off; also {remedy}",
+        "one-value": "{title} is given {count} times, but a single run takes one value ('pareto' searches several)",
+        "landscape-alone": "--landscape needs --auto-lr on, as it follows its steps, and --out DIR for landscape.csv",
         "measure-alone": "--measure needs --dry-run: it times one epoch for the estimate that --dry-run prints",
         "retain-only-target": (
             "--retain-only trains a base model: give it with --model or --model-path, not --target-path"
@@ -38,25 +38,23 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # The search
         "grid-infinite": "--sampler grid: {reason}",
         "grid-too-small": "--trials {trials} is more than the {size} trials of the grid",
-        "nothing-compared": "{flags}: without a scheduler no trial is compared; give --scheduler moasha",
+        "nothing-compared": "{flags}: only a scheduler compares trials, and there is none; give --scheduler moasha",
         "grace-too-long": (
-            "--grace {grace}: trials of {epochs} epochs are never compared; --scheduler {scheduler} needs a grace "
-            "below --epochs, so that it can save epochs"
+            "--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
+            "{scheduler}, --grace must be below --epochs"
         ),
         "grace-unevaluated": (
-            "--grace {grace}: trials are compared after epochs that are evaluated; with --eval-every {every}, --grace "
+            "--grace {grace}: trials can be compared only after evaluated epochs; with --eval-every {every}, --grace "
             "must be a multiple of {every}"
         ),
         "enqueue-invalid": "--enqueue {text}: {reason}",
         "enqueue-grid": "--enqueue: a grid search visits every point of its space; use another sampler",
-        "enqueue-too-many": "--enqueue has {points}, which makes {runs} with all seeds: more than --trials {trials}",
+        "enqueue-too-many": "--enqueue has {points}, so there are {runs} over all seeds, more than --trials {trials}",
         "sampler-learns-nothing": (
             "--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
         ),
         # Resources
-        "trial-too-large": (
-            "no trial that takes {wanted:g} {unit}s fits on this machine with {available} {unit}s: lower {flag}"
-        ),
+        "trial-too-large": ("a trial takes {wanted:g} {unit}s, but this machine has {available} {unit}s: lower {flag}"),
         "gpus-out-of-range": "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}",
         "gpus-several": (
             "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses one GPU, because both "
@@ -67,7 +65,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "batches-not-fresh": "auto_lr_probe_batches applies to auto_lr_probe fresh only, got {probes}",
         "seeds-vary-unknown": "--seeds-vary must be one of {expected}, got '{varied}'",
         "seeds-vary-target": (
-            "--seeds-vary {varied}: --target-path names one finished target, so only the order can vary"
+            "--seeds-vary {varied}: --target-path names one finished target, so only the order of the examples can vary"
         ),
         "seeds-vary-data": (
             "--seeds-vary data: data set {dataset} is read from files and not generated, so its content cannot vary; "
@@ -88,13 +86,13 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "from-extend": "--extend runs trials, but --from runs none: extend the study itself with resume --extend",
         "from-trials": "{flag} is an option of trials, but --from runs no trials",
         # resume
-        "resume-out": "--out {out}: the sweep continues in {folder}; --out is for a sweep's address",
+        "resume-out": "--out {out}: the sweep continues in {folder}; --out is only for a sweep given by its address",
         "resume-no-sweep": "{uri} holds no sweep: there is no sweep.json in it",
-        "resume-no-study": "--extend: the sweep in {out} is not a learning-rate study, so its grid has no edge",
-        "resume-too-few": "--trials {trials}: {ended} trials have ended already; --trials is the new total",
+        "resume-no-study": "--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend",
+        "resume-too-few": "--trials {trials}: {ended} trials have already ended, and --trials is the new total",
         "resume-grid": (
-            "--trials {trials}: the grid of this sweep has only {size}; start a new sweep with more values or seeds "
-            "and --reuse {out}, which runs only the missing trials"
+            "--trials {trials}: the grid of this sweep has only {size} trials; start a new sweep with more values or "
+            "seeds and --reuse {out}, which runs only the missing trials"
         ),
         # Output folders
         "out-empty": "--out must be the name of a folder, got nothing",
@@ -109,7 +107,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "out-not-empty": "--out {out}: the folder is not empty; name a new or an empty one",
         "out-others-report": (
-            "--out {out}: the folder holds a sweep, whose own report would be lost; name another folder"
+            "--out {out}: the folder holds a sweep, and its own report would be overwritten; name another folder"
         ),
         "out-exists": "--out {out}: the file exists already; name a new file",
         "config-not-recorded": (
@@ -126,22 +124,24 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "storage-file": "--storage {storage}: this is a file, expected a folder",
         "previous-unusable": "{flag} {folder}: {reason}",
         "previous-objectives": (
-            "{flag} {folder}: that sweep searched {theirs}, this one {ours}: they must be the same, with the same "
-            "directions"
+            "{flag} {folder}: that sweep optimises {theirs}, but this sweep optimises {ours}: metrics and directions "
+            "must be the same"
         ),
         # report, compare, evaluate, doctor
-        "port-alone": "--port is the port of the page that --watch shows: give both",
+        "port-alone": "--port is the port of the page that --watch shows: give --watch, too",
         "watch-json": "--watch shows a page and --json prints once: give only one of them",
-        "watch-run": "--watch: {folder} is a single run, which has figures and no page",
+        "watch-run": "--watch: {folder} is a single run, for which only figures are drawn",
         "sources-out": "a report of several sources needs --out FOLDER, the folder to write it to",
         "sources-twice": "a source is given twice",
-        "sources-no-sweep": ("there is no sweep among the sources: a sweep's folder must say what the objectives are"),
+        "sources-no-sweep": (
+            "none of the sources is a sweep: give at least one sweep's folder, because it defines the objectives"
+        ),
         "compare-nothing": "name at least one sweep folder or CSV file to compare",
         "format-unknown": "unknown format '{format}': {expected}",
         "evaluate-one": ("evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"),
         "evaluate-log": "{flags}: only for --model-path, because an --eval-log has its own items and metrics",
         "evaluate-model": "--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR",
-        "shared-alone": "--shared is for the nodes of a cluster: give its --address, too",
+        "shared-alone": "--shared is for the nodes of a cluster: give the cluster's --address, too",
         "storage-folder": "--storage {storage} is a folder: give it as --shared, with --address",
     }
 )
@@ -150,7 +150,11 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem with an option: its code, the option's field and the source of its value if known, and the facts."""
+    """A problem with an option.
+
+    ``field`` and ``source`` are the option and the source of its value, if known. ``facts`` fill the sentence for
+    ``code``.
+    """
 
     code: str
     field: str = ""
@@ -167,7 +171,7 @@ class Problem:
 
 
 def stated(text: str, field: str = "", source: str = "") -> Problem:
-    """Return the problem that another package describes with this sentence."""
+    """Return a problem with this sentence, which comes from another package."""
     return Problem(STATED, field, source, {"text": text})
 
 
@@ -177,7 +181,7 @@ def problem(code: str, field: str = "", **facts: object) -> Problem:
 
 
 class Problems(Exception):
-    """All problems with the given options, found before any work started."""
+    """Raised before any work starts, with all problems of the given options."""
 
     exit_code = 2
 

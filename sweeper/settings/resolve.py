@@ -1,6 +1,7 @@
 """Resolve given values to settings: apply defaults, build the space, and check rules between options.
 
-Only the files of the space and of the points are read. Models, data and services are checked in ``sweeper.checks``.
+This module reads only the files of search spaces and of enqueued points. Models, data and services are checked in
+``sweeper.checks``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from trainables.spec import FIELDS
 
 
 def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem] = ()) -> Resolved:
-    """Return the settings that result from the values, and all problems: the earlier ``problems`` first."""
+    """Return the settings that result from the values, and all problems. The given ``problems`` come first."""
     options = Options(command, raw, catalog.choices, problems)
     if command == PARETO:
         resolved = resolve_sweep(options, catalog)

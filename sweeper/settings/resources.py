@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""Used instead of a number of GPUs: the first trial of each class takes a whole GPU and measures its memory use."""
+"""Replaces a number of GPUs. The first trial of each class then takes a whole GPU, and its memory use is measured."""
 
 
 @dataclass(frozen=True, slots=True)

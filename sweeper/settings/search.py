@@ -33,9 +33,10 @@ def read_objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective,
 def read_scheduling(options: Options, *, epochs: int, eval_every: int, blind: bool) -> dict[str, Any]:
     """Return the scheduler's settings by name, checked for trials of ``epochs`` epochs.
 
-    By default no trial is stopped early if each configuration is repeated, if the search is a grid, if only last
-    epochs count, or if the sweep is ``blind``: it measures its objectives only when a trial ends, so a stopped trial
-    would have none. If not every epoch is evaluated, the first comparison is after the first evaluated epoch.
+    By default, no trial is stopped early if each configuration is repeated, if the search is a grid, if only last
+    epochs are candidates, or if ``blind`` is true. A blind sweep measures its objectives only when a trial ends, so a
+    stopped trial would have no objectives. If not every epoch is evaluated, the first comparison is after the first
+    evaluated epoch.
     """
     asked = [name for name in ("grace", "reduction", "stopping") if options.asked(name) is not None]
     grace = options["grace"] if "grace" in asked else max(options["grace"], eval_every)
@@ -63,7 +64,7 @@ def epochs_per_trial(scheduling: Mapping[str, Any], epochs: int, rungs: Callable
 
 
 def read_enqueue(options: Options, space: Space | None, trials: int | None) -> list[Point]:
-    """Return the points to try first. Reject the points that are not in the space."""
+    """Return the points to try first. Add a problem for each point that is not in the space."""
     points: list[Point] = []
     for text in options["enqueue"] or ():
         try:
@@ -83,7 +84,7 @@ def read_enqueue(options: Options, space: Space | None, trials: int | None) -> l
 
 
 def check_search(options: Options, parse_until: Callable[[str], object], learning: Collection[str]) -> None:
-    """Reject an invalid stopping rule, and a warm start for a sampler that is not in ``learning``."""
+    """Add a problem for an invalid stopping rule, and for a warm start with a sampler that is not in ``learning``."""
     if options["until"] is not None:
         try:
             parse_until(options["until"])

@@ -44,7 +44,9 @@ def merge(*raws: Raw) -> dict[str, Sequence[Given]]:
 
 
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
-    """Return keywords as values. None means not given. A list is several values; a mapping is ``NAME=VALUE`` texts.
+    """Return keyword arguments as values.
+
+    None means not given, a list gives several values, and a mapping gives texts ``NAME=VALUE``.
 
     Raises:
         TypeError: the command does not have this option.
@@ -221,15 +223,15 @@ class Options:
         return any(one.is_typed for one in self.raw.get(name, ()))
 
     def reject(self, code: str, field: str = "", **facts: object) -> None:
-        """Add the problem ``code`` with the value of an option, and the facts of its sentence."""
+        """Add a problem with the value of the option ``field``. The ``facts`` fill the sentence for ``code``."""
         self.problems.append(Problem(code, field, self._source(field), facts))
 
     def add(self, text: str, field: str = "") -> None:
-        """Add a problem that another package describes with a sentence."""
+        """Add a problem with a sentence from another package."""
         self.problems.append(stated(text, field, self._source(field)))
 
     def extend(self, texts: Iterable[str | None], field: str = "") -> None:
-        """Add several problems that another package describes. None is no problem."""
+        """Add a problem for each sentence from another package. Skip texts that are None."""
         for text in filter(None, texts):
             self.add(text, field)
 
@@ -238,7 +240,7 @@ class Options:
         return given[0].source if given else ""
 
     def without_auto_lr(self, remedy: str) -> None:
-        """Add a problem for each setting of AutoLR that was typed although AutoLR is off."""
+        """Add a problem for each setting of AutoLR that the user gave although AutoLR is off."""
         for name, item in self.fields.items():
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
                 self.reject("no-effect", name, flag=item.flag, remedy=remedy)

@@ -25,7 +25,7 @@ _TOGETHER = (
     tuple(item.name for item in FIELDS.values() if item.role == "method"),
     ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
 )
-"""Fields whose values are valid only in combination; all other fields are checked one by one."""
+"""Groups of fields whose values are checked in combination. All other fields are checked one by one."""
 
 
 def is_space_file(space: str | None) -> bool:
@@ -59,7 +59,10 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
 
 
 def methods_and_values(methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> tuple[Methods, OptionValues]:
-    """Return each method with its options, and the given values of options, repeated for each key with that name."""
+    """Return the options of each method, and the given values by option key.
+
+    Values given for a plain name apply to every key with this name.
+    """
     owned = options_by_method(methods)
     keys = [key for applying in owned.values() for key in applying]
     return owned, {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
@@ -75,7 +78,9 @@ def named_space(
     auto_lr: str,
     fixed: Collection[str],
 ) -> Space:
-    """Return a built-in space with the given values instead of its own. ``fixed`` fields keep the values of ``base``.
+    """Return a built-in space in which the given values replace its own.
+
+    Fields in ``fixed`` keep the values of ``base``.
 
     Raises:
         SpaceError: the values are not valid for the methods.
@@ -99,7 +104,8 @@ def file_space(
 ) -> tuple[Space, list[str]]:
     """Return the space in a file, as far as it can be read, and the problems with the file.
 
-    Options in ``given`` cannot be combined with a file. Options in ``fixed`` can, if the file lacks their fields.
+    An option in ``given`` cannot be combined with a file. An option in ``fixed`` can, if the file does not set its
+    field.
     """
     file = load_space(path, space_fields())
     problems = list(file.problems)
@@ -108,7 +114,7 @@ def file_space(
         flag = name.replace("_", "-")
         problems.append(f"--{flag} and --space {path} are mutually exclusive: put {name} into the file")
     if "method" not in names and file.lines:
-        problems.append(f"{path}: it must list the methods to search: method: [gdiff, ngdiff]")
+        problems.append(f"{path}: the file must list the methods to search, such as method: [gdiff, ngdiff]")
     alone = [(name,) for name in FIELDS if not any(name in group for group in _TOGETHER)]
     found = [problem for group in (*_TOGETHER, *alone) for problem in _group_problems(file, base, group)]
     problems += [file.at(key, problem) for key, problem in (*_option_problems(file, base), *found)]
@@ -130,7 +136,7 @@ def tries_auto_lr(space: Space, otherwise: str) -> bool:
 
 
 def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
-    """For each key in the file, yield the problems of its values and range limits with the methods that use it."""
+    """For each method option in the file, yield its key and each problem of its values or its range's ends."""
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
@@ -142,7 +148,10 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the problems of all combinations of these fields, each with the last field in the file that causes it."""
+    """Yield the problems with combinations of these fields' values.
+
+    Each problem comes with the field that causes it, or if several fields do, with the last of them in the file.
+    """
     if not set(group) & set(file.lines):
         return
     alone = set(trial_problems(base))
@@ -164,8 +173,8 @@ def _rate_problems(file: SpaceFile) -> list[str]:
     if rates[True] & rates[False]:
         return [
             f"the same learning rate cannot be used for {' or '.join(LR_FREE)}, which multiply a step length of their "
-            "own (published: 1), and for an optimizer whose step it is: search them in two sweeps, or give each an lr "
-            "with when: {optimizer: [...]}"
+            "own (published: 1), and for other optimizers, which use it as the step: search them in two sweeps, or "
+            "give each its own lr with when: {optimizer: [...]}"
         ]
     if rates[True] == {None}:
         return [f"{' or '.join(LR_FREE)} need lr: 1 here, the published multiplier of their step"]
@@ -173,7 +182,10 @@ def _rate_problems(file: SpaceFile) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return a space of the named parameters and those in their conditions. Each range is reduced to its two ends."""
+    """Return a space with the named parameters and with the parameters in their conditions.
+
+    Each range is reduced to its two ends.
+    """
     wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
     for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters
         if parameter.key in wanted:

@@ -26,10 +26,13 @@ from trainables.storage import Storage, is_address
 ALL, LAST = "all", "last"
 """The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
 LR_STUDY = STUDY
-"""The kind of a sweep that ends with a verdict on AutoLR. The kinds are named after the commands."""
+"""The kind of a learning-rate study, which ends with a verdict on AutoLR. Kinds of sweeps are named after commands."""
 _DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
-"""The values of ``--seeds-vary``, mapped to the trial field that each seed sets besides ``seed`` (None: no other)."""
+"""The values of ``--seeds-vary``, mapped to the trial field that is set to the seed in addition to ``seed``.
+
+None means no other field.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +40,15 @@ class SweepSettings:
     """All settings that are needed to run a sweep again.
 
     Attributes:
-        base: the values of the fields that do not vary.
-        space: proposes values for the other fields: ``method``, ``lr``, ``auto_lr``, method options, and others.
+        base: a trial's spec with the values of the fields that do not vary.
+        space: the search space of the other fields, such as ``method``, ``lr``, ``auto_lr`` and method options.
         gpus_per_trial: at most 1, or "auto"; see :mod:`sweeper.execution.gpu_shares`.
         ship: whether the driver sends this project to the nodes of a cluster.
-        storage: a folder for Ray's state, or the address of a bucket through which all files are exchanged. In a bucket
-            the sweep is in the folder ``stored_as``, whose name is chosen when the sweep starts.
+        storage: a folder for Ray's state, or the address of a bucket through which all files are exchanged. Within a
+            bucket, the sweep is in the folder ``stored_as``, whose name is chosen when the sweep starts.
         candidates: whether all epochs of a trial may be on the frontier ("all"), or only the last epoch ("last").
-        scheduler: stops trials early (``stopping`` "stop") or pauses them ("pause"); ``grace`` and ``reduction`` define
-            its rungs, see :func:`sweeper.search.halving.rungs`.
+        scheduler: the scheduler that stops trials early if ``stopping`` is "stop", or pauses them if it is "pause".
+            ``grace`` and ``reduction`` define its rungs, see :func:`sweeper.search.halving.rungs`.
         primary: the comparison of a learning-rate study that is not corrected for multiple comparisons.
         extension: the points that ``extend`` has added to the grid of a study.
         constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
@@ -95,7 +98,10 @@ class SweepSettings:
 
     @property
     def resources(self) -> Resources:
-        """The resources of one trial. If GPU shares are measured, these are for the first trial of each class."""
+        """The resources of one trial.
+
+        If GPU shares are measured, these are the resources of the first trial of each class.
+        """
         gpus = self.gpus_per_trial
         if gpus == AUTO:
             gpus = 1.0 if self.address or gpus_here() else 0.0
@@ -149,7 +155,10 @@ class SweepSettings:
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_of(self, seed: int) -> TrialSpec:
-        """Return ``base`` for trials with this seed. If seeds vary the target or the data, its seed is set, too."""
+        """Return ``base`` for trials with this seed.
+
+        If seeds vary the target or the data, ``target_seed`` or ``data_seed`` is also set.
+        """
         varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
         return replace(self.base, **varied)
 
@@ -168,7 +177,7 @@ class SweepSettings:
         return Storage(self.storage).within(self.stored_as)
 
     def shared(self, *folders: Path) -> tuple[Path, ...]:
-        """Return the folders that all nodes must share: ``folders``, or none if there is a bucket."""
+        """Return the folders that all nodes must share: ``folders``, or () if files are exchanged through a bucket."""
         return () if self.bucket is not None else folders
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:

@@ -32,9 +32,12 @@ from trainables.storage import is_address
 
 DEFAULT_METHODS = ("gdiff", "ngdiff")
 DEFAULT_TRIALS = {True: 16, False: 32}
-"""The default number of trials, keyed by whether all trials run to their end; a scheduler stops most trials early."""
+"""The default number of trials, keyed by whether every trial runs to its end.
+
+With a scheduler, most trials stop early.
+"""
 _GRID = 1000
-"""The maximum product of list lengths for which the points of a space are counted; conditions may remove most."""
+"""The points of a space are counted only if the product of the lengths of its lists is at most this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

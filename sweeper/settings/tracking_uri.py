@@ -22,7 +22,7 @@ _EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
 def tracking_problem(uri: str) -> str | None:
     """Return the reason why MLflow cannot use ``uri``, or None if it can. Takes milliseconds.
 
-    For an HTTP server only the address is checked, not the connection, because a sweep tolerates a dead server.
+    For an HTTP server only the address is checked, not the connection, because a sweep tolerates an unreachable server.
     """
     try:
         parts = urlsplit(uri)
@@ -34,7 +34,7 @@ def tracking_problem(uri: str) -> str | None:
                 return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535"
             return None
     except ValueError as error:
-        reason = "is a / or @ of its password percent-encoded?" if "@" in uri else str(error)
+        reason = "a / or @ in the password must be percent-encoded" if "@" in uri else str(error)
         return f"tracking URI '{shown_uri(uri)}' cannot be read: {reason}"
     if scheme == "sqlite":
         try:
@@ -50,7 +50,7 @@ def tracking_problem(uri: str) -> str | None:
     if "databricks" in (uri, scheme):
         return None
     if scheme in ("", "file"):
-        return f"tracking URI '{uri}' is a folder, and MLflow keeps runs in a database: expected {_EXAMPLES}"
+        return f"tracking URI '{uri}' is a folder, but MLflow keeps runs in a database: expected {_EXAMPLES}"
     from importlib.metadata import entry_points  # takes a third of the time of --help
 
     if scheme in {point.name for point in entry_points(group="mlflow.tracking_store")}:
@@ -87,7 +87,7 @@ def without_passwords(text: str) -> str:
 
 
 def known_uri(stored: str) -> str:
-    """Return $MLFLOW_TRACKING_URI, which has the password, if it is the same address as ``stored``; else ``stored``."""
+    """Return $MLFLOW_TRACKING_URI, which may have a password, if it is the address ``stored``; otherwise ``stored``."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -112,13 +112,14 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def missing_database(uri: str) -> str | None:
-    """Return a problem if ``uri`` names a SQLite file that does not exist (MLflow would create it), or None."""
+    """Return a problem if ``uri`` names a SQLite file that does not exist, because MLflow would create it; otherwise
+    None."""
     path = sqlite_path(uri)
     if path is None or path.exists():
         return None
     return (
-        f"there is no tracking database {path.absolute()}: go to the folder the sweep was started in, or name its "
-        "database with --tracking-uri sqlite:////FOLDER/mlflow.db (the last line of a sweep says where it is)"
+        f"there is no tracking database {path.absolute()}: go to the folder in which the sweep was started, or name "
+        "its database with --tracking-uri sqlite:////FOLDER/mlflow.db (a sweep prints this URI when it ends)"
     )
 
 
