@@ -1,4 +1,4 @@
-"""The error of this package that a user can correct."""
+"""The exception class of this package for errors that a user can correct."""
 
 from __future__ import annotations
 

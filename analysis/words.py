@@ -23,7 +23,10 @@ class DataTable:
 
 
 def number(value: object) -> str:
-    """Format with three significant digits (0.0413, 7.60, 1.6e-4), or fewer if exact (0.5); an en dash for None."""
+    """Format a number with at most three significant digits, such as 0.0413, 1.6e-4 or 0.5; None becomes an en dash.
+
+    A rounded number keeps its trailing zeros (7.60). An exact number has none (0.5).
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value) if value not in (None, "") else "–"
     if isinstance(value, int):
@@ -42,7 +45,7 @@ def number(value: object) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Format seconds as ``2 h 05 min``, ``3 min 20 s`` or ``12.5 s``; an en dash for None and NaN."""
+    """Format seconds as ``2 h 05 min``, ``3 min 20 s`` or ``12.5 s``. None and NaN become an en dash."""
     if seconds is None or not math.isfinite(seconds):
         return "–"
     if seconds < 60:
@@ -58,7 +61,7 @@ def model_name(row: pd.Series, *, with_epoch: bool) -> str:
 
 
 def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
-    """Return the method, the settings that vary and the learning rate policy, such as ``gdiff, c 0.44, lr 2e-4``."""
+    """Return the method, the varying settings and the learning rate of a trial, such as ``gdiff, c 0.44, lr 2e-4``."""
     others = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
     parts += [
@@ -75,7 +78,7 @@ def trial_name(row: pd.Series) -> str:
 
 
 def format_learning_rate(row: pd.Series) -> str:
-    """Return ``lr 1e-4`` or, for AutoLR, its variant and start, such as ``AutoLR clip/fresh from lr 1e-4``."""
+    """Return ``lr 1e-4`` or, for AutoLR, the variant and the initial rate: ``AutoLR clip/fresh from lr 1e-4``."""
     policy = str(row.get("auto_lr", "off"))
     if policy in ("off", ""):
         return f"lr {number(known(row['lr']))}"
@@ -83,13 +86,16 @@ def format_learning_rate(row: pd.Series) -> str:
 
 
 def format_policy(variant: str, rate: object) -> str:
-    """Return text such as ``AutoLR clip/fresh from lr 1e-4``; a variant "" and a start None are left out."""
+    """Return text such as ``AutoLR clip/fresh from lr 1e-4``. If ``rate`` is None, "from lr ..." is left out."""
     start = "" if rate is None else f"from lr {number(rate)}"
     return " ".join(word for word in ("AutoLR", variant, start) if word)
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """Return AutoLR's variant, such as ``clip/fresh`` (``clip/freshx4`` for four batches), plus ``further`` columns."""
+    """Return the variant of AutoLR, such as ``clip/fresh``, or ``clip/freshx4`` if each probe uses four batches.
+
+    The values of the ``further`` columns are appended.
+    """
     values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
     batches = known(row.get(PROBE_BATCHES))
     # The number of batches matters: a rule with four batches differs from the same rule with one.
@@ -99,14 +105,14 @@ def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
 
 
 def known(value: object) -> Hashable:
-    """Return a cell as a Python value; None if it is missing, so that missing cells compare equal."""
+    """Return a table cell as a Python value. A missing cell becomes None, so that missing cells compare equal."""
     item = getattr(value, "item", None)
     plain: Hashable = item() if callable(item) else value
     return None if plain == "" or plain != plain else plain
 
 
 def nominal(value: object) -> Hashable:
-    """Return :func:`known` of a cell, with floats rounded to nine digits, so that 0.0003 equals 3 * 0.0001."""
+    """Return a table cell as :func:`known` does, but round floats to nine digits, so that 0.0003 equals 3 * 0.0001."""
     plain = known(value)
     return float(f"{plain:.9g}") if isinstance(plain, float) else plain
 

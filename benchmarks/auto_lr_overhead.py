@@ -2,10 +2,10 @@
 
     python benchmarks/auto_lr_overhead.py [--steps 100] [--repeats 5]
 
-Prints seconds per step and the ratios. Ten steps with two losses cost 60 forward passes (a backward pass counts as
-two). An update of the paper's rule adds two forward passes (3.3%). ``search`` adds 12 or more, because its three losses
-use four fresh batches each. The default adds 10 to 26 at the first update and none later. Logging L_F adds two per
-update.
+Prints seconds per step and the ratios. A backward pass counts as two forward passes, so ten steps with two losses cost
+60 forward passes. An update of the paper's rule adds two forward passes (3.3%). An update of ``search`` adds at least
+12 forward passes, because each of its three losses uses four fresh batches. The default adds 10 to 26 forward passes at
+the first update and none later. Logging the forget loss adds two forward passes per update.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     python benchmarks/auto_lr_safety.py --rows FILE.csv --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/auto_lr_safety.py --rows FILE.csv --table
 
-Runs data x models x seeds x methods x arms for 15 epochs and appends a row per run. A second call runs what is missing.
-The data are the default ones, or the first 20 rows of TOFU's forget01 with the retain rows of ``--limit 20``. A run
-collapses (column ``ruined``) if its utility is below 70% of the target's or if it diverges. A run succeeds if verbmem
-is below 0.1 and utility and truth ratio are at least 70% of the target's. The arm ``interpolated`` is a fixed rate with
-``--interpolate on``.
+Runs every combination of data, model, seed, method and arm for 15 epochs, and appends a row per run. A second call
+makes only the missing runs. The data are the default data, or the first 20 rows of TOFU's forget01 with the retain rows
+of ``--limit 20``. A run collapses (column ``ruined``) if the utility is below 70% of the target's or if the run
+diverges. A run succeeds if verbmem is below 0.1 and if utility and truth ratio are at least 70% of the target's. The
+arm ``interpolated`` is a fixed rate with ``--interpolate on``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KEPT = 0.7
 def run(
     data: str, model: str, seed: int, batch_size: int, method: str, arm: str, *, tofu: str | None
 ) -> dict[str, object]:
-    """Make one run and return its row. ``arm`` is ``RULE:RATE``: the start of a rule, or the rate of a fixed arm."""
+    """Make one run and return its row. ``arm`` is ``RULE:RATE``, with the initial rate of a rule or the fixed rate."""
     import torch
 
     from trainables.run.run import UnlearningRun
@@ -102,7 +102,7 @@ def run(
 
 
 def table(rows: list[dict[str, str]]) -> None:
-    """Print the counts per model and arm, and the worst run."""
+    """Print the numbers of collapsed and successful runs, and the worst run, for each model and arm."""
     arms: defaultdict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         arms[row["data"], row["model"], row["arm"]].append(row)

@@ -2,9 +2,9 @@
 
     python benchmarks/demo_time.py [--other CHECKOUT] [--rounds 1]
 
-Runs ``python -m sweeper pareto`` with an empty cache, so the target is fine-tuned, too. With ``--other``, another
-commit's checkout runs in turns with this one, with the same Python. Prints the wall-clock seconds of each phase, and
-the ratio of the two totals.
+Runs ``python -m sweeper pareto`` with an empty cache, so the time includes the fine-tuning of the target. With
+``--other``, the sweeps of this checkout and of another checkout run in turns, with the same Python. Prints the
+wall-clock seconds of each phase, and the ratio of the two totals.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Summarise the faults of tests/e2e/test_any_order.py: their number, exit codes, and the time until the sweep
-continued.
+"""Summarise the faults that tests/e2e/test_any_order.py injects: number, exit codes and time until the sweep continued.
 
     FAULT_SEEDS=0:20 FAULT_TABLE=faults.csv python -m pytest tests/e2e/test_any_order.py
     python benchmarks/fault_table.py faults.csv
 
-Prints a Markdown table with medians, and maxima in brackets: the seconds from the fault until the command ended, and
-the seconds from the start of ``resume`` until the sweep did something new.
+Prints a Markdown table with the seconds from a fault until the command ended, and the seconds from the start of
+``resume`` until the sweep made progress. Each cell has the median, and the maximum in brackets.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def main() -> None:
 
 
 def in_words(values: list[str]) -> str:
-    """Return the median and the maximum of the values that exist."""
+    """Return the median and the maximum of the non-empty values as text."""
     seconds = [float(value) for value in values if value]
     return f"{statistics.median(seconds):.0f} ({max(seconds):.0f})" if seconds else "-"
 

@@ -1,13 +1,13 @@
-"""Compare the default sweep with whole trials that yield one point each, at equal epochs and at equal wall-clock time.
+"""Compare the default sweep with a sweep of whole trials, at equal numbers of epochs and at equal wall-clock time.
 
     python benchmarks/frontier_live.py [--seeds 0 1 2] [--arms before now] [--rows FILE.csv]
     python benchmarks/frontier_live.py --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/frontier_live.py --rows FILE.csv --table
 
-Runs two sweeps per seed, one after the other, in alternating order. ``before`` is ``--scheduler none --candidates
-last`` with 16 trials. ``now`` is the default with an ``--epoch-budget`` of as many epochs. The target is cached
-beforehand. Prints the hypervolume, the trained epochs and the seconds. ``tofu`` is the first rows of TOFU's forget01,
-``--limit 20``.
+Runs two sweeps per seed, one after the other, in alternating order. The arm ``before`` has 16 trials that run to the
+end, and only their last epochs are candidates (``--scheduler none --candidates last``). The arm ``now`` is the default
+with an ``--epoch-budget`` of as many epochs. The target is cached before the first sweep. Prints the hypervolume, the
+trained epochs and the seconds. The data ``tofu`` are the first rows of TOFU's forget01 (``--limit 20``).
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> str:
-    """Return the hypervolume every :data:`EVERY` seconds, of the epochs reported (or the trials ended) by then."""
+    """Return the hypervolume at intervals of :data:`EVERY` seconds.
+
+    Each value is for the epochs reported by then or, if ``last_only``, for the trials that ended by then.
+    """
     found = json.loads((out / "pareto.json").read_text())
     (_, forget), (_, retain) = (item["bounds"] for item in found["objectives"])
     rows = rows_of(out / ("trials.csv" if last_only else "history.csv"))
@@ -88,7 +91,7 @@ def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> st
 
 
 def table(rows: list[dict[str, str]]) -> None:
-    """Print every sweep, and the median ratio per problem."""
+    """Print the results of every sweep, and the median ratio of the two arms for each problem."""
     heads = [name for name in COLUMNS if name != "course"]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     pairs: defaultdict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(dict)

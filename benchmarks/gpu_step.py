@@ -3,10 +3,10 @@
     python benchmarks/gpu_step.py
     python benchmarks/gpu_step.py --device cpu --width 256 --layers 4 --batch-size 4 --length 64
 
-Runs a Phi with random weights under gdiff (one backward pass) and ngdiff (two gradients), with all weights and with
-LoRA of rank 8. Times the steps of the second of three epochs. The work counts 6 operations per weight and position (2
-forward, 4 backward; 4 in all with LoRA, because frozen weights have no gradient), without attention. The peak is
-measured with a product of two large matrices in the same data type.
+Trains a Phi with random weights with gdiff (one backward pass) and with ngdiff (two gradients), each with all weights
+and with LoRA of rank 8. Times the steps of the second of three epochs. The number of operations is estimated as 6 per
+weight and token position: 2 in the forward pass and 4 in the backward pass. With LoRA it is 4, because frozen weights
+have no gradient. Attention is not counted. The peak is measured with a product of two large matrices in the same type.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _wait(on_gpu: bool) -> None:
 
 
 def matrix_peak(device: str, dtype: torch.dtype) -> float:
-    """Return the operations per second of a product of two square matrices, the best of ten."""
+    """Return the operations per second of a product of two square matrices; the best of ten measurements."""
     size = 8192 if device == "cuda" else 1024
     one, other = torch.randn(2, size, size, device=device, dtype=dtype)
     best = float("inf")

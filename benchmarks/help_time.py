@@ -1,4 +1,4 @@
-"""How long does ``python -m sweeper --help`` take, beside a bare interpreter? python benchmarks/help_time.py"""
+"""Compare the time of ``python -m sweeper --help`` with that of a bare interpreter: python benchmarks/help_time.py"""
 
 from __future__ import annotations
 

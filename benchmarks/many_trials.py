@@ -3,9 +3,9 @@
     python benchmarks/many_trials.py [--trials 1000] [--out DIR] [-- OPTION ...]
 
 Runs ``python -m sweeper pareto --sampler random`` with trials of one step and one evaluation of eight questions, and
-reads the resident memory of the driver. Prints, for each tenth of the sweep, the seconds per trial, the seconds in
-which workers trained, scored and wrote checkpoints, the remaining seconds (sampler, tables, Ray and tracking), and the
-driver's memory. The options after ``--`` go to the sweep.
+reads the resident memory of the driver. For each tenth of the sweep, it prints the seconds per trial and the driver's
+memory. It also prints the seconds in which workers trained, evaluated and wrote checkpoints, and the remaining seconds
+(sampler, tables, Ray and tracking). The options after ``--`` are passed to the sweep.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run(out: Path, scratch: str, trials: int, further: list[str]) -> list[tuple[
 
 
 def table(rows: list[dict[str, str]], memory: list[tuple[float, int]]) -> None:
-    """Print the tenths of the sweep. The first one includes the cold starts of the workers."""
+    """Print a line for each tenth of the sweep. The first tenth includes the cold starts of the workers."""
     print(f"{len(rows)} trials, {WORKERS} at a time")
     print(f"{'trials':>12} {'s a trial':>10} {'in the worker':>14} {'the loop':>10} {'driver':>10}")
     began = float(rows[0]["started_at"])

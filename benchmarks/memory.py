@@ -1,12 +1,13 @@
-"""How much memory does a trial need? Measured on a CPU beside the formula of docs/howto.md.
+"""How much memory does a trial need? Compares measurements on a CPU with the formula in docs/howto.md.
 
     python benchmarks/memory.py [--width 512] [--layers 12]
 
-Runs a Phi with random weights on eight forget and eight retain questions: two steps with AdamW and the evaluation, with
-gdiff (one gradient) and ngdiff (two gradients), with all weights and with LoRA of rank 8, each in its own process with
-one thread. Measures the peak growth of the resident memory after loading the weights. The formula counts gradients and
-the state of AdamW: 4 and 8 bytes per trained parameter. The rest is activations, logits, imports and temporaries. First
-it prints the private memory of a worker before its first trial, with mapped weights and with a copy. Needs Linux.
+Each trial trains a Phi with random weights for two steps of AdamW on eight forget and eight retain questions, and
+evaluates it. Trials use gdiff (one gradient) or ngdiff (two gradients), with all weights or with LoRA of rank 8. Each
+trial runs in its own process with one thread. The script measures the peak growth of the resident memory after the
+weights were loaded. The formula counts 4 bytes per trained parameter for gradients and 8 bytes for the state of AdamW.
+The rest is activations, logits, imports and temporaries. Before the trials, the script prints the private memory of a
+worker, with memory-mapped weights and with copied weights. Needs Linux.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def make_model(folder: Path, *, width: int, layers: int) -> None:
 
 
 def problem() -> UnlearningData:
-    """Return a problem: forget where eight people live, and keep what they eat."""
+    """Return a problem in which the model forgets where eight people live and keeps what they eat."""
 
     def asked(verb: str, things: str) -> tuple[Example, ...]:
         return tuple(
@@ -147,7 +148,7 @@ def measure(folder: Path, method: str, rank: int) -> None:
 
 
 def status(name: str, file: str = "status") -> int:
-    """Return the bytes in a line of this process's status file."""
+    """Return the number of bytes that the line ``name`` of this process's status file gives."""
     found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/self/{file}").read_text(), re.MULTILINE)
     assert found is not None, "this needs Linux"
     return 1024 * int(found[1])

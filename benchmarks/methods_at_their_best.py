@@ -3,13 +3,14 @@
     python benchmarks/methods_at_their_best.py --rows FILE.csv          # runs what is missing, a row per run
     python benchmarks/methods_at_their_best.py --rows FILE.csv --table  # prints the results
 
-Every method gets the same budget: ``RATES`` on the tuning seeds. Its own best rate has the highest mean score there.
-The common rate has the highest mean over methods and tuning seeds. Both then run on the report seeds. Several processes
-can share the work with ``--part 1/2``, each with its own rows; ``--rows`` reads several files.
+Every method is run with all ``RATES`` on the tuning seeds, so all methods have the same budget. A method's best rate
+has the highest mean score on the tuning seeds. The common rate has the highest mean over methods and tuning seeds. Each
+method then runs with both rates on the report seeds. Several processes can share the work with ``--part 1/2``, each
+with its own file of rows; ``--rows`` reads several files.
 
 The score of a run is the smaller of two shares in [0, 1]: utility / target's utility, and 1 - verbmem / target's
-verbmem. An unchanged or a collapsed model scores 0. A run succeeds if verbmem is below 0.1 and utility at least 70% of
-the target's.
+verbmem. An unchanged or a collapsed model scores 0. A run succeeds if verbmem is below 0.1 and utility is at least 70%
+of the target's.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str,
 
 
 def work(model: str, methods: list[str], known: list[Row]) -> list[tuple[str, str, int]]:
-    """Return (method, rate, seed) of all runs: first those that tune, then those that report."""
+    """Return (method, rate, seed) of all runs. The runs on tuning seeds come before the runs on report seeds."""
     done = {tuple(row[name] for name in KEY) for row in known}
     tuning = [(method, rate, seed) for seed in TUNING for method in methods for rate in RATES]
     missing = [job for job in tuning if (model, job[0], job[1], str(job[2])) not in done]
@@ -130,7 +131,7 @@ def needs_retain(method: str) -> bool:
 
 
 def spread(name: str, methods: list[str], own: dict[str, float], shared: dict[str, float], common: str) -> None:
-    """Describe how far apart the means of the methods are."""
+    """Print how much the mean scores of the methods differ, at their own rates and at the common rate."""
     if len(methods) < 2:
         return
     for rates, means in (("own rates", own), (f"the common rate {common}", shared)):
@@ -152,7 +153,7 @@ def interval(values: list[float]) -> str:
 
 
 def read(paths: Iterable[Path]) -> list[Row]:
-    """Return the rows of all files that exist, each run once."""
+    """Return the rows of all files that exist. A run that is in several files is returned once."""
     found: dict[tuple[str, ...], Row] = {}
     for path in paths:
         if path.is_file():

@@ -1,4 +1,4 @@
-"""Make the rows of docs/results.md: the ten shortest questions of one author to forget, and of another to retain.
+"""Make the data for docs/results.md: ten short questions on one author to forget, and ten on another to retain.
 
     python benchmarks/real_model_rows.py TOFU DIR
 

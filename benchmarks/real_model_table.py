@@ -1,4 +1,4 @@
-"""Print the runs of the pretrained model (docs/results.md) as tables: by seed, and by arm.
+"""Print the runs of the pretrained model in docs/results.md as two tables, one by seed and one by arm.
 
     python benchmarks/real_model_table.py S101 S102 ... --csv docs/data/real_model_study.csv   # collect, then print
     python benchmarks/real_model_table.py                                                      # print collected rows
@@ -28,7 +28,7 @@ Arm = tuple[str, str, float]
 
 
 def collect(sweeps: list[Path], to: Path) -> None:
-    """Return the rows of all sweeps in one table without empty columns, with AutoLR's lost steps and interpolation."""
+    """Write the rows of all sweeps as one table, with the steps that AutoLR undid and its interpolation."""
     rows: list[Row] = []
     for sweep in sweeps:
         with (sweep / "history.csv").open(newline="") as file:
@@ -59,7 +59,7 @@ def scores(row: Row) -> tuple[float, float]:
 
 
 def by_seed(rows: list[Row]) -> None:
-    """Return verbmem / utility with a column per seed."""
+    """Print verbmem / utility of each arm, with a column per seed."""
     seeds = sorted({int(row["seed"]) for row in rows})
     cells: defaultdict[Arm, dict[int, str]] = defaultdict(dict)
     for row in rows:
@@ -78,7 +78,7 @@ def within(count: int, runs: int) -> str:
 
 
 def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
-    """Draw every run of these seeds, with a panel per method: verbmem against utility, and the thresholds as a box."""
+    """Draw verbmem against utility for every run on these seeds, with a panel per method and a box of thresholds."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -106,7 +106,7 @@ def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
 
 
 def by_arm(rows: list[Row], seeds: set[int]) -> None:
-    """Return the results of each arm on these seeds, including the worst run."""
+    """Print the results of each arm on these seeds, including the worst run."""
     runs: defaultdict[Arm, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         if int(row["seed"]) in seeds:

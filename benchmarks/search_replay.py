@@ -1,11 +1,12 @@
-"""Which search finds the frontier of a full grid with the fewest epochs? Replays docs/data/tabulated_*.csv.xz.
+"""Which search finds the frontier of a full grid with the fewest epochs? Replays searches on recorded runs.
 
     python benchmarks/search_replay.py --rows FILE.csv --problem authors --table-seed 0
     python benchmarks/search_replay.py --rows FILE.csv --table
 
-Every arm runs 50 searches of one table. A row is appended per search, yardstick and number of epochs spent. A second
-call runs what is missing. The yardsticks of a search for the losses are the losses (``losses``) and the losses with the
-retain loss on a logarithmic axis (``log``). The yardstick of a search for verbmem and utility is these two
+The recorded runs are in docs/data/tabulated_*.csv.xz. Every arm runs 50 searches of one table. A row is appended for
+each search, yardstick and number of epochs spent. A second call makes only the missing searches. A yardstick is the
+set of objectives by which a search is measured. A search for the losses is measured by the losses (``losses``) and by
+the losses with a logarithmic retain loss (``log``). A search for verbmem and utility is measured by these two scores
 (``metrics``). Hypervolumes are shares of the hypervolume of all epochs of all runs in the table.
 """
 
@@ -47,14 +48,14 @@ COLUMNS = (*KEY, "yardstick", "epochs", "share", "hypervolume", "epsilon", "reac
 
 
 def tpe_with_random_start(search: Search) -> optuna.samplers.BaseSampler:
-    """Return ``tpe`` with random points as its start."""
+    """Return the sampler ``tpe`` with random points for its first trials."""
     return optuna.samplers.TPESampler(
         multivariate=True, group=True, constant_liar=True, n_startup_trials=search.startup, seed=search.resumed_seed
     )
 
 
 def arms(samplers: Sequence[str], rules: Sequence[str], candidates: Sequence[str]) -> Iterator[tuple[str, Arm]]:
-    """Return the arms with their names. A rule is ``none`` or ``GRACE/REDUCTION``, with ``p`` if trials are paused."""
+    """Yield the names and arms. A rule is ``none`` or ``GRACE/REDUCTION``, followed by ``p`` if trials are paused."""
     for chosen, rule, sampler in itertools.product(candidates, rules, samplers):
         arm = Arm(sampler=sampler, candidates=chosen)
         if rule != "none":
@@ -67,7 +68,7 @@ def arms(samplers: Sequence[str], rules: Sequence[str], candidates: Sequence[str
 def rows_of(
     table: Table, name: str, arm: Arm, *, objectives: str, seed: int, trials: int
 ) -> Iterator[dict[str, object]]:
-    """Run one search and return a row per yardstick and share of the epochs."""
+    """Run one search and yield a row for each yardstick and each share of the table's epochs."""
     epochs = round(max(SHARES) * table.all_epochs)
     course = replay(table, replace(arm, trials=trials, epoch_budget=epochs), seed=seed)
     measured = {objectives: Yardstick.of(table)}
@@ -97,7 +98,7 @@ def rows_of(
 
 
 def study(given: argparse.Namespace) -> None:
-    """Append the missing rows."""
+    """Run the missing searches and append their rows to the file."""
     done = {tuple(row[name] for name in KEY) for row in read(given.rows)}
     given.rows.parent.mkdir(parents=True, exist_ok=True)
     with given.rows.open("a", newline="") as file:
@@ -129,7 +130,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def table(rows: Sequence[dict[str, str]], *, share: float) -> None:
-    """Print, per problem and yardstick, the arms at a share of the epochs, best median hypervolume first."""
+    """Print the arms at a share of the epochs for each problem and yardstick, sorted by median hypervolume."""
     groups: defaultdict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         if float(row["share"]) == share:

@@ -1,15 +1,15 @@
-"""Compare a sweep of learning rates with this project and with plain scripts, in one run on one machine.
+"""Compare the time of a sweep over learning rates with this project and with plain scripts, on one machine.
 
     python benchmarks/side_by_side.py TOFU [--trials 12] [--epochs 10] [--only NAME ...] [--out DIR]
 
-TOFU is the folder with TOFU's JSON files. The problem is TOFU's forget01 and 360 retain rows, tiny-phi fine-tuned on
-them (cached), gradient difference with c = 0.5, batches of 8, float32, and ROUGE and probability of the forget set at
-the end. Every side starts from the same folder, uses the same batches in the same order, and has two cores. Each is
-timed as a command, from its start to its exit. The alternatives keep the models or scores of the trials. This project
-also writes checkpoints, tables, figures, a report and MLflow runs; ``with-curves`` also measures the losses of every
-epoch.
+TOFU is the folder with TOFU's JSON files. The data are TOFU's forget01 and 360 retain rows. The target is tiny-phi,
+fine-tuned on them (cached). The method is gradient difference with c = 0.5, batches of 8 and float32. At the end of a
+trial, ROUGE and probability are measured on the forget set. Every side starts from the same folder, uses the same
+batches in the same order, and has two cores. Each side is timed as a command, from start to exit. The alternatives keep
+only the models or scores of the trials. This project also writes checkpoints, tables, figures, a report and MLflow
+runs; the side ``with-curves`` also measures the losses of every epoch.
 
-Prints seconds, the ratio to this project, and how much the scores of the two sides differ.
+Prints the seconds, the ratio to this project, and how much the scores differ between the sides.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def with_curves(
 
 
 def this_project(*arguments: Any) -> Scores:
-    """Run this project with losses only at the end of a trial, like the alternatives."""
+    """Run this project, with losses measured only at the end of a trial, as in the alternatives."""
     return with_curves(*arguments, "--eval-every", arguments[-1], "--candidates", "last")
 
 
@@ -157,7 +157,7 @@ def one_process(script: str, *, threads: int) -> Callable[..., Scores]:
 
 
 def shell_loop(problem: Path, out: Path, lrs: Sequence[float], *_: object) -> Scores:
-    """Run a process to train and one to evaluate per learning rate, with two loops in parallel."""
+    """For each learning rate, run a process to train and a process to evaluate, in two parallel shell loops."""
     program = shlex.join([sys.executable, str(ALTERNATIVES / "trainer.py"), str(problem), str(out)])
     loops = [
         f"for lr in {' '.join(map(str, half))}; do {program} $lr --train-only && {program} $lr --evaluate-only; done"
@@ -180,7 +180,7 @@ SIDES: dict[str, Callable[..., Scores]] = {
 
 
 def together(commands: Sequence[Sequence[object]], *, threads: int | None) -> None:
-    """Run commands in parallel to their ends, and print the output of those that fail."""
+    """Run commands in parallel until all have ended, and print the output of commands that fail."""
     environment = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
     with ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]

@@ -2,9 +2,9 @@
 
     python benchmarks/start_time.py [--rounds 3]
 
-Runs sweeps of two trials of one epoch with a cached target, in turns: with forked workers (the default), and with
-``SWEEPER_FORK_WORKERS=0``, where each worker is a new Python process. Times are measured from the start of the command;
-trials.csv has the times of steps and trials.
+Runs sweeps of two trials of one epoch with a cached target. Sweeps with forked workers (the default) alternate with
+sweeps with ``SWEEPER_FORK_WORKERS=0``, in which each worker is a new Python process. Times are measured from the start
+of the command. The times of steps and trials are read from trials.csv.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How much does each optimisation of a training step save? Each is measured with and without, in one process.
+"""How much time does each optimisation of a training step save? Measures both variants in one process.
 
     python benchmarks/step_parts.py [--rounds 20]
 
-Runs forward and backward passes of tiny-phi with random weights on two batches of 8 sequences with 65 tokens, 41 of
-them supervised, with one thread. Prints the minimum time of each side and the ratio for: GELU in eight operations
-against one kernel; linear layers with MKL against oneDNN; AdamW in its default form against one kernel per tensor; two
-batches one after another against one joint batch; a step against the matrix products of its linear layers alone.
+Runs forward and backward passes of tiny-phi with random weights on two batches, with one thread. A batch has 8
+sequences of 65 tokens, of which 41 are supervised. Prints the minimum time of both variants and their ratio, for five
+pairs: GELU in eight operations or in one kernel; linear layers with MKL or with oneDNN; default AdamW or AdamW with one
+kernel per tensor; two separate batches or one joint batch; a whole step or only the matrix products of its layers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def compare(what: str, rounds: int, **sides: Callable[[], object]) -> None:
-    """Time both sides in turns."""
+    """Time both variants in turns, and print the minimum times and the ratio."""
     least = dict.fromkeys(sides, float("inf"))
     for _ in range(rounds):
         for name, side in sides.items():

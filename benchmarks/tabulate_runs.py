@@ -1,16 +1,17 @@
-"""Tabulate real runs on a fine grid, with every epoch, for benchmarks/search_replay.py.
+"""Make real runs on a fine grid and record the results of every epoch, for benchmarks/search_replay.py.
 
     python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --write docs/data
 
-Runs methods x learning rates x seeds x two problems with tiny-phi, batch size 8 and one thread. Each run adds a row per
-epoch. A second call runs what is missing. Seeds are outermost and problems alternate, so that an interrupted grid is
-balanced. ``--write`` makes one compressed table per problem with the rates that all methods have for a seed.
+Runs every combination of method, learning rate, seed and problem with tiny-phi, batch size 8 and one thread. Each run
+adds a row per epoch. A second call makes only the missing runs. All runs of a seed are made before those of the next
+seed, and problems alternate, so that an interrupted grid is balanced. ``--write`` makes one compressed table per
+problem, with the rates that all methods have for a seed.
 
-``authors`` is the default data. ``tofu`` has rows of TOFU: the 20 with the shortest texts in forget01, and the 100
-shortest among the first 400 of retain99. The forget losses use the whole forget set, the retain loss 20 examples spread
-evenly. ``verbmem`` and ``utility`` are ROUGE-L recall of greedy answers to the 16 questions with the shortest answers
-in each set.
+The problem ``authors`` uses the default data. The problem ``tofu`` uses the 20 shortest rows of TOFU's forget01 and the
+100 shortest of the first 400 rows of retain99. The forget losses use the whole forget set, and the retain loss uses 20
+evenly spread examples. ``verbmem`` and ``utility`` are ROUGE-L recall of greedy answers to 16 questions of each set,
+the questions with the shortest answers.
 """
 
 from __future__ import annotations
@@ -51,9 +52,8 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """Questions whose greedy answers are scored: the first ``forget`` belong to the forget set, the others to the
-    retain set.
-    """
+    """Questions whose greedy answers are scored. The first ``forget`` questions belong to the forget set, the others to
+    the retain set."""
 
     prompts: list[tuple[int, ...]]
     answers: list[str]
@@ -110,9 +110,7 @@ def prepare(problem: str, tofu: Path | None) -> Prepared:
 
 
 def asked_of(scorer: Any, forget: Sequence[Example], retain: Sequence[Example]) -> Sample:
-    """Return the questions with the shortest answers, because greedy answers are the main cost of an epoch's
-    evaluation.
-    """
+    """Return the questions with the shortest answers, because generating answers is the main cost of evaluation."""
     pairs = [
         sorted(zip(scorer.encode(part), part, strict=True), key=lambda pair: len(pair[0]) - pair[0].prompt_length)[
             :ASKED

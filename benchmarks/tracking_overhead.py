@@ -2,9 +2,9 @@
 
     python benchmarks/tracking_overhead.py
 
-Both sides log the same metrics to the same new SQLite store, in turns. Pauses between the reports give the tracker's
-thread time to work. The time is that of the caller. Writing the event, which the tracker reads, is timed separately. At
-the end both sides must have every point in MLflow.
+The tracker and the direct call log the same metrics to the same new SQLite store, in turns. Pauses between the reports
+give the tracker's thread time to work. Only the time in the calling thread is measured. The time for writing the event,
+which the tracker reads, is measured separately. At the end, the script checks that every point of both is in MLflow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAUSE = 0.002  # seconds
 
 
 def main() -> None:
-    """Run the comparison and print it, for people and as one line of JSON."""
+    """Run the comparison, and print the result as text and as one line of JSON."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     from mlflow import MlflowClient
     from mlflow.entities import Metric

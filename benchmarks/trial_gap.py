@@ -3,8 +3,8 @@
     python benchmarks/trial_gap.py runs/SOME-SWEEP
 
 A row of trials.csv has the worker of a trial, and the times of its first step and its end. The gap of a warm worker is
-the time from the end of one trial to the first step of the next. A cold start is the time from taking the first trial
-to its first step, including imports and loading.
+the time from the end of a trial to the first step of the next trial. The cold start of a worker is the time from the
+start of its first trial to the first step of this trial, including imports and loading.
 """
 
 from __future__ import annotations

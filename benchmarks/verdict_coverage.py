@@ -3,10 +3,10 @@
     python benchmarks/verdict_coverage.py
     python benchmarks/verdict_coverage.py --draws 10000
 
-Prints Markdown tables. False alarms: the share of tables with mean zero that are called better or worse at 5%.
-Coverage: the share of 95% intervals that contain the true mean. Power: the share of tables with a true advantage that
-are called better. The verdict's bounds (betting) stand beside the sign-flip test, the paired-t interval, and the
-empirical Bernstein bound of Maurer and Pontil (2009), which is also valid.
+Prints Markdown tables. False alarms are the share of simulated tables with mean zero that are called better or worse at
+the 5% level. Coverage is the share of 95% intervals that contain the true mean. Power is the share of simulated tables
+with a true advantage that are called better. The test of a verdict (betting) is compared with the sign-flip test, the
+paired-t interval, and the empirical Bernstein bound of Maurer and Pontil (2009), which is also valid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MORE_SEEDS = (50, 100)
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Differences in [-1, 1] with a known mean."""
+    """A distribution of differences in [-1, 1] with a known mean."""
 
     name: str
     mean: float
@@ -99,7 +99,10 @@ def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, .
 
 
 def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, float, float]:
-    """Return how often a report of several null arms decides anything: with betting and Holm, and with sign flips."""
+    """Return how often a report on several arms without a true difference makes a decision.
+
+    The shares are for betting with Holm's correction and for sign flips.
+    """
     generator = np.random.default_rng(seed)
     tested, flipped = [], []
     for _ in range(draws):

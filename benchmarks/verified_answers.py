@@ -1,11 +1,12 @@
-"""How much time do greedy answers save that start where the model leaves the reference answer?
+"""How much time is saved if a greedy answer is generated only from the first token that differs from the reference?
 
     python benchmarks/verified_answers.py [TOFU]
 
-Also compares larger generation batches with the evaluation batch size. Without TOFU's folder, it uses the default
-target and data; with it, tiny-phi on forget01 and 360 retain rows. Both sides answer the forget questions and the
-retain sample, with the target and after 1 and 3 epochs of gradient difference at 1e-3. The loss pass is not counted,
-because a trial makes it anyway. Prints seconds, ratios, and the number of equal texts.
+Also compares larger generation batches with the evaluation batch size. Without TOFU's folder, the script uses the
+default target and data; with the folder, it uses tiny-phi on forget01 and 360 retain rows. Both variants answer the
+forget questions and the retain sample, with the target and with models after 1 and 3 epochs of gradient difference at
+1e-3. The forward pass for the losses is not counted, because a trial needs this pass anyway. Prints seconds, ratios,
+and the number of equal texts.
 """
 
 from __future__ import annotations

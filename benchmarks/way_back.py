@@ -4,9 +4,10 @@
     python benchmarks/way_back.py --rows FILE.csv --model-path DIR --data-dir DIR --seed 103     # as in docs/results.md
     python benchmarks/way_back.py --rows docs/data/way_back_development.csv --figure FILE.png
 
-Appends a row per run and share of the way, with AutoLR's rate and without interpolation. ``answers`` is the share of
-the retained answers before the first wrong token of greedy decoding, which AutoLR's interpolation uses. ``forgot`` is
-one minus the same share on the forget set.
+Interpolates between the target and the last weights of each run, and appends a row for each run and share of the way.
+The runs use AutoLR's rate without interpolation. ``answers`` is the mean share of a retained answer that precedes the
+first wrong token of greedy decoding; AutoLR's interpolation uses this measure. ``forgot`` is one minus the same share
+on the forget set.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SHARES = 16
 
 
 def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
-    """Evaluate one run along the line and return its rows."""
+    """Evaluate weights on the line between the target and the last weights of one run, and return the rows."""
     from trainables.metrics.losses import agreement
     from trainables.run.run import UnlearningRun
     from trainables.scoring.evaluator import Evaluator
@@ -63,7 +64,7 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
 
 
 def draw(rows: list[dict[str, str]], to: Path) -> None:
-    """Draw a panel per model with utility and verbmem along the line, a line per run."""
+    """Draw a panel per model with utility and verbmem between the target and the last weights of each run."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,1 +1,1 @@
-"""Compute the paper's tables: methods by metrics, without and with AutoLR."""
+"""Compute tables like those of the paper: a row per method, a column per metric, without and with AutoLR."""

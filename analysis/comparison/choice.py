@@ -1,8 +1,8 @@
-"""Choose the configuration that represents a method (the one most certain to succeed) and average its results.
+"""Choose the configuration that represents a method, and average the results of this configuration over its seeds.
 
-Configurations are ranked by the share of seeds that meet the paper's thresholds: by the lower end of its exact 95%
-interval (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by the share of the reference box
-that the mean objectives dominate. A lost seed (diverged, failed or stopped) counts as not successful, with costs of 1.
+A seed succeeds if it meets the paper's thresholds. Configurations are ranked by the lower end of the exact 95% interval
+of their share of successful seeds (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by the
+hypervolume of the mean objectives. A lost seed (diverged, failed or stopped) does not succeed and has costs of 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from search_spaces.constraint import Constraint, all_met
 
 
 def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
-    """Return the entry of the configuration that ranks highest (ties go to the first); None if there are no runs."""
+    """Return the table entry of the highest-ranked configuration; None if there are no runs. Ties go to the first."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
@@ -52,7 +52,7 @@ def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], t
 
 
 def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    """Return the sort key of a configuration; its last number is the number of finished seeds."""
+    """Return the sort key of a configuration: success, hypervolume of the means, and number of finished seeds."""
     done = [run.row for run in runs if run.row["status"] == "finished"]
     met = sum(succeeds(row, columns, targets) is True for row in done)
     size = next((len(run.costs) for run in runs if run.costs is not None), 0)
@@ -62,9 +62,9 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return whether a finished trial meets all thresholds; None if one cannot be judged and no other is missed.
+    """Return whether a finished trial meets all thresholds; None if some cannot be judged and none is missed.
 
-    A threshold cannot be judged if the value is missing or impossible, such as a percentage instead of a share.
+    A threshold cannot be judged if the score is missing or impossible, such as a percentage instead of a share.
     """
 
     def value(name: str) -> float | None:
@@ -99,10 +99,10 @@ def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: Swee
 def _met(
     threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
 ) -> bool | None:
-    """Return whether ``scores`` meet a threshold: all of them, or their mean; None if unknown.
+    """Return whether the scores of a configuration's seeds meet a threshold; None if unknown.
 
-    If the threshold is relative and the seeds have different targets, each score is compared with its own target.
-    ``before`` has the metric of each score's target, None if it was not measured.
+    ``before`` has the score of each seed's target; None if it was not measured. If the threshold is relative and the
+    targets differ, every score must meet the threshold with its own target. Otherwise, the mean must meet it.
     """
     if threshold is None:
         return None

@@ -1,4 +1,4 @@
-"""Compute the paper's table: methods by metrics, without and with AutoLR, each at its chosen configuration."""
+"""Compute a table like that of the paper: the metrics of each method, without and with AutoLR."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from analysis.tables.trial_table import TrialTable
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
-    """Read every source (sweep folder or CSV file) with its objectives. The sweeps may add to ``columns``.
+    """Read every source (sweep folder or CSV file) with its objectives. Columns of the sweeps are added to ``columns``.
 
-    A CSV needs a column ``method`` and one for each metric. Its configurations are ranked by the primary metrics,
-    because it has no bounds for the losses; if it lacks these metrics, by the objectives of a sweep. If the sources
-    have different objectives, all are ranked by the primary metrics, whose bounds are the same everywhere.
+    A CSV needs a column ``method`` and a column for each metric. Its configurations are ranked by the primary metrics,
+    because a CSV has no bounds for the losses. If the CSV lacks the primary metrics, the objectives of a sweep are
+    used. If the sources have different objectives, all sources are ranked by the primary metrics.
 
     Raises:
         AnalysisError: a source is neither a sweep folder nor a CSV file, or cannot be read.
@@ -52,11 +52,12 @@ def _ranked_by_scores(part: Sources) -> Sources:
 
 
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
-    """Return a table for every problem (model, data set, and any target or data settings that vary between trials).
+    """Return a table for every unlearning problem.
+
+    A problem is a model and a data set, together with the target and data settings that vary between trials.
 
     Raises:
-        AnalysisError: there is no trial, or the sweeps on one problem have different No-unlearn metrics, because they
-            started from different targets.
+        AnalysisError: there is no trial, or the sweeps on one problem started from different targets.
     """
     named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
@@ -78,10 +79,10 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Return the sources with the model and data set of external rows filled in if only one pair is possible.
+    """Fill in the model and data set of external rows, if only one pair is possible. Return all sources.
 
-    Possible pairs are those of the sweeps whose No-unlearn metrics agree with the external table, if it has any. A row
-    with several possible pairs, or none, is not changed.
+    The possible pairs are those of the sweeps. If the external table has No-unlearn metrics, only sweeps whose
+    No-unlearn metrics agree with them are possible. A row with several possible pairs, or none, is not changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -107,28 +108,28 @@ def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
 
 
 def _source(name: str) -> str:
-    """Return the name of a source without the number that distinguishes sources with the same name."""
+    """Return the name of a source without the number that was added to distinguish sources with the same name."""
     return name.split(": ", 1)[-1]
 
 
 def _labelled(part: Sources, name: str) -> Sources:
-    """Return the source with its name as a prefix of its trial ids."""
+    """Return a copy of the source in which each trial id is prefixed with ``name``."""
     table = part.table.renamed(f"{name}/".__add__, str)
     return replace(part, table=replace(table, notes=tuple(replace(item, source=name) for item in table.notes)))
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that the sweeps on a problem share, and the No-unlearn model of each sweep.
+    """Return the settings that the sweeps on a problem share, including the No-unlearn metrics of each sweep.
 
-    An external table without a No-unlearn model of its own is compared with the shared one.
+    The trials of an external table without No-unlearn metrics are compared with the shared No-unlearn metrics.
     """
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
     if not file.baseline and any(item.baseline for item in files.values()):
         own = ", ".join(_source(name) for name, item in files.items() if item.baseline)
         raise AnalysisError(
-            f"the sweeps on {problem} have different No-unlearn models ({own}): compare each by itself, or use report, "
-            "which holds every trial against that of its own sweep"
+            f"the sweeps on {problem} started from different targets (No-unlearn: {own}): compare each sweep alone, "
+            "or use report, which compares every trial with the target of its own sweep"
         )
     return replace(file, parts={name: item for name, item in files.items() if item.baseline or parts[name].sweeps})
 

@@ -1,4 +1,4 @@
-"""Collect the notes that weaken or explain a comparison table."""
+"""Collect the notes below a comparison table, which explain its numbers or warn about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from analysis.words import model_name
 
 
 def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """Return the notes on one problem; ``here`` is the table of its trials and ``targets`` their No-unlearn models."""
+    """Return the notes on one problem. ``here`` has the problem's trials, and ``targets`` their No-unlearn metrics."""
     return (
         *_lost(here),
         *_seeds(rows),
@@ -36,7 +36,7 @@ def _lost(here: TrialTable) -> Iterator[Note]:
 
 
 def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
-    """Yield notes on arms with different seeds, configurations with a single seed, and runs without seed numbers."""
+    """Yield notes on methods with different seeds in both arms, on single seeds, and on rows without a seed."""
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:
@@ -49,7 +49,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield notes on thresholds that cannot be judged for any trial, and on thresholds that the user stated."""
+    """Yield notes on thresholds that cannot be judged for any trial, and on stated thresholds, which are not used."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)
@@ -63,7 +63,7 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
 
 
 def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Note that only final epochs are compared, and name the trials that succeed only at an earlier epoch."""
+    """Yield a note that only last epochs are compared. It names the trials that succeed only at an earlier epoch."""
     if not here.every_epoch:
         return
     keys = ["sweep", "trial_id"]

@@ -1,4 +1,4 @@
-"""The data of a comparison: a table for every problem, methods by metrics, without and with AutoLR."""
+"""The content of a comparison: one table for every problem, with the metrics of each method without and with AutoLR."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from search_spaces.constraint import Constraint
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The mean and standard deviation (None for one seed) of a metric over the ``seeds`` on which it was measured.
-    ``met`` is whether the metric meets its threshold; None if unknown."""
+    """The mean and standard deviation of a metric over the ``seeds`` on which it was measured.
+
+    ``deviation`` is None for one seed. ``met`` is whether the metric meets its threshold; None if unknown.
+    """
 
     mean: float
     deviation: float | None
@@ -25,11 +27,14 @@ class Entry:
     """The results of one configuration.
 
     Attributes:
-        label: the configuration, such as ``lr 1e-4, c 0.9`` or AutoLR's variant and start; may be empty.
-        seeds, lost: the number of finished trials (whose mean is shown), and of trials that did not finish.
-        values: the value of each measured metric.
-        succeeded, missed, not_judged: how many finished seeds meet all thresholds, miss one, or cannot be judged.
-        seed_numbers: the seeds, including lost ones; () if an external table does not give all of them.
+        label: the configuration, such as ``lr 1e-4, c 0.9``, or AutoLR's variant and initial rate; may be empty.
+        seeds: the number of finished trials, over which the means are computed.
+        lost: the number of trials that did not finish.
+        values: the mean and deviation of each measured metric.
+        succeeded: the number of finished seeds that meet all thresholds.
+        missed: the number of finished seeds that miss a threshold.
+        not_judged: the number of finished seeds that cannot be judged.
+        seed_numbers: the seeds, including lost seeds; () if an external table does not give all seeds.
     """
 
     label: str
@@ -43,20 +48,20 @@ class Entry:
 
     @property
     def success(self) -> bool | None:
-        """True if every seed meets all thresholds, False if no seed does; None if only some do or it is unknown."""
+        """True if every seed meets all thresholds; False if every finished seed misses a threshold; None otherwise."""
         if self.succeeded:
             return True if self.succeeded == self.seeds + self.lost else None
         return False if self.missed and not self.not_judged else None
 
     @property
     def unit(self) -> str:
-        """``seed``, or ``run`` if an external table does not give the seeds."""
+        """The noun for a trial: ``seed``, or ``run`` if an external table does not give the seeds."""
         return "seed" if self.seed_numbers else "run"
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The entries of a method without and with AutoLR; an entry is None if it was not run."""
+    """The entries of a method without and with AutoLR. An entry is None if the method was not run that way."""
 
     method: str
     without: Entry | None
@@ -64,20 +69,22 @@ class MethodRow:
 
     @property
     def arms(self) -> dict[str, Entry]:
-        """The entries, keyed by names such as ``gdiff`` and ``gdiff with AutoLR``."""
+        """The entries that exist, keyed by names such as ``gdiff`` and ``gdiff with AutoLR``."""
         sides = ((self.method, self.without), (f"{self.method} with AutoLR", self.with_auto))
         return {name: entry for name, entry in sides if entry is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTable:
-    """The table of one problem: the No-unlearn model (averaged if every seed has its own) and every method.
+    """The table of one problem, with a row for No-unlearn (the target) and a row for every method.
+
+    If every seed has its own target, the No-unlearn row has the mean over the targets.
 
     Attributes:
         apart: the settings that distinguish the problem from others on the same model and data set.
         thresholds: the thresholds that a seed must meet to succeed.
-        problem_notes: the notes on the columns that distinguish the problems of the whole comparison.
-        notes: the notes that weaken or explain this table.
+        problem_notes: the notes on the columns in which the problems of the whole comparison differ.
+        notes: the notes below this table.
     """
 
     model: str
@@ -92,10 +99,13 @@ class ComparisonTable:
 
     @property
     def every_row(self) -> tuple[MethodRow, ...]:
-        """The row of the No-unlearn model, if there is one, followed by the rows of the methods."""
+        """The No-unlearn row, if it exists, followed by the rows of the methods."""
         return (*([MethodRow("No-unlearn", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the entries without and with AutoLR; only the former for No-unlearn, or if AutoLR was never run."""
+        """Return the entries of a row without and with AutoLR.
+
+        Only the entry without AutoLR is returned for the No-unlearn row, or if no method was run with AutoLR.
+        """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)

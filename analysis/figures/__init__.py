@@ -1,1 +1,1 @@
-"""Figures. Each has a pure function ``*_data`` that computes its content, and a thin renderer."""
+"""Figures of reports. For each figure, a pure function ``*_data`` computes the content, and another draws it."""

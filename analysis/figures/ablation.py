@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A metric of one method at a fixed rate (``without``) and with AutoLR (``with_auto``), averaged over ``pairs``.
+    """The mean of a metric of one method at a fixed rate (``without``) and with AutoLR (``with_auto``).
 
-    ``pairs`` is 0 if no two trials differ only in AutoLR. Then the values are those of the best trial of each arm.
+    Each mean is over ``pairs`` pairs of trials that differ only in the use of AutoLR. If there is no such pair,
+    ``pairs`` is 0, and the values are those of the best trial of each arm.
     """
 
     method: str
@@ -37,7 +38,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AblationPanel:
-    """One metric for all methods; ``better`` is the better direction, ``lower`` or ``higher``."""
+    """The panel of one metric, for all methods. ``better`` says whether ``lower`` or ``higher`` values are better."""
 
     label: str
     better: str
@@ -107,10 +108,10 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """Return a row for each pair of arms whose settings are equal except for AutoLR, with the columns False and True.
+    """Pair trials without and with AutoLR whose other settings are equal. Return a row for each pair.
 
-    If an arm has several trials, ``how`` aggregates them. Settings are compared as text. A missing setting counts as a
-    value: two trials without ``c`` have the same ``c``.
+    The columns are False (without AutoLR) and True (with AutoLR). If several trials have the same settings, ``how``
+    aggregates them. Settings are compared as text, and two trials without a value for a setting have equal settings.
     """
     rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]

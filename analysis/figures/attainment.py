@@ -1,4 +1,4 @@
-"""The figure of empirical attainment: which objective values two arms attain, and in how many of their runs."""
+"""The figure of empirical attainment, which shows the objective values that two arms attain in their runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[Attain
 
 
 def draw_attainment(data: AttainmentData) -> Figure:
-    """Draw the median and extreme attainment of both arms, and the regions that one arm attains more often."""
+    """Draw the attainment surfaces of both arms, and shade the regions that one arm attains more often."""
     with house_style():
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
         for surfaces, colour in zip(data.attained.surfaces, OKABE_ITO, strict=False):
@@ -58,7 +58,7 @@ def draw_attainment(data: AttainmentData) -> Figure:
 
 
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
-    """Draw the surfaces that one run, half of the runs and all runs attain; an empty surface is left out."""
+    """Draw the surfaces that one run, half of the runs and all runs attain. Empty surfaces are left out."""
     # The surface of all runs may be empty. Then nothing is drawn instead.
     ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2

@@ -1,4 +1,4 @@
-"""Figures of AutoLR: its learning rate over steps, and the losses along its update directions."""
+"""Figures of AutoLR: the learning rate over steps, and the losses along the update directions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the rate in use, the fitted ``eta*``, and the updates that found no minimum, by reason, from auto_lr.csv.
+    """Return the learning rate, the fitted ``eta*`` and the updates without a minimum over steps, from auto_lr.csv.
 
-    There is a panel for the AutoLR trial of each method that is nearest to the ideal corner (or, if no trial has
-    finished, for the first trials), at most six. The step of an update already uses the new rate, so the rate changes
-    at that step.
+    Each panel shows one AutoLR trial: for each method, the trial nearest to the ideal corner. If no trial has finished,
+    the first trials are shown. There are at most six panels. The rate changes at the step of an update, because this
+    step already uses the new rate.
     """
     updates, table = sources.auto_lr, sources.table
     if updates.empty:
@@ -51,8 +51,8 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
 def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return the losses along the update direction at several steps of the first trial, with the fitted parabola.
 
-    landscape.csv has several rows for each step: the retain and forget loss of the model at ``theta - x d``, with ``x``
-    in units of the learning rate. The parabola is ``loss_zero - slope x + curvature x^2 / 2``; eta and eta* are marked.
+    Each row of landscape.csv has the retain loss and the forget loss of the model at ``theta - x d``, with ``x`` in
+    units of the learning rate. The parabola is ``loss_zero - slope x + curvature x^2 / 2``. eta and eta* are marked.
     """
     landscape, columns = sources.landscape, sources.table.columns
     if landscape.empty:
@@ -76,8 +76,8 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
 def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[float], list[float]]:
     """Return the steps and learning rates of one trial, from its rows in auto_lr.csv and history.csv.
 
-    Each update adds two points at its step: the rate before the update, and the new rate, which the step uses. Each
-    report adds its rate, unless the weights, and with them the rate, were rolled back.
+    Each update adds two points at its step: the rate before the update and the rate after the update. Each report adds
+    a point with its rate, unless the weights and the rate were rolled back.
     """
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")

@@ -10,7 +10,7 @@ Place = tuple[float, float]
 """A position in the plot: (0, 0) is the lower left corner and (1, 1) the upper right corner."""
 
 _GAPS = (0.6, 1.6, 3.2)
-"""The distances of the label from the point that are tried, as multiples of the label's height."""
+"""The distances between point and label that are tried, as multiples of the label's height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Box:
     top: float
 
     def hides(self, points: Sequence[Place], line: Sequence[Place]) -> int:
-        """Count the ``points`` inside the box and the segments of ``line`` through it (all parallel to an axis)."""
+        """Count the ``points`` inside the box and the segments of ``line`` that cross it (all parallel to an axis)."""
         inside = sum(self.left <= x <= self.right and self.bottom <= y <= self.top for x, y in points)
         crossing = sum(
             min(x, u) <= self.right and max(x, u) >= self.left and min(y, v) <= self.top and max(y, v) >= self.bottom
@@ -37,7 +37,7 @@ class Box:
 
 
 def place_beside_line(at: float, width: float, height: float, points: Sequence[Place]) -> tuple[bool, bool]:
-    """Return whether the label of a horizontal line at ``at`` should be at its right end, and whether above it."""
+    """Return whether a horizontal line at height ``at`` has its label at the right end, and whether above the line."""
 
     def box(right: bool, above: bool) -> Box:
         left, bottom = (1.0 - width if right else 0.0), (at if above else at - height)
@@ -48,7 +48,10 @@ def place_beside_line(at: float, width: float, height: float, points: Sequence[P
 
 
 def place_label(at: Place, width: float, height: float, *, points: Sequence[Place], line: Sequence[Place]) -> Box:
-    """Return the box of a label beside ``at``: inside the plot if possible, hiding the fewest points, then nearest."""
+    """Return the best box for the label of the point ``at``.
+
+    Boxes inside the plot come first, then boxes that hide the fewest points and line segments, then the nearest box.
+    """
     x, y = at
     candidates = []
     for gap, right, above in product(_GAPS, (True, False), (True, False)):

@@ -1,4 +1,4 @@
-"""Figures of the hypervolume over its cost: over the compute spent, and over the number of learning rates tried."""
+"""Figures of the hypervolume over the time spent, and over the number of learning rates tried."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from analysis.tables.trial_table import auto_lr_on
 
 
 def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
-    """Return the hypervolume over compute: a panel for each problem, and a curve for each method and AutoLR setting.
+    """Return the hypervolume over the time spent, with a panel for each problem.
 
-    Each problem has its own reference box. The result is None before the target exists. Colours identify methods.
+    A panel has a curve for each method with and without AutoLR. Colours identify methods. Each problem has its own
+    reference box. The result is None if the target does not exist yet.
     """
     drawn = []
     for problem, part in parts.items():
@@ -47,7 +48,7 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 
 
 def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
-    """Yield the tuning curve of every verdict, each with its own file name."""
+    """Yield a figure of the tuning curve for every verdict. Each figure has its own file name."""
     for verdict in study.verdicts:
         figure = tuning_figure(verdict.curve, title=study.subject(verdict))
         yield replace(figure, name=file_stem("tuning-curve", *verdict.task.names, verdict.variant))
@@ -59,9 +60,10 @@ def anytime_figure(
     *,
     looks: Mapping[str, tuple[str, str]] | None = None,
 ) -> PanelFigure[Panel] | None:
-    """Return the hypervolume over compute, with a step curve for each arm; None if there are no points.
+    """Return the hypervolume over the time spent, with a step curve for each arm; None if there are no points.
 
-    ``curves`` has the (seconds, hypervolumes) of each arm; ``looks`` has its colour, and ``line`` or ``dashed``.
+    ``curves`` has a pair (seconds, hypervolumes) for each arm. ``looks`` has the colour and the line style (``line`` or
+    ``dashed``) of each arm.
     """
     lines: list[Line] = []
     for i, (arm, curve) in enumerate(curves.items()):
@@ -88,7 +90,10 @@ def anytime_figure(
 
 
 def tuning_figure(curve: TuningCurve, *, title: str = "") -> PanelFigure[Panel]:
-    """Return the figure with the expected best of n rates, AutoLR at its cost, and the n at which both are equal."""
+    """Return a figure of the expected hypervolume of the best of n rates. AutoLR is a point at its cost in runs.
+
+    The n at which hand-tuning equals AutoLR is marked.
+    """
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))
     lines = (

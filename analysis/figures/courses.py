@@ -28,9 +28,10 @@ _MOST_POINTS = 400
 
 
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return losses and reported scores over steps, for the trial of each method that is nearest to the ideal corner.
+    """Return losses and reported scores over steps. Each method is shown by its trial nearest to the ideal corner.
 
-    If the target was measured, each line starts with the target at step 0. The result is None without a history.
+    If the target before unlearning was measured, each line starts with the target's score at step 0. The result is None
+    if there is no history.
     """
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
@@ -45,7 +46,8 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if no trial reported them.
 
-    The trials are those of :func:`metrics_data`. Only methods with two separate gradients measure norms and cosine.
+    The same trials as in :func:`metrics_data` are shown. Only methods with two separate gradients measure norms and
+    cosine.
     """
     return figure_of(
         _panels(sources, _GRADIENTS, from_target=False),

@@ -1,4 +1,4 @@
-"""Draw any figure that is made of panels."""
+"""Draw a figure that consists of panels."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _colour_bar(figure: Figure, axes: list[Axes], gradation: Gradation) -> None:
 
 
 def _names(data: PanelFigure[Panel]) -> dict[str, Any]:
-    """Return the legend: a handle for each name, in the order in which the names first appear."""
+    """Return a legend handle for each name, in the order in which the names first appear."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

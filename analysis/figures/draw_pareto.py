@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NARROW_LABEL, _LABEL_WIDTH = 56, 52
-"""The maximum number of letters in a line: of an axis label in a narrow plot, and of a point's label."""
+"""The maximum number of letters per line, for an axis label in a narrow plot and for the label of a point."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
@@ -30,9 +30,10 @@ def draw_pareto(
     size: tuple[float, float] = WIDE,
     links: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw the figure, with ``size`` in inches. In an SVG, points link to the anchors of their trial ids in ``links``.
+    """Draw the frontier figure, with ``size`` in inches.
 
-    ``subtitle`` and ``notes`` are the texts for the counts and notes of the data.
+    ``subtitle`` and ``notes`` are texts for the counts and the notes of the data. ``links`` maps trial ids to anchors;
+    in an SVG, a point links to the anchor of its trial.
     """
     with house_style():
         from matplotlib.figure import Figure
@@ -87,7 +88,7 @@ def _unfinished(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
 
 
 def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
-    """Draw dominated models in pale colours, and models on the frontier in full colours, larger and outlined."""
+    """Draw dominated models in pale colours. Models on the frontier are larger, outlined and in full colours."""
     for series in data.methods:
         colour, marker = series.colour, series.marker
         # Results of other programs are four-pointed stars for all methods.
@@ -118,7 +119,7 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
 
 
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
-    """Draw the model before unlearning, and the model that the sweep's answer names."""
+    """Mark the target before unlearning, and the model that the sweep's answer names."""
     if data.baseline is not None:
         x, y = data.baseline
         look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
@@ -144,7 +145,7 @@ def _every_point(data: ParetoData) -> list[tuple[float, float]]:
 
 
 def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
-    """Return the approximate width and height of lines of text (0.08 x 0.17 inches per letter), as plot shares."""
+    """Return the approximate width and height of lines of text, as shares of the plot's width and height."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     across, up = figure.get_size_inches()

@@ -1,4 +1,4 @@
-"""All figures of a report except the frontier, in the order of the report."""
+"""List all figures of a report except the frontier, in the order of the report."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable
     ("gradients", gradients_data, draw_panels),
     ("gradients", gradient_plane_data, draw_gradient_plane),
 )
-"""The figures of one model and data set: the section of the page, the function for the data, and the renderer."""
+"""The figures for one problem. Each entry has the section of the page, the data function and the drawing function."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 class GalleryFigure(NamedTuple):
-    """The data of a figure, its section of the page, and its renderer."""
+    """A figure's data, the section of the page in which the figure appears, and the function that draws it."""
 
     section: str
     data: PanelFigure[Any] | AttainmentData
@@ -47,9 +47,10 @@ class GalleryFigure(NamedTuple):
 def gallery(
     sources: Sources, study: LrStudy | None = None, parts: Mapping[Problem, Sources] | None = None
 ) -> list[GalleryFigure]:
-    """Return the figures that can be drawn from the tables and from the study built from them, if their data exist.
+    """Return the figures for which the tables and the study have data.
 
-    If there are several ``parts``, each has its own figures, because trials of different problems are never combined.
+    If there are several ``parts`` (problems), each part has its own figures, because trials of different problems are
+    never combined.
     """
     parts = parts or {Problem("", ""): sources}
     found = []

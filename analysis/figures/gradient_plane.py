@@ -1,4 +1,4 @@
-"""The figure of the two gradients and of each method's direction, in the plane that the gradients span."""
+"""The figure of the retain gradient, the forget gradient and each method's direction, in the plane of the gradients."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MOST_METHODS = 9
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """One trial at one step: vectors in the plane of its gradients, scaled so that the longer gradient has length 1.
+    """The gradients of one trial at one step, as vectors in the plane that they span. The longer gradient has length 1.
 
     ``retain`` is the gradient of the retain objective, along the horizontal axis, and ``forget`` the gradient of the
     forget objective; both objectives are minimized. ``direction`` is ``c_t retain + (1 - c_t) forget``, normalized to
-    length 1, because its length depends on the scale of the weights. The step goes in the opposite direction.
+    length 1. The training step goes in the opposite direction.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Plane:
 
 
 def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[Plane] | None:
-    """Return the gradients of each method's selected trial, at the report nearest to ``share`` of its steps.
+    """Return the gradients of each method's selected trial, at the report nearest to the share ``share`` of its steps.
 
     The result is None if no trial measured both norms, the cosine and ``c_t``.
     """
@@ -72,7 +72,7 @@ def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[
 
 
 def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> Plane:
-    """Return the plane of two gradients with these norms and cosine; ``c_t`` is the weight of the retain gradient."""
+    """Return the vectors for two gradients with these norms and this cosine; ``c_t`` weighs the retain gradient."""
     longest = max(norm_retain, norm_forget) or 1.0
     # Rounding may put a mean of cosines outside [-1, 1].
     cosine = min(max(cosine, -1.0), 1.0)
@@ -118,7 +118,7 @@ def _plane(axes: Axes, item: Plane) -> None:
 
 
 def half_plane(normal: Vector, reach: float) -> list[Vector]:
-    """Return the corners of the half of the square [-reach, reach]^2 to which ``normal`` points; none if it is zero."""
+    """Return the corners of the half of the square [-reach, reach]^2 to which ``normal`` points; [] if it is zero."""
     if math.hypot(*normal) == 0:
         return []
     square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]

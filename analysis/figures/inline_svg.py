@@ -1,4 +1,4 @@
-"""Convert a drawn figure to SVG for an HTML page: with the page's colours (light or dark) and unique ids."""
+"""Convert a drawn figure to SVG for an HTML page, with unique ids and with colours for a light and a dark page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 
 @dataclass(frozen=True, slots=True)
 class PointLabel:
-    """The label of a point: the model's name with its epoch and status, its settings and its values."""
+    """The label of a point: the model's name with epoch and status, the model's settings, and the model's values."""
 
     name: str
     settings: str
@@ -33,8 +33,8 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
     """Return the ``<svg>`` element of a figure's SVG document, for use in HTML.
 
     The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...).
-    Every id starts with ``prefix``, so that ids are unique if a page has several figures. Links of points
-    (:func:`point_link`) lead to the row of their trial, with their ``labels`` as ``aria-label`` and data attributes.
+    Every id starts with ``prefix``, so that ids are unique if a page has several figures. The link of a point
+    (:func:`point_link`) leads to the row of the trial. The point's label becomes ``aria-label`` and data attributes.
     """
     svg = document[document.index("<svg") :]
     # Comments repeat names from the sweep, but the text is drawn as outlines.

@@ -1,4 +1,4 @@
-"""Figures of the final metrics and of the training curves of a method at each of its learning rates."""
+"""Figures of the final metrics and the training curves of each method, for all its learning rates."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 _MOST_POINTS = 200
 _MOST_METHODS = 12
 _BUDGET = 4000
-"""The maximum number of points in a panel: more points would not be visible, and would make the page large."""
+"""The maximum number of points in a panel. More points would not be visible and would make the page large."""
 
 
 def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return the final metrics over the learning rate, with a row of panels for each method.
 
-    Every fixed-rate trial is a marker. A line joins the medians of the rates if a rate was tried more than once, or if
-    the trials differ in nothing else. AutoLR has no fixed rate, so the median of its trials is a horizontal line, and
-    their range is a band. The result is None if no method was tried at two rates.
+    Every fixed-rate trial is a marker. If a rate was tried more than once, or if the trials differ only in the rate, a
+    line joins the medians at each rate. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
+    trials, and a band their range. The result is None if no method was tried at two rates.
     """
     own = sources.table.own
     finished = own.of(own.finished)
@@ -57,7 +57,10 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return metrics over steps: a line per trial, coloured by learning rate (AutoLR: dashed). None below two rates."""
+    """Return metrics over steps, with a line per trial; None if no method was tried at two rates.
+
+    A line is coloured by its fixed learning rate, and dashed if the trial uses AutoLR.
+    """
     table = sources.table.own
     finished = table.of(table.finished)
     methods = _methods_with_rates(finished)
@@ -88,7 +91,7 @@ def _rates(table: TrialTable) -> list[float]:
 
 
 def _methods_with_rates(table: TrialTable) -> list[str]:
-    """Return the methods that were tried at two or more fixed rates, at most 12 so that the figure stays readable."""
+    """Return the methods that were tried at two or more fixed rates. At most 12 methods are returned."""
     methods = sorted(set(table.trials["method"]))
     return [method for method in methods if len(set(_rates(_of_method(table, method)))) >= 2][:_MOST_METHODS]
 
@@ -118,7 +121,7 @@ def _final(table: TrialTable, method: str, metric: str, absent: tuple[float, ...
 
 
 def _courses(table: TrialTable, metric: str, low: float, high: float) -> Iterator[Panel]:
-    """Yield the panel of a method and metric if some trial reported the metric at least twice."""
+    """Yield the panel for ``metric``, if some trial of the table (of one method) reported the metric at least twice."""
     points = max(12, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
     runs = []
     for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):

@@ -19,9 +19,9 @@ ABSENT = "no finished trial"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Finite points, in the order in which they are joined. ``name`` is the legend entry, or "" if there is none.
+    """A line or a series of marks, given by finite points. ``name`` is the legend entry, or "" if there is none.
 
-    ``look`` is ``line`` (joined), ``dots`` (joined, each point marked), ``dashed`` or ``marks`` (not joined).
+    ``look`` is ``line``, ``dots`` (a line with a marker at each point), ``dashed`` or ``marks`` (markers only).
     """
 
     name: str
@@ -35,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """The area between two curves over the same ``xs``."""
+    """A shaded area between two curves that have the same x values ``xs``."""
 
     name: str
     xs: tuple[float, ...]
@@ -46,7 +46,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A thin line across the panel at one value of the axis ``x`` or ``y``, with a label at its end."""
+    """A thin line across the panel at one value of the axis ``x`` or ``y``, with a label at the end of the line."""
 
     axis: str
     value: float
@@ -58,7 +58,7 @@ class Panel:
     """One plot. A scale is ``linear`` or ``log``; all values on a log axis are positive.
 
     A linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole numbers.
-    ``absent`` has the x values without a y value; they are crosses on the axis with the legend entry :data:`ABSENT`.
+    ``absent`` has the x values without a y value, drawn as crosses on the axis with the legend entry :data:`ABSENT`.
     """
 
     title: str
@@ -89,9 +89,9 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class PanelFigure(Generic[P]):
-    """A figure of panels of one kind.
+    """A figure that consists of panels of the same type.
 
-    ``name`` is the stem of its files. ``caption`` is the note that figure_captions.j2 renders below the figure.
+    ``name`` is the stem of the file names. figure_captions.j2 renders the note ``caption`` below the figure.
     """
 
     name: str
@@ -105,7 +105,7 @@ class PanelFigure(Generic[P]):
 def figure_of(
     panels: Iterable[P], *, name: str, title: str, caption: Note, columns: int = 2, gradation: Gradation | None = None
 ) -> PanelFigure[P] | None:
-    """Return the figure; None if there are no panels."""
+    """Return a figure with these panels; None if there are no panels."""
     found = tuple(panels)
     return PanelFigure(name, title, found, caption, columns, gradation) if found else None
 
@@ -114,7 +114,7 @@ def finite_lines(
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return the line through all finite points (with positive y, for a log axis); () if there are none."""
+    """Return the line through all finite points; () if there are none. If ``positive``, y must also be above 0."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)
@@ -137,7 +137,7 @@ def method_colours(table: TrialTable) -> dict[str, str]:
 
 
 def graded(value: float, low: float, high: float) -> str:
-    """Return the colour of a positive value between ``low`` and ``high``, on a logarithmic, colour-blind-safe map."""
+    """Return the colour of a positive value on a logarithmic colour map from ``low`` to ``high``."""
     if not (value > 0 and low > 0):
         return INK
     share = 0.5 if high <= low else (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))

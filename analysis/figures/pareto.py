@@ -23,7 +23,7 @@ from analysis.words import format_settings, model_name
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """One axis. If the axis is a loss, ``guess`` is the loss of a uniform guess, unless it is outside the limits."""
+    """One axis. For a loss, ``guess`` is the loss of a random guess; None if this loss is outside the limits."""
 
     label: str
     low_is_better: bool
@@ -34,9 +34,9 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A model, in the units of the axes and clipped to the bounds; evaluated after ``epoch`` (NaN if unknown).
+    """A model as a point, in the units of the axes and clipped to the bounds. ``epoch`` is NaN if unknown.
 
-    ``filled`` is false for a fixed rate if trials with AutoLR are also shown.
+    ``filled`` is false for a trial with a fixed rate if trials with AutoLR are also drawn.
     """
 
     trial_id: str
@@ -49,7 +49,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The points of one legend entry; ``external`` is whether they are from another program's table."""
+    """The points of one legend entry. ``external`` is true if the points are from another program's table."""
 
     name: str
     points: tuple[Point, ...]
@@ -69,9 +69,9 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The numbers of trials that ended, of trials ``planned`` (None if unknown), and of ``external`` rows.
+    """The numbers of ended trials, of ``planned`` trials (None if unknown) and of ``external`` rows.
 
-    ``members`` is the number of models on the frontier. If ``every_epoch`` is true, the models are epochs of trials.
+    ``members`` is the number of models on the frontier. If ``every_epoch`` is true, a model is an epoch of a trial.
     """
 
     hypervolume: float
@@ -87,17 +87,18 @@ class ParetoData:
     """The frontier figure.
 
     Attributes:
-        methods: the last epochs of finished trials and the epochs on the frontier, by method in alphabetical order.
-        unfinished: stopped, diverged and failed trials that were measured before they ended, by status.
-        paths: the epochs, in order, of each trial that has an epoch on the frontier.
-        sweeps_over_c: lines through trials of gdiff that differ only in c, ordered by c; each has at least two points.
+        methods: for each method, in alphabetical order, the last epochs of its finished trials and its epochs on the
+            frontier.
+        unfinished: for each status, the stopped, diverged or failed trials that were measured before they ended.
+        paths: for each trial with an epoch on the frontier, the line through all its epochs.
+        sweeps_over_c: lines through at least two trials of gdiff that differ only in c, ordered by c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
-        staircase: the corners of the line that bounds the attained region, from worst bound to worst bound. Empty if
-            there is no frontier, or if there are more than two objectives, because the frontier is then not a line.
-        corner: the reference point. Together with the staircase it encloses the dominated region.
-        chosen: the model that the sweep's answer names, with its settings.
-        recommended: whether the answer recommends this model; otherwise it is the model closest to the thresholds.
-        notes: the notes on models and objectives that are not drawn as measured.
+        staircase: the corners of the line that bounds the dominated region. Empty if there is no frontier, or if there
+            are more than two objectives.
+        corner: the reference point, which closes the dominated region.
+        chosen: the model that the sweep's answer names.
+        recommended: whether the answer recommends the chosen model. If not, the model is the closest to the thresholds.
+        notes: the notes on models that are not drawn and on objectives that are not shown.
     """
 
     title: str
@@ -118,7 +119,7 @@ class ParetoData:
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
-    """Return the frontier figure of a sweep (x: first objective, y: second objective) with the chosen model marked.
+    """Return the frontier figure of a sweep, with the first two objectives as axes and the chosen model marked.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -180,7 +181,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 def _chosen(
     choice: ModelChoice, table: TrialTable, pair: Sequence[Objective], on_front: Collection[str]
 ) -> Chosen | None:
-    """Return the model that the answer names; None if there is none, or if the model lacks an objective."""
+    """Return the model that the answer names; None if the answer names no model or the model lacks an objective."""
     if choice.row is None:
         return None
     point = next(_points(choice.row.to_frame().T.infer_objects(), pair, on_front), None)
@@ -191,7 +192,7 @@ def _chosen(
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the primary metrics as objectives; () if they are unmeasured, or already the sweep's objectives."""
+    """Return the primary metrics as objectives; () if they were not measured or already are the objectives."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -199,7 +200,7 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
 
 
 def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData | None:
-    """Return the frontier figure for :func:`score_objectives`, with the same choice; None if there are none."""
+    """Return the frontier figure over the scores of :func:`score_objectives`; None if there are no such scores."""
     pair = score_objectives(table, sweep)
     choice = choice or choose_model(table, sweep)
     return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None
@@ -208,7 +209,7 @@ def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 def _sweeps_over_c(
     finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
 ) -> Iterator[tuple[tuple[float, float], ...]]:
-    """Yield the paper's c-sweep lines. A line joins only trials that differ in nothing but c."""
+    """Yield lines through trials that differ only in c, like the lines in the paper."""
     rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
     others = ["sweep", *(name for name in spec_columns if name != "c")]
     for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
@@ -220,7 +221,7 @@ def _sweeps_over_c(
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[str] = (), hollow: Collection[str] = ()
 ) -> Iterator[Point]:
-    """Yield the rows that have both values. Infinite values are clipped to the bound, like all values beyond it."""
+    """Yield a point for each row that has both values. Values outside the bounds are clipped to the bounds."""
     for (_, row), values in zip(rows.iterrows(), values_of(rows, pair), strict=True):
         if not np.isnan(values).any():
             x, y = (float(objective.clip(value)) for objective, value in zip(pair, values, strict=True))
@@ -234,7 +235,7 @@ def _named(rows: pd.DataFrame) -> set[str]:
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[tuple[tuple[float, float], ...]]:
-    """Yield the epochs of each trial with several epochs, if at least one is on the frontier."""
+    """Yield a line through the epochs of each trial that has several epochs and at least one on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
@@ -257,7 +258,10 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
 
 
 def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
-    """Return the corners, in the units of the axes, from the best first objective to the best second objective."""
+    """Return the corners of the line that bounds the dominated region, in the units of the axes.
+
+    The line starts at the best first objective and ends at the best second objective.
+    """
     if len(front.members) == 0:
         return ()
     first, second = front.objectives

@@ -21,8 +21,8 @@ _SYMLOG_SPAN = 1e4
 def scale_of(objective: Objective, values: Iterable[float], *, loss: bool) -> str:
     """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
 
-    A loss to be minimized is compared by ratio: it is 0.01 for memorized data and 3 for a broken model, so all good
-    trials would overlap on a linear axis. Scores in [0, 1], and losses to be maximized, have a linear axis.
+    A loss to be minimized is 0.01 for memorized data and 3 for a broken model. All good trials would overlap on a
+    linear axis, so the axis is ``log`` or ``symlog``. Scores in [0, 1] and losses to be maximized have a linear axis.
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]
@@ -58,7 +58,10 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
 
 
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
-    """Return the ticks of a log or symlog axis: 1, 2 and 5, or 1 and 3, or 1 times each power of ten in the limits."""
+    """Return the ticks of a log or symlog axis between ``low`` and ``high``.
+
+    Ticks are 1, 2 and 5 times each power of ten. If these are too many, ticks are 1 and 3 times, or only 1 times.
+    """
     start = low if scale == "log" else high / _SYMLOG_SPAN
     decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
     spanned = math.log10(high / start)
@@ -69,7 +72,7 @@ def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
 
 
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
-    """Set the scale, the limits and ticks with plain numbers on one axis of a matplotlib plot."""
+    """Set the scale, the limits and the ticks of one axis of a matplotlib plot. Tick labels are plain numbers."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)

@@ -14,7 +14,7 @@ from analysis.tables.trial_table import TrialTable, numbers
 
 
 def shown_metrics(table: TrialTable) -> tuple[str, ...]:
-    """Return the columns that have panels in figures over steps and rates: the losses and measured primary metrics."""
+    """Return the columns that get a panel in figures over steps or rates: the losses and measured primary metrics."""
     frames = (table.trials, table.history)
     metrics = table.columns.metrics
     measured = [name for name in metrics if any(np.isfinite(numbers(frame, name)).any() for frame in frames)]
@@ -22,7 +22,7 @@ def shown_metrics(table: TrialTable) -> tuple[str, ...]:
 
 
 def panel_title(columns: Columns, name: str) -> str:
-    """Return the short name of a loss or metric (the axis shows the unit), or the label of any other column."""
+    """Return the title of a panel: the short name of a loss or metric, or the label of any other column."""
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
@@ -38,7 +38,10 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """Return the selected trials that have a history; if there are none, the first trial of each method with one."""
+    """Return the selected trials that have a history.
+
+    If no selected trial has a history, return the first trial of each method that has one.
+    """
     table = sources.table
     reporting = set(table.history["trial_id"])
     best = selected(sources)

@@ -22,7 +22,7 @@ frontier, and yellow is darkened so that it is visible on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 
 INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#eff3f7"
-"""The colours of: text and frontier; secondary text and guides; grid; background; dominated region."""
+"""The colours of text and frontier, of secondary text and guides, of grid, background and dominated region."""
 
 DOTS_PER_INCH = 160
 WIDE, NARROW = (10.0, 6.875), (4.4, 5.6)
@@ -71,7 +71,8 @@ def plots(
 ) -> tuple[Figure, list[Axes]]:
     """Return a titled figure with ``count`` plots, at most ``columns`` in a row.
 
-    In inches, ``width`` is the width of the figure, ``height`` that of a row, and ``more`` the additional height.
+    ``width`` is the width of the figure, ``height`` the height of a row of plots, and ``more`` additional height for
+    the title and the legend, all in inches.
     """
     from matplotlib.figure import Figure
 

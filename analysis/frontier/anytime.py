@@ -1,4 +1,4 @@
-"""Compute the hypervolume of a sweep as a function of the compute spent."""
+"""Compute the hypervolume that a sweep had reached after each amount of trial time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from analysis.tables.trial_table import TrialTable, numbers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeCurve:
-    """A step curve: after ``seconds[i]`` of trial time the hypervolume was ``hypervolume[i]``; both have shape (n,)."""
+    """A step curve: after ``seconds[i]`` of trial time, the hypervolume was ``hypervolume[i]``. Shapes (n,)."""
 
     seconds: Floats
     hypervolume: Floats
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
-    """Return the curve over all trials that have ended, in the order of ``ended_at``. Each trial adds all its models.
+    """Return the curve for all ended trials, in the order in which they ended. Each trial adds all its models.
 
-    A trial costs ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if the former is missing. The start of
-    its worker is left out, because it depends on which trial comes first. A trial reused from the same sweep costs
-    nothing. If trials run in parallel, the sum is not wall-clock time.
+    The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
+    The start of a worker is not counted, because only the first trial of the worker would pay for it. A trial that was
+    reused from the same sweep takes no time. If trials run in parallel, the sum of their times is not wall-clock time.
     """
     trials = table.trials
     if "ended_at" in trials.columns:
@@ -48,7 +48,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
 
 
 def _is_repeated(trials: pd.DataFrame) -> Mask:
-    """Return whether each trial was reused from a trial of the same sweep."""
+    """Return a mask of the trials whose result was reused from another trial of the same sweep."""
     if not {"reused_from", "spec_hash"} <= set(trials.columns):
         return np.zeros(len(trials), dtype=bool)
     reused = (trials["reused_from"].notna() & (trials["reused_from"] != "")).to_numpy()

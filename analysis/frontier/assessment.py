@@ -1,4 +1,4 @@
-"""Assess one model: compare it with every threshold, and use its other scores if no threshold decides."""
+"""Assess one model: compare its scores with every threshold, and use other scores if no threshold can be judged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, all_met
 
 REPETITION_MARGIN = 0.05
-"""The allowed increase of the repetition score in retain answers over the target's; a model beyond it is not fluent."""
+"""A model is not fluent if the repetition score of its retain answers exceeds the target's by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class Check:
 
     Attributes:
         wanted: the threshold.
-        value, target: the score of the model and of the target before unlearning; None if it was not measured.
-        met: whether the threshold is met; None if it cannot be judged.
-        source: ``stated`` (by a user), ``paper``, ``replaced`` (from the paper, but others are stated for the same set)
-            or ``stand-in``.
-        side: the side that the threshold is about, forgetting or keeping; "" if neither.
+        value, target: the score of the model, and the score of the target before unlearning; None if not measured.
+        met: whether the model meets the threshold; None if the threshold cannot be judged.
+        source: ``stated`` (by the user), ``paper``, ``replaced`` (a threshold of the paper that is not applied, because
+            the user stated another threshold for the same data set) or ``stand-in``.
+        side: whether the threshold is about ``forgetting`` or ``keeping``; "" if neither.
     """
 
     wanted: Constraint
@@ -39,7 +39,7 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """Why the threshold cannot be judged: ``unmeasured``, ``no target value`` or ``target is 0``; otherwise ""."""
+        """Why the threshold cannot be judged: ``unmeasured``, ``no target value`` or ``target is 0``; "" if it can."""
         if self.met is not None:
             return ""
         return "unmeasured" if self.value is None else "no target value" if self.target is None else "target is 0"
@@ -47,7 +47,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence about a side that no threshold decides; ``least`` and ``proof`` are None if there is no stand-in."""
+    """The evidence about forgetting or keeping if no threshold decides that side.
+
+    ``least`` and ``proof`` are the results for the two bounds of the stand-in score; None if there is no such score.
+    """
 
     side: str
     least: Check | None = None
@@ -56,7 +59,7 @@ class Evidence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the stand-in decides the side: the model misses ``least``, or meets ``proof``."""
+        """Whether the stand-in score decides the side, because the model misses ``least`` or meets ``proof``."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
@@ -66,13 +69,14 @@ class Assessment:
 
     Attributes:
         checks: the results for every threshold that applies.
-        replaced: the results for thresholds of the paper that the model misses, but that stated thresholds replace.
-        evidence: the evidence about each side that no threshold decides.
-        keeps_nothing: whether the target has nothing to keep, by every measure.
-        repetition, target_repetition, forget_repetition: the largest repetition score in the model's retain answers, in
-            the target's retain answers, and in the model's forget answers, in [0, 1]; infinite if unknown.
-        repeats: whether retain answers are more repetitive than the target's by more than the margin; None if unknown.
-        unchecked_repetition: whether the answers of a language model were not checked for repetition.
+        replaced: the results for thresholds of the paper that the model misses and that stated thresholds replace.
+        evidence: the evidence about each side (forgetting or keeping) that no threshold decides.
+        keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
+        repetition, target_repetition, forget_repetition: the largest repetition score of the model's retain answers, of
+            the target's retain answers, and of the model's forget answers, in [0, 1]; infinite if unknown.
+        repeats: whether the repetition score of the model's retain answers exceeds the target's by more than
+            :data:`REPETITION_MARGIN`; None if unknown.
+        unchecked_repetition: whether the repetition of the answers was not measured, for a language model.
     """
 
     checks: tuple[Check, ...]
@@ -87,58 +91,58 @@ class Assessment:
 
     @property
     def held(self) -> tuple[Check, ...]:
-        """The results for all thresholds, and for the stand-ins that can be judged."""
+        """The results for all thresholds, and for the bounds of stand-in scores that can be judged."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
     def met(self) -> bool | None:
-        """Whether all thresholds are met; None if there are none, or if one cannot be judged and no other is missed."""
+        """Whether all thresholds are met; None if there are none, or if some are unknown and no other is missed."""
         return all_met(check.met for check in self.checks)
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The sides that are decided by a threshold."""
+        """The sides (forgetting, keeping) that are decided by a threshold."""
         return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The sides about which nothing is known."""
+        """The sides (forgetting, keeping) that neither a threshold nor a stand-in score decides."""
         return tuple(item.side for item in self.evidence if not item.is_shown)
 
     @property
     def not_shown(self) -> tuple[str, ...]:
-        """The unknown sides that have a metric other than a loss as a stand-in."""
+        """The sides in :attr:`unknown` whose stand-in score is not a loss."""
         return tuple(item.side for item in self.evidence if not item.is_shown and not item.by_loss)
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """The number of unknown sides, the number of thresholds not judged, and whether repetition is unknown."""
+        """The length of :attr:`not_shown`, the number of unjudged thresholds, and whether repetition is unknown."""
         return len(self.not_shown), [check.met for check in self.held].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is good: no threshold is missed, all stated thresholds can be judged, both sides are known,
-        and a threshold decides at least one side."""
+        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged. Both
+        forgetting and keeping are known, and a threshold decides at least one of them."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.held)
         return stated and not missed and not self.unknown and bool(self.decided)
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """The thresholds on forgetting that both model and target meet, if no threshold decides forgetting."""
+        """The thresholds on forgetting that the target already meets. Empty if another threshold decides forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
     def of(self, source: str, met: bool | None) -> tuple[Check, ...]:
-        """Return the checks with this source and this result."""
+        """Return the checks whose attributes ``source`` and ``met`` have these values."""
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
     def not_judged(self, reason: str) -> tuple[str, ...]:
-        """Return the columns whose thresholds cannot be judged for this reason."""
+        """Return the names of the columns whose thresholds cannot be judged for the given reason."""
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
-        """Return the evidence about a side; empty evidence if a threshold decides it."""
+        """Return the evidence about a side. The evidence is empty if a threshold decides the side."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
 
@@ -190,8 +194,8 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
-    """Return whether a check decides a side: it can be judged, and it is stated or about a primary metric. A threshold
-    that the target already meets cannot show forgetting."""
+    """Return whether a check decides a side. The result must be known, and the threshold must be stated by the user or
+    be about a primary metric. A threshold that the target already meets cannot show forgetting."""
     if check.met is None or check.side != side:
         return False
     counts = check.source == "stated" or thresholds.columns[check.wanted.name].primary

@@ -1,8 +1,9 @@
 """Compute empirical attainment surfaces of several runs, and differences between two groups of runs.
 
-A run is the set of costs of one seed, shape (n, 2), in [0, 1], where smaller is better. It attains every position that
-one of its points weakly dominates. A run without points (because every trial diverged) attains nothing.
-Every function raises an AnalysisError for no runs, more than two objectives, a NaN or a cost outside [0, 1].
+A run is the set of costs of one seed, shape (n, 2), in [0, 1], where smaller is better. A run attains every position
+that one of its points weakly dominates. A run without points, because every trial diverged, attains nothing.
+Every function raises an AnalysisError if there are no runs, if there are more than two objectives, or if a cost is NaN
+or outside [0, 1].
 Sources: Grunert da Fonseca, Fonseca and Hall (2001); for differences López-Ibáñez, Paquete and Stützle (2010).
 """
 
@@ -23,7 +24,7 @@ from analysis.tables.trade_off import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentSurface:
-    """The minimal ``points``, shape (k, 2), of the region that at least ``runs`` of ``of`` runs attain."""
+    """The corner points, shape (k, 2), of the region that at least ``runs`` of the ``of`` runs attain."""
 
     runs: int
     of: int
@@ -35,8 +36,10 @@ class AttainmentDifference:
     """The regions that one group of runs attains more often than another.
 
     Attributes:
-        boxes: (k, 4): x low, y low, x high, y high, in costs. The boxes are disjoint and cover all differences.
-        differences: (k,), the share of runs of the first group that attain the box minus that of the second group.
+        boxes: the costs (x low, y low, x high, y high) of disjoint boxes, shape (k, 4). Outside the boxes, both groups
+            have the same share.
+        differences: for each box, the share of runs of the first group that attain the box, minus the share of runs of
+            the second group that do; shape (k,).
     """
 
     boxes: Floats
@@ -44,7 +47,7 @@ class AttainmentDifference:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
-    """Return the surfaces that at least one run, two runs, ..., all runs attain."""
+    """Return one surface for each k = 1, ..., n. At least k of the n runs attain the k-th surface."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
     points, labels = _labelled(sets)

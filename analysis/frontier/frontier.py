@@ -1,7 +1,7 @@
-"""Compute the attained frontier of a table of trials, and the share of the objective space that it dominates.
+"""Compute the frontier of a table of trials, and its hypervolume.
 
-Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so a hypervolume is a
-share of the whole box, in [0, 1]. Functions raise an AnalysisError if a cost is NaN, infinite or outside [0, 1].
+Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so the hypervolume is
+the dominated share of the box, in [0, 1]. Functions raise an AnalysisError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ class Frontier:
 
     Attributes:
         objectives: the m objectives.
-        members: the k rows of the models. All models with equal objectives are members, as each has a checkpoint.
-        values: (k, m), the measured objectives.
-        costs: (k, m), in [0, 1].
-        contributions: (k,), the hypervolume that would be lost without the member (and members with equal objectives).
-        hypervolume: the share of the box between best and worst bounds that the trials dominate, in [0, 1].
-        unscored: the ids of trials that have no model with finite values of all objectives.
+        members: the rows of the k models. If several models have equal objectives, all of them are members.
+        values: the measured objectives, shape (k, m).
+        costs: the costs in [0, 1], shape (k, m).
+        contributions: the hypervolume that would be lost without each member, shape (k,). Members with equal objectives
+            are removed together.
+        hypervolume: the share of the reference box that the members dominate, in [0, 1].
+        unscored: the ids of the trials that have no model with finite values of all objectives.
     """
 
     objectives: tuple[Objective, ...]
@@ -44,15 +45,15 @@ class Frontier:
 
     @property
     def trial_ids(self) -> tuple[str, ...]:
-        """The trial id of each member. A trial may have several epochs on the frontier."""
+        """The trial id of each member. An id is repeated if several epochs of the trial are on the frontier."""
         return tuple(self.members["trial_id"])
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """Return the frontier of the finished rows of a table. In ``table.models`` each evaluated epoch is a row.
+    """Return the frontier of the finished rows of a table. To include every evaluated epoch, pass ``table.models``.
 
-    Dominance compares the measured values. The hypervolume clips them to the bounds. If there are no objectives,
-    because the sweep is still making its target, the frontier is empty.
+    Dominance is decided by the measured values. For the hypervolume, the values are clipped to the bounds. If there are
+    no objectives, because the sweep is still making its target, the frontier is empty.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -82,7 +83,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
-    Only these models have a checkpoint, and metrics in addition to the losses.
+    Other epochs have no checkpoint, and only their losses were measured.
     """
     models = table.models
     if not table.every_epoch:
@@ -95,8 +96,11 @@ def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The positions of two members of a frontier: the knee, which is ``nearest`` to the ideal corner (0, ..., 0), and
-    the member with the ``largest`` contribution to the hypervolume. ``distance`` is the knee's Euclidean distance.
+    """The positions of two members of a frontier.
+
+    ``nearest`` is the position of the knee, the member nearest to the ideal corner (0, ..., 0), and ``distance`` is the
+    Euclidean distance of the knee from this corner. ``largest`` is the position of the member with the largest
+    contribution to the hypervolume.
     """
 
     nearest: int
@@ -105,9 +109,10 @@ class Recommendation:
 
 
 def recommend(front: Frontier) -> Recommendation | None:
-    """Return the knee and the largest contribution; ties go to the first member. None if there are no members.
+    """Return the positions of the knee and of the largest contribution; None if the frontier has no members.
 
-    The knee is the better recommendation, because contributions are tiny if many good trials are close together.
+    Ties go to the first member. The knee is the better recommendation, because all contributions are tiny if many good
+    trials are close together.
     """
     if len(front.members) == 0:
         return None
@@ -117,13 +122,14 @@ def recommend(front: Frontier) -> Recommendation | None:
 
 
 LEAST_GAIN = 0.01
-"""A model has begun to unlearn if its cost in some objective is lower than the target's by more than this."""
+"""A model has begun to unlearn if at least one of its costs is lower than the target's cost by more than this."""
 
 
 def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
-    """Return which models have begun to unlearn (are better than the target in some objective), shape (rows,).
+    """Return a mask of the models that are better than the target in at least one objective, shape (rows,).
 
-    A model whose target was not measured counts as better. If no model is better, the result is True for all.
+    These models have begun to unlearn. A model whose target was not measured is in the mask. If no model is better than
+    its target, the mask is true for all models.
     """
     columns = [item.column for item in sweep.objectives]
     starts = [sweep.baseline_of(row) for _, row in rows.iterrows()]
@@ -134,7 +140,10 @@ def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
-    """Return which of ``points``, shape (n, m), are not dominated; smaller is better. Equal points do not dominate."""
+    """Return a mask of the points, shape (n, m), that no other point dominates; smaller values are better.
+
+    Equal points do not dominate each other.
+    """
     array = _checked(points)
     if len(array) == 0:
         return np.zeros(0, dtype=bool)
@@ -142,7 +151,7 @@ def nondominated(points: npt.ArrayLike) -> Mask:
 
 
 def hypervolume(costs: npt.ArrayLike) -> float:
-    """Return the volume that ``costs``, shape (n, m) in [0, 1], dominate below the reference (1, ..., 1)."""
+    """Return the volume that ``costs``, shape (n, m), dominate with the reference point (1, ..., 1)."""
     array = checked_costs(costs)
     if len(array) == 0:
         return 0.0
@@ -150,9 +159,10 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 
 
 def contributions(costs: npt.ArrayLike) -> Floats:
-    """Return the hypervolume, shape (n,), that each of ``costs`` adds; they have shape (n, m) and are non-dominated.
+    """Return how much hypervolume would be lost without each of the non-dominated ``costs``.
 
-    Equal points all have the contribution that would be lost without all of them.
+    ``costs`` has the shape (n, m), and the result the shape (n,). Equal points are removed together, so they all have
+    the same contribution.
     """
     array = checked_costs(costs)
     if len(array) == 0:
@@ -172,7 +182,7 @@ def _checked(points: npt.ArrayLike) -> Floats:
 
 
 def checked_costs(costs: npt.ArrayLike) -> Floats:
-    """Return ``costs``, shape (n, m), as an array, after checking for values that moocore would ignore silently."""
+    """Return ``costs`` as an array, shape (n, m), after checking for invalid values that moocore would ignore."""
     array = _checked(costs)
     if len(array) and (array.min() < 0.0 or array.max() > 1.0):
         raise AnalysisError(f"costs must lie in [0, 1], got {array.min():g} to {array.max():g}")

@@ -1,4 +1,4 @@
-"""Compute quality indicators of sets of costs relative to a reference front, and how the reference point affects them.
+"""Compute quality indicators of sets of costs, and the effect of the reference point on hypervolumes.
 
 Costs are in [0, 1], and smaller is better. Every function raises an AnalysisError if a cost is NaN or outside [0, 1].
 """
@@ -18,7 +18,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
-"""The reference points. Each has the same cost on every axis; 1 is the worst corner."""
+"""The reference points that are tried. The point x has the cost x on every axis; 1 is the worst corner."""
 LOG_FLOOR = 1e-3
 """The lower bound of a loss on a log scale, as a share of its upper bound."""
 LOG_RETAIN = "log retain loss"
@@ -26,13 +26,14 @@ LOG_RETAIN = "log retain loss"
 
 @dataclass(frozen=True, slots=True)
 class Indicators:
-    """The indicators of one set relative to the pooled front.
+    """The indicators of one set of costs, compared with the pooled front of all sets.
 
     Attributes:
-        hypervolume: the share of the box that the set dominates, in [0, 1]; larger is better.
-        igd_plus: the mean distance by which the pooled front is better (Ishibuchi et al. 2015); 0 is best.
-        epsilon: the smallest shift of all costs after which the set weakly dominates the pooled front (Zitzler et al.
-            2003); 0 is best. Both distances are None for a set without points.
+        hypervolume: the share of the reference box that the set dominates, in [0, 1]; larger is better.
+        igd_plus: the mean distance from a point of the pooled front to the region that the set dominates (Ishibuchi et
+            al. 2015); 0 is best. None for a set without points.
+        epsilon: the smallest amount by which all costs of the set must be lowered, so that the set weakly dominates the
+            pooled front (Zitzler et al. 2003); 0 is best. None for a set without points.
     """
 
     hypervolume: float
@@ -42,9 +43,10 @@ class Indicators:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceSensitivity:
-    """The hypervolumes of k sets for r reference points, shape (k, r), each as a share of its own box.
+    """The hypervolumes of k sets for r reference points, shape (k, r).
 
-    ``stable`` is whether the order of the sets, including ties, is the same for every reference point.
+    Each hypervolume is a share of the box below its reference point. ``stable`` is true if the order of the sets,
+    including ties, is the same for every reference point.
     """
 
     names: tuple[str, ...]
@@ -56,12 +58,13 @@ class ReferenceSensitivity:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Return other reference boxes, by name, that are only used to describe the trials, not in the search or in tests.
+    """Return additional reference boxes, keyed by name, for describing trials. Search and tests do not use them.
 
-    - :data:`LOG_RETAIN`: the same objectives, with the retain loss on a log scale from :data:`LOG_FLOOR` times ln|V| to
-      ln|V|, its upper bound. On a linear scale, the loss at which half of the utility is lost costs only 0.1.
-    - ``verbmem and utility``, or other ``measured`` scores: the primary score of the forget set (or its first other
-      score with a direction and bounds) and the primary score of the retain set.
+    - :data:`LOG_RETAIN` has the same objectives, but the retain loss has a log scale from :data:`LOG_FLOOR` times ln|V|
+      to ln|V|. On a linear scale, a loss at which half of the utility is lost has a cost of only 0.1.
+    - The other box, such as ``verbmem and utility``, has the primary score of the forget set and the primary score of
+      the retain set, if both are ``measured``. If the forget set has no such primary score, its first other score with
+      a direction and bounds is used.
     """
     found: dict[str, tuple[Objective, ...]] = {}
     logged = tuple(
@@ -92,7 +95,7 @@ def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
-    """Return the non-dominated points of all ``sets`` together, shape (k, m); equal points are included once."""
+    """Return the non-dominated points among all points of the ``sets``, shape (k, m), without duplicates."""
     filled = [array for array in map(checked_costs, sets) if len(array)]
     if not filled:
         return np.empty((0, 0))
@@ -101,19 +104,25 @@ def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
 
 
 def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Return the mean over z in ``reference`` (k, m) of the minimum over a in ``costs`` (n, m) of ``||(a - z)+||``."""
+    """Return IGD+: the mean over z in ``reference`` of the minimum over a in ``costs`` of ``||max(a - z, 0)||``.
+
+    ``reference`` has the shape (k, m), and ``costs`` the shape (n, m).
+    """
     points, target = _pair(costs, reference)
     return float(moocore.igd_plus(points, ref=target))
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Return max over z in ``reference`` of min over a in ``costs`` of max over axes of ``a - z``; < 0 if better."""
+    """Return the maximum over z in ``reference`` of the minimum over a in ``costs`` of ``max(a - z)`` over the axes.
+
+    The result is negative if ``costs`` is better than ``reference`` everywhere.
+    """
     points, target = _pair(costs, reference)
     return float(moocore.epsilon_additive(points, ref=target))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Return the indicators of every set, by name, relative to the front of all sets together."""
+    """Return the indicators of every set, keyed by its name, relative to the front of all sets together."""
     target = pooled_front(list(sets.values()))
     found = {}
     for name, costs in sets.items():
@@ -126,7 +135,7 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
 def reference_sensitivity(
     sets: Mapping[str, npt.ArrayLike], *, references: Sequence[float] = REFERENCES
 ) -> ReferenceSensitivity:
-    """Return hypervolumes with the reference point (x, ..., x), as shares of [0, x]^m, for each x in ``references``."""
+    """Return the hypervolumes for each reference point (x, ..., x), x in ``references``, as shares of [0, x]^m."""
     if not all(0.0 < place <= 1.0 for place in references):
         raise AnalysisError(f"a reference must lie in (0, 1], got {', '.join(f'{place:g}' for place in references)}")
     table = np.zeros((len(sets), len(references)))

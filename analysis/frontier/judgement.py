@@ -1,6 +1,6 @@
-"""Decide whether any model of a sweep is good enough to recommend: every model is first compared with the thresholds.
+"""Compare every model of a sweep with the thresholds, and decide whether a model is good enough to recommend.
 
-A good model forgot something and kept something. The console, the page, ``pick`` and MLflow all report this judgement.
+A good model forgot enough and kept enough. The console, the page, ``pick`` and MLflow all report this judgement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""The share of the way from the target's value to the threshold up to which nothing counts as forgotten."""
+"""A model that moved at most this share of the way from the target's score to the threshold has forgotten nothing."""
 
 
 class Outcome(StrEnum):
@@ -51,8 +51,8 @@ class Decisive(NamedTuple):
 
     Attributes:
         wanted: the threshold.
-        best: the value closest to it.
-        uniform: whether all models have this value.
+        best: the score that is closest to meeting the threshold.
+        uniform: whether all models have this score.
     """
 
     wanted: Constraint
@@ -66,13 +66,14 @@ class Judgement:
 
     Attributes:
         outcome: the outcome of the sweep.
-        place: the position of the selected row, or of the closest row if none is good; None if no row can be compared.
+        place: the position of the selected row; if no row is good, the position of the row closest to the thresholds.
+            None if no row can be compared with the thresholds.
         considered, judged: the number of rows, and the number of rows that could be judged.
         decisive: the threshold that the outcome is about; None if the outcome is not about a single threshold.
-        unknown: the unknown side, if the outcome is that one side is not known.
-        near: whether, if no model does both, some models forget enough and others keep enough.
+        unknown: if the outcome is that one side is not known, this side (``forgetting`` or ``keeping``).
+        near: if no model both forgets and keeps enough, whether some models forget enough and others keep enough.
         selection: how the row was selected among the acceptable rows; None if no row is acceptable.
-        assessment: the assessment of the row.
+        assessment: the assessment of the row at ``place``.
     """
 
     outcome: Outcome
@@ -87,7 +88,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the row is recommended: it is good, or it cannot be judged."""
+        """Whether the selected row is recommended, because the row is good or cannot be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property
@@ -98,7 +99,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelChoice:
-    """The models (``rows``) that were considered, the ``thresholds``, and the judgement."""
+    """The models that were considered (``rows``), the ``thresholds`` and the judgement on these models."""
 
     rows: pd.DataFrame
     thresholds: Thresholds
@@ -106,21 +107,21 @@ class ModelChoice:
 
     @property
     def row(self) -> pd.Series | None:
-        """The recommended model, or the closest model if none is recommended; None if no model can be compared."""
+        """The recommended model, or else the model closest to the thresholds; None if no model can be compared."""
         return None if self.judgement.place is None else self.rows.iloc[self.judgement.place]
 
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
-    """Judge every model of the sweep's own trials that can be selected."""
+    """Judge every model that can be selected, and choose one of them. External rows are left out."""
     rows, thresholds = takeable(table.own, sweep.objectives).trials, thresholds_of(sweep)
     return ModelChoice(rows, thresholds, judge(rows, thresholds, sweep.objectives))
 
 
 def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objective]) -> Judgement:
-    """Compare every row, each a finished model, with the thresholds, and choose one row.
+    """Compare every row (a finished model) with the thresholds, and choose one row.
 
-    :func:`~analysis.frontier.selection.select` chooses among the good models. If every model misses a threshold, the
-    closest model is the one with the smallest sum of misses (:func:`_missed`).
+    If some models are good, :func:`~analysis.frontier.selection.select` chooses one of them. If every model misses a
+    threshold, the model whose misses (:func:`_missed`) have the smallest sum is chosen.
     """
     columns, distance = thresholds.columns, _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
@@ -154,12 +155,12 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 
 
 Missed = Mapping[int, Mapping[Check, float]]
-"""For each row, the thresholds that it misses and by how much."""
+"""For the position of each row, the thresholds that the row misses, and the size of each miss."""
 
 
 def _outcome(rows: pd.DataFrame, missed: Missed, thresholds: Thresholds) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the outcome if every row misses a threshold, the threshold that it is about, and whether some rows forget
-    enough and others keep enough."""
+    """Return the outcome for a table in which every row misses a threshold. Also return the threshold that the outcome
+    is about, and whether some rows forget enough and others keep enough."""
     by = {
         side: {i: sum(by for check, by in checks.items() if check.side == side) for i, checks in missed.items()}
         for side in SIDES
@@ -185,7 +186,10 @@ def _named(
     thresholds: Thresholds,
     side: str,
 ) -> tuple[Outcome, Decisive | None]:
-    """Return the outcome for one side, and the threshold that most rows miss; None if not all of them miss it."""
+    """Return the outcome for one side, and the threshold that most of the rows ``places`` miss.
+
+    The threshold is None if some of these rows meet it.
+    """
     wanted = {i: {check.wanted for check in checks if check.side == side} for i, checks in missed.items()}
     every = dict.fromkeys([*thresholds.all, *(check.wanted for checks in missed.values() for check in checks)])
     asked = [item for item in every if asks_for(item, thresholds.columns) == side]
@@ -214,10 +218,11 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
 
 
 def _missed(assessment: Assessment, columns: Columns) -> dict[Check, float]:
-    """Return by how much a model misses each threshold: ``x / (1 + x)``, with x the miss divided by a scale.
+    """Return the size of each miss of a model, ``x / (1 + x)``, where x is the distance to the threshold over a scale.
 
-    The scale is the distance from the threshold to the worst value: the target's value for forgetting, or the worst
-    bound for keeping. If the worst value is unknown, the scale is the threshold itself, or the range if it is 0.
+    The scale is the distance from the threshold to the worst value. For forgetting, the worst value is the target's
+    score; for keeping, it is the worst bound of the score. If the worst value is unknown, the scale is the absolute
+    value of the threshold. If this scale is 0, the range of the score is used.
     """
     found = {}
     for check in assessment.held:
@@ -235,8 +240,9 @@ def _missed(assessment: Assessment, columns: Columns) -> dict[Check, float]:
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
-    """Return, for each row, the distance of the clipped objectives from the ideal corner, and the sum of the unclipped
-    ones, which breaks ties beyond the bounds. Both are infinite if an objective is missing."""
+    """Return two numbers for each row: the distance of the costs from the ideal corner, and the sum of the objectives
+    without clipping. The sum breaks ties between rows outside the bounds. Both are infinite if an objective is missing.
+    """
     found = [(math.inf, math.inf)] * len(rows)
     if objectives and len(rows):
         values = values_of(rows, objectives)
@@ -251,9 +257,10 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The settings of the considered models, on which the advice is based; () or None if no model has the setting.
+    """The settings that the considered models used, on which the advice is based. Unknown settings are () or None.
 
-    ``diverged_lr`` is the lowest rate at which a trial diverged, if it is above the rates of all considered models.
+    ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is None if a considered model has the same
+    or a higher rate.
     """
 
     epochs: tuple[float, ...]

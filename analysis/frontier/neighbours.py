@@ -19,7 +19,7 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A score of the neighbour (``value``) and of the selected model (``instead_of``)."""
+    """One score of a neighbour (``value``), and the same score of the selected model (``instead_of``)."""
 
     value: float
     instead_of: float
@@ -27,13 +27,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The next model on one side of the frontier.
+    """The model on the frontier that is next to the selected model on one side.
 
     Attributes:
-        side: ``better forget_loss`` or ``worse forget_loss``, because the first objective orders the frontier.
-        better, worse: the columns in which the neighbour is better or worse, with both scores.
+        side: ``better`` or ``worse`` and the first objective, such as ``better forget_loss``.
+        better, worse: the columns in which the neighbour is better, or worse, than the selected model.
         within_limits: whether the neighbour is within the limits; None if a value is missing or there are no limits.
-        name, settings: the model and its settings as text.
+        name, settings: the neighbour's name and settings as text.
     """
 
     side: str
@@ -50,10 +50,10 @@ class Neighbour:
 def neighbours(
     row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
 ) -> tuple[Neighbour, ...]:
-    """Return the models before and after ``row`` on the frontier of ``table``; fewer at an end of the frontier.
+    """Return the models before and after the model ``row`` on the frontier of ``table``.
 
-    The compared scores are the objectives, the primary metrics and the column ``best``. Models with equal objectives
-    are skipped. ``row`` itself need not be on the frontier.
+    At an end of the frontier, there is only one such model. Models with the same objectives as ``row`` are skipped. The
+    model ``row`` need not be on the frontier. The compared scores are the objectives, the primary metrics and ``best``.
     """
     front = frontier(table.models, sweep.objectives)
     if not len(front.members):

@@ -1,4 +1,4 @@
-"""Compute the content of pareto.json, the frontier for other tools."""
+"""Compute the content of pareto.json, which describes the frontier for other programs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from analysis.tables.trial_table import TrialTable
 def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict[str, object]:
     """Return the content of pareto.json.
 
-    The keys are ``objectives``, ``reference`` (the worst bound of each objective, in its unit), ``hypervolume`` in
-    [0, 1], ``front`` (an entry for each model) and ``baseline`` (the target's objectives and metrics, or null).
+    The keys are ``objectives``, ``reference`` (the worst bound of each objective), ``hypervolume`` in [0, 1], ``front``
+    (an entry for each model on the frontier) and ``baseline`` (the scores of the target before unlearning, or null).
     """
     names = [objective.name for objective in front.objectives]
     before = {objective.name: sweep.baseline.get(objective.column) for objective in sweep.objectives}
@@ -44,12 +44,12 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
 
 
 def whole(value: float) -> float | int | None:
-    """Return an epoch or a step as an integer if it is whole (3 for 3.0); None for NaN."""
+    """Return a whole number as an integer (3 for 3.0) and any other number unchanged; None for NaN."""
     return None if math.isnan(value) else int(value) if float(value).is_integer() else float(value)
 
 
 def plain(value: object) -> object:
-    """Convert ``value`` for JSON: numpy values become Python values; infinities, NaN and "" become None."""
+    """Convert a value for JSON. Numpy values become Python values, and infinities, NaN and "" become None."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value == "" or (isinstance(value, float) and not math.isfinite(value)):

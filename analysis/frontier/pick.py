@@ -1,4 +1,4 @@
-"""Select a model by a named rule."""
+"""Select a model of a sweep by a rule, as the command ``pick`` does."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ from search_spaces.messages import expected_one_of, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
-"""The rules: the model on the frontier nearest to the ideal corner; the model within the limits that has the best
-primary metric of the retain set; the model with the best such metric among those that meet the thresholds."""
+"""The three rules. The first selects the model on the frontier nearest to the ideal corner. The others select the model
+with the best primary metric of the retain set, among models within the limits or among models that meet all thresholds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """A column to maximize ("max") or minimize ("min")."""
+    """A column, and whether the selected model has its largest ("max") or smallest ("min") value."""
 
     column: str
     direction: str
 
     @property
     def words(self) -> str:
-        """The goal as text, such as ``maximize utility``."""
+        """Return the goal as text, such as ``maximize utility``."""
         return f"{self.direction}imize {self.column}"
 
     def oriented(self, values: npt.ArrayLike) -> Floats:
-        """Return ``values`` with the sign that makes smaller better."""
+        """Return ``values``, negated if the direction is "max", so that smaller values are better."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
 
@@ -49,13 +50,13 @@ class Pick:
     """The model that a rule selects.
 
     Attributes:
-        row: the row of the model in the table of models, with its ``epoch``.
-        eligible: the number of models from which it was selected.
-        noun: the noun for a model, ``epoch`` or ``trial``.
-        limits: the limits that all eligible models are within.
-        by_thresholds: whether all eligible models meet the thresholds that can be judged.
-        best: the column that decided, with its ``value``; None if the distance decided.
-        distance: the Euclidean distance from the ideal corner in costs; None if a column decided.
+        row: the row of the model in the table of models; its cell ``epoch`` is the selected epoch.
+        eligible: the number of models from which the rule selected.
+        noun: the noun for a model in messages, ``epoch`` or ``trial``.
+        limits: the limits on scores that the eligible models had to be within.
+        by_thresholds: whether the eligible models had to meet all thresholds that can be judged.
+        best, value: the column that decided and its value for this model; None if the distance decided.
+        distance: the Euclidean distance of the costs from the ideal corner; None if a column decided.
     """
 
     row: pd.Series
@@ -69,7 +70,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """No finished trial meets the request; for a limit, the message names the nearest value."""
+    """Raised if no finished trial meets the request. If a limit is not met, the message names the nearest value."""
 
 
 def pick(
@@ -80,22 +81,23 @@ def pick(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> Pick:
-    """Select a model of a sweep by a rule, after ``limits`` are applied.
+    """Select a model of a sweep by a rule, among the models within the ``limits``.
 
-    Candidates are the last epochs of finished trials and, if every epoch counts, the other epochs on the frontier. If
-    ``best`` is given, the rule only decides which models are eligible, and the model with the best value in this column
-    is selected. Otherwise, epochs that have not begun to unlearn are left out unless there are no others. Ties in the
-    primary metric of the retain set go to the model that is better in that of the forget set, then to the model nearer
-    to the ideal corner, then to the first.
+    The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the rule
+    only decides which models are eligible, and the eligible model with the best value in this column is selected.
+    Without ``best``, epochs that have not begun to unlearn are left out, unless there are no other epochs. If several
+    models have the same primary metric of the retain set, the primary metric of the forget set decides, then the
+    distance from the ideal corner, then the order of the models.
 
     Raises:
         NothingQualifies: no trial has finished, or no model is within the limits or meets the thresholds.
-        AnalysisError: the rule is unknown, ``constraint`` has no limit, or a limit is on a missing column.
+        AnalysisError: the rule is unknown, the rule ``constraint`` is used without a limit, or the column of a limit
+            does not exist.
     """
     if rule not in RULES:
         raise AnalysisError(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
     if rule == CONSTRAINT and not limits and best is None:
-        raise AnalysisError("the rule constraint needs a limit")
+        raise AnalysisError("the rule 'constraint' needs at least one limit on a score")
     objectives, columns = sweep.objectives, table.columns
     models = takeable(table, objectives).trials
     noun = "epoch" if table.every_epoch else "trial"
@@ -140,7 +142,7 @@ def pick(
 
 
 def numeric_columns(models: pd.DataFrame) -> tuple[str, ...]:
-    """Return the columns of a table of models that contain a finite number."""
+    """Return the names of the columns that contain at least one finite number."""
     return tuple(
         name
         for name in map(str, models.columns)
@@ -159,7 +161,7 @@ def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile
             there = found_instead([limit.name], models.columns)
             raise AnalysisError(f"trials.csv has no column {limit.name} to put a limit on: {there}")
         if limit.relative and limit.name not in sweep.baseline:
-            raise AnalysisError(f"constraint {limit}: {limit.name} of the target before unlearning is not known")
+            raise AnalysisError(f"constraint {limit}: {limit.name} of the target before unlearning is unknown")
         values = numbers(within, limit.name)
         before = (sweep.baseline_of(row).get(limit.name) for _, row in within.iterrows())
         kept = within[[limit.met(*pair) is True for pair in zip(values, before, strict=True)]]

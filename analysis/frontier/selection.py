@@ -1,8 +1,8 @@
-"""Select the model to recommend among the acceptable ones: it answers fluently, and no other model beats it.
+"""Select the model to recommend among the acceptable models. It must answer fluently, and no other model may beat it.
 
-All comparisons use the *cost* of a score, for which smaller is better: the score in units of its range, or a retain
-loss in nats. :data:`TOLERANCE` is the largest difference in cost that counts as noise: 2% of the range of a score, or
-0.02 nats of a retain loss (2% of a token's probability).
+Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
+nats. The cost of any other score is the score divided by its range. Differences in cost of at most :data:`TOLERANCE`
+count as noise: 2% of the range of a score, or 0.02 nats of a retain loss (2% of a token's probability).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOLERANCE = 0.02
 
 
 class Decision(StrEnum):
-    """The criterion that decided between the models that are fluent and not beaten."""
+    """The criterion that decided between the models that answer fluently and that no other model beats."""
 
     ONLY = "only one left"
     TRADE_OFF = "nearest to the ideal corner"
@@ -33,7 +33,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """How one of ``eligible`` acceptable models was selected.
+    """The selected model, and how many of the acceptable models were left out for each reason.
 
     Attributes:
         place: the position of the selected model in the rows.
@@ -52,7 +52,7 @@ class Selection:
     beaten: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return the entry ``selection`` of the answer in pareto.json."""
+        """Return the selection in the form in which pareto.json stores it (``answer.selection``)."""
         return {name: value for name, value in asdict(self).items() if name != "place"}
 
 
@@ -66,10 +66,11 @@ def select(
 ) -> Selection | None:
     """Select one of the rows at the positions ``acceptable``; None if all have repetitive answers on the retain set.
 
-    Models with repetitive answers on the retain set are left out first, then models about which more is unknown than
-    about others, then models that another model beats. Of the rest, the model with the smallest ``distance`` from the
-    ideal corner is selected (a pair per row: within the bounds, and beyond them to break ties). If several models are
-    within the tolerance of the nearest, only those with the least repetition in forget answers are considered.
+    First, models with repetitive answers on the retain set are left out. Next, models with more unmeasured scores than
+    another model are left out, and then models that another model beats. Of the rest, the model with the smallest
+    ``distance`` from the ideal corner is selected. ``distance`` has a pair for each row; its second number breaks ties.
+    If the distances of several models are equal up to the tolerance, the model must be among those with the least
+    repetition in forget answers.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
@@ -93,9 +94,9 @@ def select(
 
 
 def scores_compared(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns) -> tuple[Objective, ...]:
-    """Return the scores by which models are compared: objectives, the loss on each set, and metrics with a direction.
+    """Return the scores by which models are compared: objectives, losses, and metrics with a direction.
 
-    The loss on a set is left out if another loss on the same set, such as the capped loss, is an objective.
+    A loss is left out if another loss on the same data set, such as the capped loss, is an objective.
     """
     found = {item.column: item for item in objectives}
     covered = {columns[name].of for name in found if columns.is_loss(name)}
@@ -108,11 +109,12 @@ def scores_compared(rows: pd.DataFrame, objectives: Sequence[Objective], columns
 
 
 def beaten_rows(costs: Floats) -> Mask:
-    """Return which of n models are beaten by another; ``costs`` has shape (n, scores), NaN for unmeasured scores.
+    """Return a mask, shape (n,), of the models that another model beats. ``costs`` has the shape (n, scores).
 
-    Model A beats model B if A has all scores that B has, is worse by more than the tolerance in none of these scores,
-    and is better by more than the tolerance in at least one. The relation can have cycles. If every model is beaten,
-    the model with the smallest sum of costs counts as not beaten.
+    The cost of an unmeasured score is NaN. Model A beats model B if three conditions hold: every score measured for B
+    was measured for A; no cost of A is higher by more than the tolerance; some cost of A is lower by more than the
+    tolerance. Models can beat each other in a cycle. If every model is beaten, the model with the smallest sum of costs
+    counts as not beaten.
     """
     n = len(costs)
     beats: Mask = np.zeros((n, n), dtype=bool)

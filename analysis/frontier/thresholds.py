@@ -1,9 +1,9 @@
-"""Determine the thresholds that a model must meet, and stand-ins for a side that no threshold decides.
+"""Determine the thresholds that a model must meet, and other scores to use if no threshold can be judged.
 
-A threshold is stated by a user (``--constraint``) or, for a set without a stated threshold, taken from the paper. If no
-threshold shows whether something was forgotten (or kept), a stand-in does: another primary metric of the set, or its
-loss. Every good model meets the first bound of a stand-in, and only good models meet the second. If a model meets only
-the first, the side is unknown.
+The user states thresholds with ``--constraint``. The paper's thresholds apply to data sets without a stated threshold.
+If no threshold shows whether a model forgot (or kept) enough, another score serves as a stand-in: another primary
+metric of the data set, or the loss on it. A stand-in has two bounds. A model that misses the first bound (``least``) is
+bad, and a model that meets the second (``proof``) is good. Between the bounds, the stand-in decides nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, parse_constraint
 
 NEAR_GUESS = 0.75
-"""A model keeps nothing if its retain loss is at least this share of the loss of a random guess."""
+"""A model counts as keeping nothing if its retain loss is at least this share of the loss of a random guess."""
 _SHOWN = 0.1
-"""A share of the way from the target's loss to that of a random guess. A forget loss beyond it shows forgetting, and a
-retain loss below it shows keeping."""
+"""A share of the way from the target's loss to the loss of a random guess. A forget loss above the point at this share
+shows forgetting, and a retain loss below the point shows keeping."""
 _FELL, _HALVED, _KEPT = 0.95, 0.5, 0.7
-"""Shares of the target's value. For another metric of the forget set, nothing was forgotten above the first share, and
-something was forgotten below the second. The third, from the paper, is for a metric of the retain set."""
+"""Shares of the target's score. If a metric of the forget set is above the first share, nothing was forgotten; if it is
+below the second share, something was forgotten. A metric of the retain set must reach the third share (from the paper).
+"""
 FORGETTING, KEEPING = "forgetting", "keeping"
 SIDES = (FORGETTING, KEEPING)
-"""The two sides of the trade-off."""
+"""The two sides of the trade-off between forgetting and keeping."""
 _OF = {FORGETTING: "forget", KEEPING: "retain"}
 
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """Two bounds on a score: a model that misses ``least`` is not good, and only a model that meets ``proof`` is."""
+    """Two bounds on a score. A model that misses ``least`` is bad; a model that meets ``proof`` is good."""
 
     least: Constraint
     proof: Constraint
@@ -43,12 +44,13 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The thresholds in force.
+    """The thresholds that the models of a sweep must meet.
 
     Attributes:
-        all: the thresholds that apply; the ``stated`` ones come first.
-        aside: the paper's thresholds for sets with stated ones. They apply only if the stated scores were not measured.
-        baseline_of: the function that returns the metrics of the target from which a row started.
+        all: the thresholds that apply; the ``stated`` thresholds come first.
+        aside: the paper's thresholds for data sets with a stated threshold. They apply to a model only if the score of
+            the stated threshold was not measured.
+        baseline_of: a function that returns the metrics of the target from which a row started.
     """
 
     all: tuple[Constraint, ...]
@@ -58,12 +60,12 @@ class Thresholds:
     aside: tuple[Constraint, ...] = ()
 
     def of(self, name: str) -> tuple[Constraint, ...]:
-        """Return the thresholds on one column."""
+        """Return the thresholds on the column ``name``."""
         return tuple(item for item in self.all if item.name == name)
 
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
-    """Return the stated thresholds, and the paper's thresholds for each set that has no stated one."""
+    """Return the stated thresholds, and the paper's thresholds for data sets that have no stated threshold."""
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.
@@ -78,7 +80,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:
-    """Return the side (forgetting or keeping) that a threshold is about; "" if neither."""
+    """Return whether a threshold is about ``forgetting`` or ``keeping``; "" if it is about neither."""
     column = columns[item.name]
     if column.of not in _OF.values() or column.direction is None:
         return ""
@@ -87,7 +89,10 @@ def asks_for(item: Constraint, columns: Columns) -> str:
 
 
 def stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) -> dict[str, StandIn]:
-    """Return the stand-in of each side; a side is missing without scores, or if the target has nothing to keep."""
+    """Return the stand-in score for forgetting and for keeping.
+
+    A side is left out if no suitable score was measured, or if the target has nothing to keep.
+    """
     found: dict[str, StandIn] = {}
     for side, item in _stand_ins(row, target, columns):
         found.setdefault(side, item)

@@ -1,6 +1,6 @@
-"""The answer of a sweep: the recommended checkpoint, the reason, and its scores beside the target before unlearning.
+"""The answer of a sweep: the recommended checkpoint, the reason, and the scores compared with the target's scores.
 
-The sweep is judged before a model is recommended. All finished trials are judged, not only those on the frontier.
+A model is recommended only if it is good enough. All finished trials are judged, not only the trials on the frontier.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: its name (``trial 00007 after epoch 3``), its settings as text, and its checkpoint folder, if any.
+    """One model: the name (``trial 00007 after epoch 3``), the settings as text, and the checkpoint folder, if any.
 
-    ``epoch`` is None if only the last epoch of a trial counts.
+    ``epoch`` is None if only the last epochs of trials can be selected.
     """
 
     name: str
@@ -40,9 +40,10 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of the target (``before``) and of the model that the answer names (``after``); None if not measured.
+    """One score of the target (``before``) and of the model that the answer names (``after``).
 
-    ``met`` is whether the model meets the thresholds ``wanted``; None if unknown or if there are no thresholds.
+    A score that was not measured is None. ``met`` is whether the model meets the thresholds ``wanted`` on this score;
+    None if unknown or if there are no such thresholds.
     """
 
     column: str
@@ -62,7 +63,7 @@ class Member:
         values: the objectives of the model.
         contribution: the hypervolume that would be lost without the model, in [0, 1].
         met: whether the model meets all thresholds; None if unknown.
-        roles: the reasons why the model stands out.
+        roles: labels such as "nearest to ideal" or "largest contribution"; empty for most members.
         measured: whether any metric other than the losses was measured.
         collapsed: whether a loss to be minimized is near the loss of a random guess, or above it.
     """
@@ -78,21 +79,24 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The recommended model, or the reason why there is none. Sentences are rendered from these facts.
+    """The recommended model, or the reason why no model is recommended, as facts from which sentences are rendered.
 
     Attributes:
         noun: the noun for a model, ``epoch`` or ``trial``.
-        statuses: the number of trials with each status, zeros left out; ``has_target`` is whether the target exists.
+        statuses: the number of trials for each status that occurs.
+        has_target: whether the target model exists; false while the sweep is still making the target.
         judgement: the judgement on all models.
         members: the models on the frontier.
-        model: the recommended model, or the closest model if none is recommended; None if no model can be compared.
-            The fields below are about this model.
-        objectives, scores: the objectives, and every score that was measured for the model or the target.
-        compared: the number of models compared: evaluated epochs, or finished trials.
-        on_front: whether the model is on the frontier of these models.
-        nearer: the external row, with its method, that is nearer to the ideal corner than the model; "" if none.
-        no_gain: whether the target is at least as good in every objective.
-        seeds: the number of good trials and of all trials with the settings of a good model; None if all are good.
+        model: the recommended model, or else the model closest to the thresholds; None if no model can be compared. The
+            fields below are about this model.
+        objectives: the scores that are objectives.
+        scores: every score that was measured for the model or the target.
+        compared: the number of compared models, which are evaluated epochs or finished trials.
+        on_front: whether the model is on the frontier.
+        nearer: the name and method of an external row that is nearer to the ideal corner than the model; "" if none.
+        no_gain: whether the target before unlearning is at least as good in every objective.
+        seeds: among the trials with the same settings as the model, the number of good trials and of all trials; None
+            if all of them are good, or if the model is not good.
     """
 
     noun: str
@@ -113,22 +117,22 @@ class Answer:
 
     @property
     def recommended(self) -> bool:
-        """Whether the model is recommended."""
+        """Whether :attr:`model` is recommended."""
         return self.model is not None and self.judgement.recommended
 
     @property
     def outcome(self) -> str:
-        """The value of the :class:`Outcome`; "" if no model can be judged or compared."""
+        """The outcome of the sweep as text (see :class:`Outcome`); "" if there is no model to judge."""
         return "" if self.model is None else str(self.judgement.outcome)
 
     @cached_property
     def headline(self) -> str:
-        """The answer in one sentence."""
+        """The answer of the sweep in one sentence."""
         return say("answer.headline", answer=self)
 
     @cached_property
     def advice(self) -> str:
-        """The advice on options to change, if no model is recommended."""
+        """The advice on which options to change; "" if a model is recommended."""
         return say("answer.advice", answer=self)
 
     @cached_property
@@ -138,11 +142,11 @@ class Answer:
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
-        """The sentences on thresholds that the model meets, misses or cannot be judged by, and :attr:`reason`."""
+        """The sentences on the thresholds that the model meets, misses or may meet, followed by :attr:`reason`."""
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the entry ``answer`` of pareto.json, which the console and MLflow show."""
+        """Return the answer in the form in which pareto.json stores it. The console and MLflow read this entry."""
         model, selection = self.model, self.judgement.selection
         return {
             "headline": self.headline,
@@ -159,7 +163,10 @@ class Answer:
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
-    """Return the answer for a sweep and its ``choice``. ``front`` may have external rows, which cannot be selected."""
+    """Build the answer of a sweep from the judged models (``choice``) and the frontier.
+
+    ``front`` may contain external rows, which cannot be selected.
+    """
     thresholds, judgement = choice.thresholds, choice.judgement
     own, every = frontier(table.own.models, sweep.objectives), table.own.every_epoch
     statuses = table.own.trials["status"]
@@ -218,7 +225,7 @@ def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) ->
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
-    """Return the number of good trials, and of all trials, with the settings of a good trial; None if all are good."""
+    """Return the numbers of good trials and of all trials with the same settings as ``row``; None if all are good."""
     if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished

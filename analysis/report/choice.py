@@ -1,4 +1,4 @@
-"""Select the model for ``pick``, and judge it. Without a rule it is the model of the report's answer."""
+"""Select and judge the model for the command ``pick``. Without a rule, ``pick`` selects the model of the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from search_spaces.constraint import Constraint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Taken:
-    """The selected row of the table of models, the number of eligible models, and the reason in a sentence."""
+    """The row of the selected model, the number of eligible models, and the reason for the selection as text."""
 
     row: pd.Series
     eligible: int
@@ -30,7 +30,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceJudged:
-    """Whether the model is ``recommended``, the ``outcome`` of the sweep, and sentences on both, with any advice."""
+    """Whether the selected model is recommended, the outcome of the sweep, and sentences with findings and advice."""
 
     recommended: bool
     outcome: str
@@ -45,10 +45,10 @@ def choose(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> tuple[Taken, ChoiceJudged]:
-    """Select a model by a rule or, without a rule, the model of the report's answer.
+    """Select a model by a rule. Without a rule, select the model that the report's answer names.
 
     Raises:
-        AnalysisError: as :func:`analysis.frontier.pick.pick`.
+        AnalysisError: see :func:`analysis.frontier.pick.pick`.
     """
     choice = choose_model(table, sweep)
     given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
@@ -68,7 +68,7 @@ def choose(
 def neighbour_entries(
     row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
 ) -> tuple[dict[str, object], ...]:
-    """Return the entries ``neighbours`` of ``pick --json``; the key ``words`` describes each in a sentence."""
+    """Return the content of ``neighbours`` in ``pick --json``. The key ``words`` has a sentence on the neighbour."""
     found = neighbours(row, table, sweep, limits=limits, best=best)
     entries = [asdict(item) | {"words": say("pick.neighbour", neighbour=item)} for item in found]
     return tuple({key: value for key, value in item.items() if key not in ("name", "settings")} for item in entries)

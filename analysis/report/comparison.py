@@ -30,7 +30,7 @@ _LATEX = str.maketrans({
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row as text. A cell has, for each side, its text and whether it is bold."""
+    """A row as text. A cell has a pair (text, whether the text is bold) for each side (without and with AutoLR)."""
 
     label: str
     is_target: bool
@@ -41,7 +41,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table as text. The last two columns of the header are success and configuration."""
+    """A table as text. The last two names in the header are those of the columns success and configuration."""
 
     title: str
     header: list[str]
@@ -50,7 +50,7 @@ class _Table:
 
 
 def comparison_content(tables: Sequence[ComparisonTable]) -> object:
-    """Return the content of ``compare --json``; NaN and infinite numbers are null."""
+    """Return the content of ``compare --json``. NaN and infinite numbers become null."""
     return plain({
         "tables": [
             {name: getattr(table, name) for name in ("model", "dataset", "apart", "metrics")}
@@ -100,7 +100,7 @@ def _row(table: ComparisonTable, row: MethodRow) -> _Row:
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
-    """Return a GitHub-flavoured Markdown table for every problem, followed by the rule."""
+    """Return a GitHub-flavoured Markdown table for every problem, and the rule by which configurations are chosen."""
     return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
@@ -110,14 +110,14 @@ def latex(tables: Sequence[ComparisonTable]) -> str:
 
 
 def web_page(tables: Sequence[ComparisonTable]) -> str:
-    """Return one self-contained HTML page."""
+    """Return the comparison as one self-contained HTML page."""
     return _rendered("comparison_page.html.j2", tables)
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """Return a CSV with a row for each problem, method, policy and metric. Numbers are not rounded.
 
-    An entry without a finished seed has one row without a metric.
+    If no seed of a method and policy finished, the CSV has one row without a metric for them.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

@@ -13,14 +13,14 @@ from typing import Any
 
 PER_SET = 5
 TARGET_ITEMS = "target-{key}.json"
-"""The name of the file in items/ with the answers of the target that has this key."""
+"""The name of the file in items/ that contains the answers of the target; the key identifies the target."""
 _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
-"""The part of a per-item log for each evaluation set, in the format of the TOFU authors' evaluation logs."""
+"""The key of each evaluation set in a per-item log, which has the format of the TOFU authors' evaluation logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Successive words of an answer; ``changed`` is whether they differ between the two answers."""
+    """Consecutive words of an answer. ``changed`` is true if the other answer has different words here."""
 
     text: str
     changed: bool
@@ -37,9 +37,9 @@ class ExampleAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ExampleAnswers:
-    """The answers to questions that are evenly spread over the ``forget`` set and the ``retain`` set.
+    """Example answers to questions that are evenly spread over the forget set and over the retain set.
 
-    ``is_target`` is whether the answers ``before`` are from the target; otherwise they are from the data set.
+    If ``is_target`` is true, the answers ``before`` are the target's; otherwise they are the data set's answers.
     """
 
     forget: tuple[ExampleAnswer, ...]
@@ -48,9 +48,10 @@ class ExampleAnswers:
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Read the answers of the model at ``checkpoint``; None if no generated answers were recorded.
+    """Read example answers of the model at ``checkpoint``; None if no generated answers were recorded.
 
-    ``checkpoint`` is a path relative to the report's folder ``out``, inside the folder ``checkpoints`` of its sweep.
+    ``checkpoint`` is a path relative to the report's folder ``out``. It leads into the folder ``checkpoints`` of a
+    sweep.
     """
     place = out / checkpoint
     items = place.parent.parent / "items"
@@ -76,7 +77,7 @@ def _examples(model: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[E
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the text before and after the question in all prompts, such as ``Question: `` and ``\\nAnswer:``."""
+    """Return the text before and after the question that all prompts share: ``Question: `` and ``\\nAnswer:``."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def caption(facts: Note | None) -> str:
-    """Render a caption with its macro in figure_captions.j2; "" if ``facts`` is None. Its source comes first."""
+    """Render a caption with its macro in figure_captions.j2; "" if ``facts`` is None. The source comes first."""
     if facts is None:
         return ""
     text = say(f"figure_captions.{facts.code}", **dict(facts.facts))
@@ -26,7 +26,7 @@ def caption(facts: Note | None) -> str:
 def draw_frontier(
     data: ParetoData, *, size: tuple[float, float] = WIDE, links: Mapping[str, str] | None = None
 ) -> Figure:
-    """Draw the frontier with its subtitle and notes."""
+    """Draw the frontier figure with subtitle and notes."""
     subtitle = say("figure_frontier.subtitle", counts=data.counts).replace(" · ", "  \u00b7  ")
     notes = [f"{sentence(note_text(note))}." for note in data.notes]
     return draw_pareto(data, subtitle=subtitle, notes=notes, size=size, links=links)

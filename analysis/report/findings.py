@@ -32,7 +32,7 @@ HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A drawn figure; ``name`` is the stem of its files in figures/."""
+    """A drawn figure. ``name`` is the stem of the figure's file names in figures/."""
 
     name: str
     caption: str
@@ -41,7 +41,7 @@ class PageFigure:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One section of the page; links use its ``anchor``."""
+    """One collapsible section of the page. ``anchor`` is the HTML id to which links lead."""
 
     anchor: str
     heading: str
@@ -56,9 +56,10 @@ def findings(
     figures: Sequence[tuple[str, PageFigure]],
     study: LrStudy | None = None,
 ) -> Iterator[Finding]:
-    """Yield the sections that have data. ``figures`` are pairs (anchor of the section, figure).
+    """Yield the sections that have data. ``figures`` has pairs (anchor of a section, figure in this section).
 
-    If the ``study`` has verdicts, the section on AutoLR shows them; otherwise it describes the trials of each problem.
+    If the ``study`` has verdicts, the section on AutoLR shows them. Otherwise, the section describes the trials of each
+    problem.
     """
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
@@ -92,7 +93,7 @@ def findings(
 
 
 def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
-    """Return sentences and a table that compare AutoLR with fixed rates; both are () if only one of them was run."""
+    """Return sentences and tables that compare AutoLR with fixed rates; () and () if only one of the two was run."""
     data = ablation_data(sources)
     if data is None:
         return (), ()

@@ -14,7 +14,7 @@ _REST = "loading, saving, waiting"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Trials that failed or diverged for the same reason; ``varied`` is whether the numbers in the reason differ."""
+    """Trials that failed or diverged for the same reason. If ``varied``, the numbers in the reason differ."""
 
     status: str
     reason: str
@@ -30,7 +30,8 @@ class EarlyStops:
     Attributes:
         stopped, trials: the number of stopped trials, and of all trials.
         after: the number of trials stopped after each epoch, as (epoch, count).
-        saved, planned: the number of epochs not run, and of all planned epochs; None if they were not recorded.
+        saved: the number of planned epochs that were not run; None if the epochs were not recorded.
+        planned: the number of all planned epochs; None if the epochs were not recorded.
     """
 
     stopped: int
@@ -42,7 +43,7 @@ class EarlyStops:
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """The seconds of a group of trials: total, ``mean`` per trial (None without trials), and ``share`` in [0, 1]."""
+    """The time of a group of trials in seconds. ``mean`` is per trial (None without trials), ``share`` is in [0, 1]."""
 
     name: str
     trials: int
@@ -53,14 +54,14 @@ class CostLine:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost in trial-seconds: the sum over trials of the time for which each trial used its worker.
+    """The cost of a sweep: the sum over all trials of the seconds for which a trial used its worker.
 
     Attributes:
-        seconds: the total.
-        parts: the total, split into training, evaluation and the rest.
-        starts: the time until the first trial of each worker took its first step. It depends on which trial comes
-            first, so ``lost``, ``by_status`` and ``by_method`` do not include it.
-        lost: the cost of trials that did not finish.
+        seconds: the total cost.
+        parts: the total cost, split into training, evaluation and the rest.
+        starts: the time from the start of each worker's first trial to the trial's first step. This time depends on the
+            order of the trials, so ``lost``, ``by_status`` and ``by_method`` do not include it.
+        lost: the cost of the trials that did not finish.
     """
 
     seconds: float
@@ -72,12 +73,12 @@ class Cost:
 
 
 def ended_as(table: TrialTable) -> dict[str, int]:
-    """Return the number of trials with each of :data:`STATUSES`, zeros included."""
+    """Return the number of trials for each status in :data:`STATUSES`, including statuses without trials."""
     return {status: int((table.trials["status"] == status).sum()) for status in STATUSES}
 
 
 def failures(table: TrialTable) -> tuple[Failure, ...]:
-    """Return the failed and diverged trials, grouped by status and reason; the most frequent reason comes first."""
+    """Group the failed and diverged trials by status and reason. The most frequent reason comes first."""
     unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]
     # Reasons that differ only in numbers ("at step 12", "at step 40") are the same reason.
     kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
@@ -109,7 +110,7 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
 
 
 def cost(table: TrialTable) -> Cost:
-    """Return the cost of the trials. If ``wall_seconds`` is missing, a trial costs its training and evaluation time."""
+    """Return the cost of the trials. If ``wall_seconds`` is missing, training and evaluation times are used."""
     trials = table.trials
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
@@ -136,7 +137,7 @@ def cost(table: TrialTable) -> Cost:
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """Return the seconds until the first step, at most ``most``, for the first trial of each worker; 0 for others."""
+    """Return the seconds until the first step, at most ``most``, for each worker's first trial; 0 for other trials."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

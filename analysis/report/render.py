@@ -1,7 +1,7 @@
-"""Render facts with the Jinja2 templates in templates/: sentences, the page, tables in a text format.
+"""Render sentences, HTML pages and text tables with the Jinja2 templates in templates/.
 
-Templates of sentences are files of macros. Only ``*.html.j2`` escapes values, so an HTML template must not import the
-macros of another file; it calls :func:`say`.
+A template for sentences is a file of macros. Values are escaped only in ``*.html.j2``, so an HTML template must not
+import macros from other files but must call :func:`say`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @cache
 def environment() -> Environment:
-    """Return the one Jinja2 environment of this package."""
+    """Return the Jinja2 environment of this package, which is created once."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -59,12 +59,12 @@ def render(template: str, /, **facts: object) -> str:
 
 
 def say(macro: str, /, **facts: object) -> str:
-    """Render one macro, such as ``answer.headline`` of answer.j2, as one line; "" if it writes nothing."""
+    """Render a macro, such as ``answer.headline`` in answer.j2, as one line; "" if the macro writes nothing."""
     return " ".join(paragraphs(macro, **facts))
 
 
 def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
-    """Render one macro and split the text at blank lines. Return each paragraph as one line."""
+    """Render a macro and split its text into paragraphs at blank lines. Each paragraph becomes one line."""
     file, _, name = macro.partition(".")
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
     # Remove the spaces that line breaks in a template leave before punctuation marks.
@@ -73,7 +73,7 @@ def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
 
 
 def plural(count: float, one: str, many: str) -> str:
-    """Return the word for a count, as in ``{{ n | plural("is", "are") }}``."""
+    """Return ``one`` if the count is 1, else ``many``, as in ``{{ n | plural("is", "are") }}``."""
     return one if count == 1 else many
 
 
@@ -83,7 +83,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:
-    """Return the items as a list in a sentence, such as ``a, b and c``; "" if there are none."""
+    """Join the items for a sentence, such as ``a, b and c``; "" if there are no items."""
     *first, final = [str(item) for item in items] or [""]
     return f"{', '.join(first)} {last} {final}" if first else final
 
@@ -94,7 +94,7 @@ def sentence(text: str) -> str:
 
 
 def note_text(note: Note) -> str:
-    """Render a note with its macro in note.j2, without capital letter and full stop. Its source comes first."""
+    """Render a note with its macro in note.j2. The text starts with the source and has no capital and no full stop."""
     text = say(f"note.{note.code}", **dict(note.facts))
     return f"{note.source}: {text}" if note.source else text
 

@@ -1,4 +1,4 @@
-"""Write report.html and the files beside it from a sweep's tables: pareto.json, the frontier and figures/."""
+"""Write report.html, pareto.json and the figures from the tables of a sweep."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ from search_spaces.durable import write_json, write_whole
 
 @dataclass(frozen=True, slots=True)
 class PageFrontier:
-    """A drawn frontier as ``<svg>`` for wide and narrow screens. ``kind`` and ``labels`` name the scores; they are ""
-    and () for the frontier over the objectives."""
+    """A drawn frontier as ``<svg>``, for wide and for narrow screens.
+
+    ``kind`` and ``labels`` name the scores on the axes. For the frontier over the objectives, they are "" and ().
+    """
 
     wide: str
     narrow: str
@@ -52,9 +54,9 @@ class PageFrontier:
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """The answer for one problem; ``anchor`` is the suffix of its ids, or "" if there is only one problem.
+    """The answer for one problem. ``anchor`` is the suffix of HTML ids; "" if there is only one problem.
 
-    ``hypervolumes`` has the hypervolume in each other reference box, by the name of the box.
+    ``hypervolumes`` has the hypervolume in each additional reference box, keyed by the name of the box.
     """
 
     title: str
@@ -68,14 +70,14 @@ class PageAnswer:
 
 
 def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
-    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html into ``out``, from the tables in it.
+    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html into the sweep's folder ``out``.
 
     While the sweep runs, the files contain the trials that have ended. Each file is replaced atomically. If ``sources``
-    (folders of sweeps or runs, CSV tables) are given, the report is about them, and ``out`` need not be a sweep.
+    (folders of sweeps or runs, CSV tables) are given, the report is about them, and ``out`` may be any folder.
 
     Raises:
-        AnalysisError: a table or sweep.json cannot be read. In this case nothing was written.
-        OSError: the folder cannot be written.
+        AnalysisError: a table or sweep.json cannot be read. In this case, nothing was written.
+        OSError: a file cannot be written into the folder.
     """
     read = read_sources(list(sources) or [out], out=out)
     parts, notes = by_problem(read)
@@ -111,11 +113,12 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:
     """Draw the figures of a single run (landscape, AutoLR log, training curves). Return the paths of the PNG files.
 
-    The files are written to ``figures`` in ``out``, or in the run's folder. ``columns`` describes the run's columns.
+    The files are written to the folder ``figures`` in ``out`` (default: the run's folder). ``columns`` is the column
+    dictionary of the run's tables.
 
     Raises:
         AnalysisError: the run's files cannot be read.
-        OSError: the folder cannot be written.
+        OSError: a file cannot be written into the folder.
     """
     folder = (out or run) / "figures"
     items = gallery(read_source(run, columns))
@@ -143,7 +146,7 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
 
 
 def _is_study(sources: Sources) -> bool:
-    """Return whether every sweep is a learning-rate study. If so, the answer of the page is the study's verdict."""
+    """Return whether every sweep is a learning-rate study, so that the page starts with the study's verdict."""
     return bool(sources.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in sources.sweeps)
 
 
@@ -185,7 +188,7 @@ def _page(
     *,
     study: LrStudy | None,
 ) -> str:
-    """Return one HTML document that loads nothing and runs only its own script. A ``study`` is its answer."""
+    """Return the HTML page, which loads no other file. If ``study`` is given, the page starts with its verdict."""
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
@@ -231,7 +234,10 @@ def _page(
 
 
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
-    """Return the content of pareto.json; for several problems, ``front`` has all models, ``places`` each problem."""
+    """Return the content of pareto.json.
+
+    For several problems, ``front`` has the models of all frontiers, and ``places`` has an entry for each problem.
+    """
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}

@@ -1,4 +1,4 @@
-"""Write a study for its readers: lr_study.json and lr_study.csv, sentences and tables."""
+"""Present a learning-rate study: write lr_study.json and lr_study.csv, and return sentences and tables."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _NOTHING = "\u2013"
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write lr_study.json to ``path``, and beside it a CSV table of the fronts."""
+    """Write the study as JSON to ``path``, and a CSV table of the fronts into the same folder."""
     write_json(path, study_content(study))
     write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
 
 def study_title(study: LrStudy) -> str:
-    """Return the answer in a few words; if a primary question was named, the answer to this question."""
+    """Return the answer of the study in a few words. If there is a primary question, only this question is answered."""
     return say("study_headline.title", study=study)
 
 
 def study_headline(study: LrStudy) -> str:
-    """Return the answer in one paragraph, with the collapsed runs of both sides; a primary question comes first."""
+    """Return the answer of the study in one paragraph, including collapsed runs. A primary question comes first."""
     return say("study_headline.headline", study=study)
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """Return cautions on the headline: objectives chosen afterwards, lost seeds, grid edge, starts, few updates."""
+    """Return warnings on the headline, such as lost seeds or a best rate at the edge of the grid."""
     return tuple(dict.fromkeys(paragraphs("study_headline.cautions", study=study)))
 
 
 def verdict_lines(verdict: Verdict) -> tuple[str, ...]:
-    """Return the sentences of a verdict, without full stops."""
+    """Return the sentences that describe a verdict, without full stops."""
     return paragraphs("study_verdict.lines", v=verdict)
 
 
@@ -53,7 +53,7 @@ def sensitivity_line(item: Sensitivity) -> str:
 
 
 def study_content(study: LrStudy) -> dict[str, object]:
-    """Return the content of lr_study.json; NaN and infinite numbers are null."""
+    """Return the content of lr_study.json. NaN and infinite numbers become null."""
     columns = study.grid.configuration_columns
     content = {
         "settings": list(columns),
@@ -137,7 +137,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
 
 
 def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
-    """Return the table of the learning rates of a method, followed by the starts of AutoLR."""
+    """Return the table of a method's fixed learning rates, followed by AutoLR's initial rates."""
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {place.variant} from {number(row.lr)}", row) for place in item.auto for row in place.starts]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)

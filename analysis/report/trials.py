@@ -1,4 +1,4 @@
-"""Build the table of all trials in a report, and the data that is drawn for each trial."""
+"""Build the table of all trials in a report, and the data for the charts of each trial."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from analysis.words import format_settings, model_name, number
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
-"""The approximate maximum of reports of all trials together, to limit the size of the page."""
+"""The approximate maximum number of reports on the page, over all trials, which limits the size of the page."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A column of the table of trials; ``numeric`` columns are right-aligned and sorted by value."""
+    """A column heading of the table of trials. A ``numeric`` column is right-aligned and sorted by value."""
 
     name: str
     text: str
@@ -33,7 +33,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class TrialLine:
-    """One row of the table; points of the figures link to its ``anchor``. Missing ``values`` are None."""
+    """One row of the table of trials. Points in figures link to ``anchor``. Missing ``values`` are None."""
 
     anchor: str
     trial_id: str
@@ -44,7 +44,7 @@ class TrialLine:
 
 @dataclass(frozen=True, slots=True)
 class TrialsSection:
-    """The table of trials; ``same`` has the settings that are equal in all trials, with their values."""
+    """The table of trials. ``same`` has the names and values of the settings that are equal in all trials."""
 
     headings: tuple[Heading, ...]
     lines: tuple[TrialLine, ...]
@@ -53,9 +53,10 @@ class TrialsSection:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A small chart of a trial over epochs or steps. ``lines`` are pairs (column, name); ``log`` allows a log axis.
+    """A small chart of one trial over epochs or steps.
 
-    A chart of ``losses`` starts with the losses of the target, and shows the loss of a random guess.
+    ``lines`` has pairs (column, name). If ``log`` is true, the y axis may be logarithmic. If ``losses`` is true, the
+    lines start with the target's losses, and the loss of a random guess is shown.
     """
 
     title: str
@@ -70,7 +71,10 @@ def anchors(table: TrialTable) -> dict[str, str]:
 
 
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> TrialsSection:
-    """Return the table of all trials: varying settings and measured scores. ``on_front`` has ids on the frontier."""
+    """Return the table of all trials, with the varying settings and the measured scores.
+
+    ``on_front`` has the ids of the trials on the frontier.
+    """
     trials, columns = table.trials, table.columns
     # Paths and hashes are left out, because comparing them is not useful.
     shown = [name for name in table.spec_columns if columns[name].role != "placement" and not name.endswith("_key")]
@@ -100,7 +104,7 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
-    """Return the labels of the points in a frontier figure, keyed by their link, such as ``#trial-3@13``."""
+    """Return the labels of the points in a frontier figure, keyed by the link of the point, such as ``#trial-3@13``."""
     shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
     places = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
@@ -139,9 +143,10 @@ def charts(table: TrialTable) -> tuple[Chart, ...]:
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
-    """Return the data for the page's script, by trial id: settings, checkpoint, error and the reports over steps.
+    """Return the data for the page's script: settings, checkpoint, error and reports of each trial, keyed by trial id.
 
-    At most 300 evenly spaced reports are included for each trial, and fewer (at least 30) for more than 40 trials.
+    At most 300 evenly spaced reports are included for each trial. With more than 40 trials, fewer reports are included,
+    but at least 30 for each trial.
     """
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]

@@ -1,1 +1,1 @@
-"""The learning-rate study: sensitivity, and AutoLR against the best hand-tuned rate."""
+"""The learning-rate study: the sensitivity to the rate, and the comparison of AutoLR with hand-tuned rates."""

@@ -1,4 +1,4 @@
-"""Count the runs in which the model collapsed: a mean over few seeds does not show rare collapses."""
+"""Count the runs in which the model collapsed, because a mean over a few seeds does not show rare collapses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ COLLAPSED = "collapsed"
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """The collapsed runs with AutoLR, or of a hand-tuned baseline.
+    """The number of collapsed runs of AutoLR or of a hand-tuned baseline.
 
     Attributes:
-        seeds: the share of seeds on which all runs of a front collapsed. With AutoLR, the front of one start is enough.
-            The ``seeds_unknown`` seeds for which this is unknown are not counted.
+        seeds: the share of seeds on which all runs of a front collapsed. AutoLR has a front for each initial rate, and
+            one such front is enough. Seeds for which this is unknown are not counted here but in ``seeds_unknown``.
         runs: the number of collapsed runs among ``of`` runs; ``runs_unknown`` more runs could not be judged.
     """
 
@@ -37,10 +37,10 @@ class Collapse:
 
 
 def with_collapse(part: Sources) -> TrialTable:
-    """Return the table with the column :data:`COLLAPSED`: 1 if the model of a trial collapsed, else 0.
+    """Return the table with an additional column :data:`COLLAPSED`: 1 if the model of a trial collapsed, else 0.
 
-    A model collapsed if the primary metric of the retain set is below the required share of its value before unlearning
-    (70% of utility in the paper). The cell is NaN if either value is unknown.
+    A model collapsed if its primary metric on the retain set is below the required share of the target's value (in the
+    paper, 70% of the utility). The cell is NaN if one of the two values is unknown.
     """
     table, sweep = part.table, part.sweep
     found = pd.Series(np.nan, index=table.trials.index)
@@ -55,7 +55,7 @@ def with_collapse(part: Sources) -> TrialTable:
 
 
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
-    """Count the collapsed runs. ``seeds`` has the fronts of each seed; AutoLR has one front for each start."""
+    """Count the collapsed runs. ``seeds`` has a list of fronts for each seed. AutoLR has a front per initial rate."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
     # A front collapsed if all its runs did, and a seed if any of its fronts did. None means unknown.
     lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
@@ -65,7 +65,7 @@ def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
 
 
 def chosen(unit_of: Sequence[tuple[Configuration, Unit]]) -> Unit:
-    """Return a front with one run for each configuration, taken from the unit that is paired with it."""
+    """Return a front with one run for each configuration, taken from the unit paired with the configuration."""
     return replace(unit_of[0][1], runs={item: unit.runs[item] for item, unit in unit_of})
 
 
@@ -75,6 +75,6 @@ def _any(found: Iterable[bool | None]) -> bool | None:
 
 
 def _collapsed(unit: Unit) -> list[bool | None]:
-    """Return, for each trial with an outcome, whether it collapsed; None if unknown."""
+    """Return whether each trial with an outcome collapsed; None if unknown."""
     lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
     return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

@@ -1,4 +1,4 @@
-"""Compare the fronts of a study's arms: indicators, effect of the reference point, attainment over seeds."""
+"""Compare the fronts of a study's arms by indicators, by hypervolumes and by attainment over seeds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from analysis.words import number
 
 @dataclass(frozen=True, slots=True)
 class ArmFronts:
-    """All arms of one problem. An arm is a method at fixed learning rates, or with one AutoLR variant.
+    """The comparison of all arms of a problem. An arm is a method at fixed rates or with one AutoLR variant.
 
     Attributes:
-        indicators: the indicators of each arm, computed from all its trials relative to the front of all arms.
+        indicators: the quality indicators of each arm, which compare all its trials with the front of all arms.
         sensitivity: the hypervolumes of the arms for several reference points.
         trials: the number of trials with an outcome in each arm. An arm with more trials has an advantage.
-        further: the indicators in each other reference box, by name; arms with unmeasured trials are left out.
+        further: the indicators in each additional reference box, keyed by the name of the box. Arms with unmeasured
+            trials are left out.
     """
 
     problem: Problem
@@ -41,12 +42,14 @@ class ArmFronts:
 
 @dataclass(frozen=True, slots=True)
 class StudyAttainment:
-    """The attainment of AutoLR and of the best single learning rate. A run is the front over c on one fresh seed.
+    """The attainment of AutoLR and of the best single learning rate.
+
+    A run is the front over c on one fresh seed. AutoLR has a run for each pair of an initial rate and a seed.
 
     Attributes:
-        arms: the names of the two arms, AutoLR first. AutoLR has a run for each start and seed.
-        surfaces: for each arm, the surfaces that one, two, ..., all of its runs attain.
-        difference: AutoLR's share of runs minus that of the best single rate.
+        arms: the names of the two arms; AutoLR comes first.
+        surfaces: for each arm, the surfaces that at least one run, two runs, ..., all runs attain.
+        difference: the regions that AutoLR attains in a larger or smaller share of runs than the best single rate.
     """
 
     arms: tuple[str, str]
@@ -55,7 +58,7 @@ class StudyAttainment:
 
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
-    """Return the fronts of the arms of every problem, in the order of the table."""
+    """Compare the arms of every problem. The problems are in the order of the table."""
     found = []
     for problem in dict.fromkeys(task.problem for task in grid.tasks):
         units: dict[str, list[Unit]] = {}
@@ -78,14 +81,14 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
 
 
 def _whole(points: Mapping[str, list[Floats | None]]) -> dict[str, Floats]:
-    """Return all points of each arm whose units were all measured."""
+    """Return all points of each arm, keyed by arm. An arm is left out if one of its units was not measured."""
     whole = {arm: parts for arm, parts in points.items() if all(part is not None for part in parts)}
     filled = {arm: [part for part in parts if part is not None and len(part)] for arm, parts in whole.items()}
     return {arm: np.concatenate(parts) if parts else np.empty((0, 2)) for arm, parts in filled.items()}
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
-    """Return the attainment of AutoLR and of the best single rate of a verdict.
+    """Return the attainment of the two arms that a verdict compares: AutoLR and the best single rate.
 
     Raises:
         AnalysisError: the study has more than two objectives.

@@ -1,4 +1,4 @@
-"""Compute the hand-tuned baselines (best single rate, per-c oracle), and check if a best rate may be off the grid."""
+"""Compute the hand-tuned baselines, and check whether a better rate may lie outside the grid."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from analysis.study.study_runs import Configuration
 
 _MOST_ASSIGNMENTS = 4096
 _STEP = 10**0.5
-"""The ratio to the next rate if only one rate was tried."""
+"""The ratio of the next rate to try to the only rate that was tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridEdge:
-    """A best rate at the edge of the grid: no worse rate was tried beyond it.
+    """A best rate at the edge of the grid. A rate outside the grid may be better.
 
     Attributes:
-        rates: the rates tried, in ascending order.
-        beyond: the rates to try next.
+        rates: the rates that were tried, in ascending order.
+        beyond: the rates outside the grid to try next.
         nothing: whether the hypervolume is zero at every rate.
     """
 
@@ -34,9 +34,9 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edge of the grid at which the hypervolume is highest; None if the highest is inside the grid.
+    """Return the edge of the grid if the hypervolume is highest there; None if it is highest at an inner rate.
 
-    ``volumes`` are mean hypervolumes, shape (L,). If an inner rate ties with a rate at the edge, the result is None.
+    ``volumes`` has the mean hypervolume of each rate, shape (L,). A tie between the edge and an inner rate gives None.
     """
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
@@ -52,7 +52,10 @@ def edge_of_choice(
     choice: Mapping[Configuration, float],
     mean_volume: Callable[[Mapping[Configuration, float]], float],
 ) -> GridEdge | None:
-    """Return the edges at which some configuration has its best rate: the next rate inwards lowers the mean volume."""
+    """Return the edges at which some configuration has its best rate; None if there are none.
+
+    The rate at an edge is best if the next inner rate would lower the mean hypervolume.
+    """
     if len(rates) == 1:
         return _edge(rates, low=True, high=True)
     top = mean_volume(choice)
@@ -71,10 +74,10 @@ def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
 def oracle_choice(
     hand: Arm, single: Mapping[Configuration, float], tuning: Sequence[int]
 ) -> dict[Configuration, float]:
-    """Return a rate for every configuration that maximizes the mean hypervolume on the tuning seeds.
+    """Choose a rate for every configuration, so that the mean hypervolume on the tuning seeds is largest.
 
-    If there are few assignments, all are tried, so the result is exact. Otherwise the search starts from the best
-    single rate and improves one configuration at a time.
+    If there are few possible choices, all of them are tried, and the result is exact. Otherwise, the search starts with
+    the best single rate for all configurations and improves one configuration at a time.
     """
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)
@@ -95,7 +98,7 @@ def oracle_choice(
 
 
 def volume_on(hand: Arm, choice: Mapping[Configuration, float], seed: int) -> float:
-    """Return the hypervolume of the front on one seed if each configuration uses its chosen rate."""
+    """Return the hypervolume of the front on ``seed`` in which each configuration has its rate from ``choice``."""
     costs = [hand[rate][seed].runs[item].costs for item, rate in choice.items()]
     finished = [item for item in costs if item is not None]
     return hypervolume(np.stack(finished)) if finished else 0.0

@@ -1,19 +1,19 @@
-"""Compare AutoLR with hand-tuned learning rates, on the same seeds and at a stated cost.
+"""Compare AutoLR with hand-tuned learning rates on the same seeds.
 
 The rules, for one method on one model and data set:
 
-- On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the front over c. For AutoLR it is the
-  mean over all starting rates, so that nothing about AutoLR is tuned.
+- On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the front over c. AutoLR's number is the
+  mean over all its initial rates, so that nothing about AutoLR is tuned.
 - Seeds are split in advance, in ascending order: the first ``max(1, n // 3)`` are for tuning, the others are fresh. The
   hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Seeds that only one
   side ran are not split. A seed with an incomplete front is left out, and the other seeds keep their roles.
-- There are two baselines: the best single rate for all c, and the per-c oracle, which chooses a rate for every c so
-  that the mean hypervolume of the front on the tuning seeds is largest. Both cost L runs per c.
-- If the best rate is at the edge of the grid (on the tuning seeds or on all seeds), the only possible conclusion is
-  that AutoLR is worse than this rate, and thus worse than the best rate.
+- There are two baselines. The best single rate is used for all c. The per-c oracle chooses a rate for every c, so that
+  the mean hypervolume of the front on the tuning seeds is largest. With L rates, both baselines cost L runs per c.
+- If the best rate is at the edge of the grid (on the tuning seeds or on all seeds), a rate outside the grid may be
+  better. In this case, the only possible conclusion is that AutoLR is worse.
 - The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any
-  distribution in [-1, 1]. Holm's correction covers both directions of every comparison in the report, across methods,
-  variants, baselines and problems, so the probability of any wrong decision is at most 5%. If there are too few seeds
+  distribution in [-1, 1]. Holm's correction covers both directions of every comparison in the report (all methods,
+  variants, baselines and problems), so the probability of any wrong decision is at most 5%. If there are too few seeds
   to reach this level, nothing is concluded.
 - A primary question, named before the results are known (:class:`analysis.study.verdict.Primary`), is corrected
   separately: its error probability is at most 5%, and that of all other comparisons jointly is at most another 5%.
@@ -67,9 +67,9 @@ _HOW = {"failed": "failed", "stopped": "were stopped", "finished": "lack a value
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
-    """Return a verdict for every method, problem and AutoLR variant with a seed on which all fronts are complete.
+    """Return a verdict for every method, problem and AutoLR variant that has a seed on which all fronts are complete.
 
-    ``primary`` is the question that was named before the results were known.
+    ``primary`` is the primary question, if one was named before the results were known.
     """
     found = [
         verdict
@@ -81,7 +81,7 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 
 def described(verdict: Verdict) -> Verdict:
-    """Return a copy of the verdict that is only a description: it has no tested outcome, p-value or bounds."""
+    """Return a copy of the verdict without tested outcomes, p-values and bounds, so that it is only a description."""
     baselines = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.baselines)
     return replace(verdict, baselines=tuple(baselines))
 
@@ -173,7 +173,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
-    """Return the verdicts with p-values, bounds and outcomes. The primary question is corrected separately."""
+    """Add p-values, bounds and outcomes to the verdicts. The primary question is corrected separately."""
     rows = [(row, column) for row, verdict in enumerate(verdicts) for column in verdict.asked]
     found = [list(verdict.baselines) for verdict in verdicts]
     first = [
@@ -191,7 +191,7 @@ def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Ver
 
 
 def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Baseline]:
-    """Return the comparisons at these (verdict, baseline) positions, corrected jointly."""
+    """Correct the comparisons at the given (verdict, baseline) positions jointly, and return them by position."""
     asked = {(row, column): verdicts[row].baselines[column] for row, column in rows}
     # Comparisons that cannot be tested do not enter the correction; this is known before the differences are.
     tested = [
@@ -214,7 +214,7 @@ def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dic
 
 
 def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Verdict) -> Baseline:
-    """Return the baseline with the bounds of the difference, the outcome and, if it was tested, the Holm p-value."""
+    """Add the bounds of the difference, the outcome and (if it was tested) the Holm p-value to a baseline."""
     differences = np.subtract(baseline.auto, baseline.hand)
     if verdict.same_seeds:
         return baseline
@@ -232,7 +232,7 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Ve
 
 
 def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSeeds, ...]:
-    """Return, for each side, the seeds on which the front of a rate or a start is missing or incomplete."""
+    """Return, for each side, the seeds on which the front of some rate or initial rate is missing or incomplete."""
     found = []
     for side, arm in sides.items():
         lacks = {seed: [how for units in arm.values() for how in _lacks(units.get(seed))] for seed in seeds}
@@ -243,7 +243,7 @@ def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSee
 
 
 def _lacks(unit: Unit | None) -> list[str]:
-    """Return, for each missing run of a front, how it was lost."""
+    """Return, for each missing run of a front, how the run was lost."""
     if unit is None:
         return [MISSING]
     runs = (unit.runs.get(configuration) for configuration in unit.missing)
@@ -251,7 +251,7 @@ def _lacks(unit: Unit | None) -> list[str]:
 
 
 def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoVerdict, ...]:
-    """Return every task and AutoLR variant of the grid that is not in ``judged``, with the reason."""
+    """Return every task and AutoLR variant of the grid without a verdict (not in ``judged``), with the reason."""
     return tuple(
         NoVerdict(task, variant, _why(grid, task, variant))
         for task in grid.tasks
@@ -277,7 +277,10 @@ def _why(grid: LrGrid, task: Task, variant: str) -> Note:
 
 
 def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
-    """Return a note on the first part of an arm (all of it, a configuration or a rate) without any outcome, or None."""
+    """Return a note if a part of an arm has no outcome on any seed, else None.
+
+    A part is the whole arm, a configuration or a rate. The note names the first such part.
+    """
     units = [unit for by_seed in arm.values() for unit in by_seed.values()]
     configurations = dict.fromkeys(item for unit in units for item in (*unit.runs, *unit.missing))
     parts: list[tuple[tuple[tuple[str, object], ...], float | None, list[StudyRun]]]

@@ -1,4 +1,4 @@
-"""The units of a learning-rate study: one front over c for each seed, task, and learning rate or AutoLR start.
+"""The units of a learning-rate study. A unit is the front over c for one task, one seed and one (initial) rate.
 
 The points of a front are not independent samples, so each seed contributes only the hypervolume of its front.
 """
@@ -22,13 +22,13 @@ from analysis.tables.trial_table import TrialTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One front over the configurations of a task.
+    """One front: the runs of all configurations of a task with the same seed and learning rate.
 
     Attributes:
         variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
         lr: the fixed learning rate, or the rate from which AutoLR started.
         runs: the run of each configuration.
-        missing: the configurations without an outcome (not run, stopped, failed, or a metric is missing).
+        missing: the configurations whose run does not exist, was stopped, failed, or lacks an objective.
     """
 
     task: Task
@@ -40,7 +40,7 @@ class Unit:
 
     @property
     def costs(self) -> dict[Configuration, Floats | None]:
-        """The costs, shape (m,), in [0, 1], of each configuration with an outcome; None if it diverged."""
+        """The costs of each configuration with an outcome, shape (m,), in [0, 1]; None if its run diverged."""
         return {configuration: run.costs for configuration, run in self.runs.items() if run.judged}
 
     @property
@@ -51,17 +51,17 @@ class Unit:
 
     @property
     def hypervolume(self) -> float:
-        """The share of the box that the front dominates; 0 if all trials diverged, NaN if the unit is incomplete."""
+        """The hypervolume of the front; 0 if all trials diverged, NaN if a configuration is missing."""
         return math.nan if self.missing else hypervolume(self.points)
 
     def further_points(self, box: str) -> Floats | None:
-        """Return the costs of the finished trials in another reference box, shape (k, m); None if any is unknown."""
+        """Return the finished trials' costs in the reference box ``box``, shape (k, m); None if a cost is unknown."""
         found = [run.further.get(box) for run in self.runs.values() if run.costs is not None]
         measured = [costs for costs in found if costs is not None]
         return None if len(measured) < len(found) else np.stack(measured) if measured else np.empty((0, 2))
 
     def further_hypervolume(self, box: str) -> float:
-        """Return the hypervolume in another reference box; NaN if the unit is incomplete or a trial is unmeasured."""
+        """Return the hypervolume in the reference box ``box``; NaN if a run or a score is missing."""
         points = self.further_points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 
@@ -77,8 +77,8 @@ class LrGrid:
     Attributes:
         configuration_columns: the columns of a :data:`Configuration`, in order.
         notes: the notes on runs that were left out.
-        boxes: the names of the other reference boxes in which the units are scored.
-        seeds_vary: ``order``, ``target`` or ``data``: what the seeds vary. Verdicts are conditional on everything else.
+        boxes: the names of the additional reference boxes in which the units are scored.
+        seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``. Everything else is equal in all runs.
     """
 
     units: tuple[Unit, ...]
@@ -90,7 +90,7 @@ class LrGrid:
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Every task, in the order of the table."""
+        """Every task of the study, in the order of the trial table."""
         return tuple(dict.fromkeys(unit.task for unit in self.units))
 
     def variants(self, task: Task) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class LrGrid:
         return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.task == task and unit.variant))
 
     def arm(self, task: Task, variant: str = "") -> dict[float, dict[int, Unit]]:
-        """Return the units with fixed rates, or with one AutoLR variant, by learning rate (ascending), then by seed."""
+        """Return the units of a task with fixed rates, or with an AutoLR variant, keyed by rate and then by seed."""
         found: dict[float, dict[int, Unit]] = defaultdict(dict)
         for unit in self.units:
             if unit.task == task and unit.variant == variant:
@@ -107,10 +107,10 @@ class LrGrid:
 
 
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
-    """Return the units in the tables of one or more sweeps. Each sweep has its own objectives, and thus its own bounds.
+    """Return the units of one or more sweeps. Each part is the table of a sweep with the sweep's objectives.
 
-    Trials with different data or training settings belong to different tasks and are not pooled, unless the only
-    difference is in what the seeds vary.
+    Trials with different data or training settings belong to different tasks and are not pooled. Settings that depend
+    on the seed are ignored.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.

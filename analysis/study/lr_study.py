@@ -27,9 +27,9 @@ class LrStudy:
 
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
-        without: the methods and variants of AutoLR that have no verdict.
-        primary: the question that was named before the results were known.
-        afterwards: a note on the objectives if they were chosen after the results were known; else None.
+        without: the methods and AutoLR variants without a verdict.
+        primary: the primary question, which was named before the results were known; None if none was named.
+        afterwards: a note that the objectives were chosen after the results were known; else None.
     """
 
     grid: LrGrid
@@ -43,17 +43,17 @@ class LrStudy:
 
     @property
     def compared(self) -> tuple[Sensitivity, ...]:
-        """The methods that have several rates and at least one complete front. A single rate allows no comparison."""
+        """The sensitivities of the methods with at least two rates and at least one complete front."""
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and item.has_front)
 
     @property
     def primary_first(self) -> list[Verdict]:
-        """The verdicts; the verdict on the primary question comes first."""
+        """All verdicts; the verdict on the primary question comes first."""
         return sorted(self.verdicts, key=lambda verdict: not verdict.single.primary)
 
     @property
     def asked(self) -> tuple[Verdict | NoVerdict, ...]:
-        """All methods and variants of AutoLR, with and without a verdict."""
+        """All methods and AutoLR variants, with and without a verdict."""
         return (*self.verdicts, *self.without)
 
     @property
@@ -62,15 +62,18 @@ class LrStudy:
         return any(map(self.is_primary, self.asked))
 
     def without_verdict(self, primary: bool) -> list[NoVerdict]:
-        """Return the items without a verdict that belong to the primary question, or all others."""
+        """Return the items without a verdict: those of the primary question if ``primary`` is true, else the others."""
         return [item for item in self.without if self.is_primary(item) == primary]
 
     def subject(self, verdict: Verdict) -> str:
-        """Return the method and AutoLR variant of a verdict; if there are several problems, also model and data set."""
+        """Return the method and AutoLR variant of a verdict as text, with the problem if there are several problems."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method, plus variant and problem if there are several; the primary question is marked."""
+        """Return the method as text. Variant and problem are added only if there are several in the study.
+
+        The text of the primary question ends with "(the primary question)".
+        """
         variants = {other.variant for other in self.asked if other.variant}
         name = str(item.task) if self._is_several else item.task.method
         variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""
@@ -86,9 +89,9 @@ class LrStudy:
 
 
 def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) -> LrStudy:
-    """Read the study in one or more sweep folders; their seeds, methods and models are combined.
+    """Read the study in one or more sweep folders. The trials of all folders are combined.
 
-    ``objectives`` replace the objectives of the sweeps.
+    If ``objectives`` are given, they replace the objectives of the sweeps.
 
     Raises:
         AnalysisError: a folder has no sweep or no objectives yet, or the objectives of the sweeps differ.
@@ -96,7 +99,7 @@ def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) ->
     parts = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
     for folder, part in zip(folders, parts, strict=True):
         if not part.sweep.objectives:
-            raise AnalysisError(f"{folder} has no objectives yet: its target is still being made")
+            raise AnalysisError(f"{folder} has no objectives yet, because its target model is still being made")
     searched = {_directed(part.sweep.objectives) for part in parts}
     if not objectives or searched == {_directed(objectives)}:
         return study_of(parts)
@@ -110,10 +113,10 @@ def _directed(objectives: Iterable[Objective]) -> str:
 
 
 def study_in(sources: Sources) -> LrStudy | None:
-    """Return the study for a report; None if a sweep did not try a grid of learning rates, or if there is one rate.
+    """Return the study for a report; None if a sweep did not try a grid of at least two learning rates.
 
-    A search draws a new learning rate for every trial, so no rate has a front of its own. External rows are excluded,
-    because their seed and learning rate may be unknown.
+    In a search, every trial has another learning rate, so no rate has a front. External rows are left out, because
+    their seed and learning rate may be unknown.
     """
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
@@ -123,7 +126,7 @@ def study_in(sources: Sources) -> LrStudy | None:
 
 
 def study_of(parts: Sequence[Sources]) -> LrStudy:
-    """Build the study from tables that were already read, each with the objectives of its sweep.
+    """Build the study from the sources of one or more sweeps, which were already read.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ.
@@ -145,9 +148,9 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
 
 
 def fronts_table(grid: LrGrid) -> pd.DataFrame:
-    """Return the content of lr_study.csv: a row for each front, with its hypervolume in every reference box.
+    """Return the content of lr_study.csv, which has a row for each front, with the hypervolume in every reference box.
 
-    There is a front for each problem, method, learning rate or AutoLR start, and seed.
+    Each combination of problem, method, learning rate (or AutoLR's initial rate) and seed has a front.
     """
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "ruined_runs")
     rows = []

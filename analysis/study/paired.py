@@ -1,11 +1,11 @@
-"""Test paired differences over seeds: p-values and bounds for their mean, descriptive statistics, Holm's correction.
+"""Test the mean of paired differences over seeds, and correct p-values for multiple comparisons.
 
-The mean of bounded differences is tested by betting, which is valid for any distribution. A bettor who stakes the share
-``f`` of the largest possible stake on "the mean is above m" multiplies the capital by ``1 + f (d - m) / (1 + m)`` for
-each difference d in [-1, 1]. If the mean is at most m, the expected capital does not grow, so the capital reaches 1/p
-with probability at most p (Waudby-Smith & Ramdas 2024). The capital is divided among fixed shares, so the order of the
-seeds does not matter and n may be any number. The test allows for a rare collapse that was not observed: for n
-differences of +d, no valid test can have a p-value below (1 + d)^-n, and the largest share attains this limit.
+The mean of bounded differences is tested by betting, which is valid for any distribution. A bettor stakes the share
+``f`` of the largest possible stake on "the mean is above m". For each difference d in [-1, 1], the bettor's capital is
+multiplied by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the expected capital does not grow, so the capital
+reaches 1/p with probability at most p (Waudby-Smith & Ramdas 2024). The capital is divided among several fixed f, so
+the order of the seeds does not matter. The test takes into account that a rare collapse may not have been observed: for
+n differences of +d, no valid test can have a p-value below (1 + d)^-n. The largest f attains this limit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from analysis.errors import AnalysisError
 ALPHA = 0.05
 """The largest allowed probability that a report contains any wrong decision."""
 TIE = 1e-12
-"""Hypervolumes that differ by less count as equal, because rounding depends on the order of summation."""
+"""Hypervolumes that differ by less than this count as equal, because rounding errors may differ."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
-"""The part of the capital that is bet at each share, tuned for small differences in benchmarks/verdict_coverage.py."""
+"""The part of the capital that is bet with each share f, tuned for small differences (benchmarks/verdict_coverage.py).
+"""
 _MOST_SEEDS = 1_000_000
 _BISECTIONS = 60
 _MOST_EXACT = 22
@@ -35,7 +36,7 @@ _MOST_EXACT = 22
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """``count`` of ``n``, with the exact confidence interval of the probability (Clopper & Pearson 1934)."""
+    """A share, ``count`` of ``n``, with the exact confidence interval of the probability (Clopper & Pearson 1934)."""
 
     count: int
     n: int
@@ -47,7 +48,7 @@ class Share:
 
 
 def p_above(differences: npt.ArrayLike, bar: float = 0.0) -> float:
-    """Return the one-sided p-value of "the mean is at most ``bar``" for differences in [-1, 1], shape (n,).
+    """Return the one-sided p-value of the null hypothesis "the mean is at most ``bar``".
 
     Raises:
         AnalysisError: a difference is NaN or outside [-1, 1].
@@ -62,7 +63,7 @@ def p_below(differences: npt.ArrayLike, bar: float = 0.0) -> float:
 
 
 def lower_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return a bound that the true mean is below with probability at most ``level``; -1 if nothing can be excluded."""
+    """Return a lower confidence bound of the mean. The true mean is below it with probability at most ``level``."""
     values = checked(differences)
     low, high = -1.0, 1.0
     for _ in range(_BISECTIONS):  # the capital decreases as the bar rises
@@ -72,12 +73,12 @@ def lower_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def upper_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return a bound that the true mean is above with probability at most ``level``."""
+    """Return an upper confidence bound of the mean. The true mean is above it with probability at most ``level``."""
     return -lower_bound(-checked(differences), level)
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return how many seeds with this difference give a one-sided p-value below ``level``; None above a million."""
+    """Return how many seeds with this difference give a one-sided p-value below ``level``; None if over a million."""
     if not 0 < abs(difference) <= 1:
         return None
 
@@ -89,7 +90,7 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
 
 
 def exact_share(count: int, n: int, confidence: float = 0.95) -> Share:
-    """Return ``count`` of ``n`` with the exact two-sided confidence interval of the probability."""
+    """Return the share ``count`` of ``n`` with the exact two-sided confidence interval of the probability."""
     tail = (1 - confidence) / 2
     low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
@@ -97,10 +98,10 @@ def exact_share(count: int, n: int, confidence: float = 0.95) -> Share:
 
 
 def checked(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the differences as floats, shape (n,).
+    """Return the differences as floats, shape (n,), after checking that they lie in [-1, 1].
 
     Raises:
-        AnalysisError: a difference is NaN or outside [-1, 1], beyond rounding errors.
+        AnalysisError: a difference is NaN, or is outside [-1, 1] by more than a rounding error.
     """
     values = finite(differences)
     if np.abs(values).max(initial=0.0) > 1 + 1e-9:
@@ -109,7 +110,7 @@ def checked(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def finite(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return differences of any size as floats, shape (n,).
+    """Return the differences as floats, shape (n,), after checking that they are finite.
 
     Raises:
         AnalysisError: a difference is NaN or infinite.
@@ -133,16 +134,18 @@ def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """The results for the differences "first minus second" over n seeds, in [-1, 1].
+    """The tests and statistics of the differences "first minus second" over n seeds, in [-1, 1].
 
     Attributes:
         mean: the mean difference.
-        p_above, p_below: one-sided p-values of "the mean is at most 0" and of "the mean is at least 0"; valid for any
-            bounded differences.
-        ahead: the number of seeds on which the first is larger, with the exact 95% interval; None without pairs.
-        tied: the number of seeds on which both are equal.
-        t_interval: the paired-t 95% interval of the mean, valid only for normal differences; None below 2 pairs.
-        sign_flip_p: the p-value of the sign-flip test, valid only for symmetric differences; None without pairs.
+        p_above: the one-sided p-value of "the mean is at most 0"; valid for any distribution.
+        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution.
+        ahead: the share of seeds on which the first value is larger, with the exact 95% interval; None without pairs.
+        tied: the number of seeds on which both values are equal.
+        t_interval: the paired-t 95% interval of the mean. Valid only if the differences are normally distributed; None
+            for fewer than two pairs.
+        sign_flip_p: the p-value of the sign-flip test. Valid only if the distribution of the differences is symmetric;
+            None without pairs.
     """
 
     n: int
@@ -197,9 +200,10 @@ def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple
 
 
 def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_000) -> float:
-    """Return the two-sided p-value of the sign-flip test (Fisher 1935): the share of flips at least as far from 0.
+    """Return the two-sided p-value of the sign-flip test (Fisher 1935).
 
-    Up to n = 22, all 2^n flips are tried; above, ``draws`` random flips plus the observed signs.
+    The p-value is the share of sign assignments whose sum is at least as far from 0 as the observed sum. For n <= 22,
+    all 2^n assignments are tried; for larger n, ``draws`` random assignments and the observed one.
 
     Raises:
         AnalysisError: there are no differences, or a difference is NaN or infinite.
@@ -221,7 +225,7 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_0
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return the p-values adjusted for multiple comparisons (Holm 1979), in the given order.
+    """Adjust p-values for multiple comparisons (Holm 1979). The order of the p-values is kept.
 
     The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``.
 

@@ -1,4 +1,4 @@
-"""Compute the cost of AutoLR. The unit is one run at a fixed learning rate."""
+"""Compute the cost of AutoLR, in units of one run at a fixed learning rate."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ PROBES, LOGGED = "auto_lr_probes", "auto_lr_logged"
 STEP_PASSES = "step_passes"
 """The column that :func:`with_step_passes` adds."""
 _BATCH = 3
-"""The cost of training on one batch, in forward passes: one forward pass, and a backward pass that costs two."""
+"""The cost of training on one batch, in forward passes. A backward pass counts as two forward passes."""
 
 
 def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
-    """Return the table with two more columns. :data:`PROBES` counts AutoLR's evaluations of the retain loss away from
-    the current parameters, and :data:`LOGGED` counts the updates in which they were made.
+    """Return the table with two additional columns, which count AutoLR's probes and updates in each trial.
 
-    ``updates`` has the rows of auto_lr.csv. Both counts are NaN for a trial whose rows or counts are missing there.
+    A probe is an evaluation of the retain loss away from the current parameters (column :data:`PROBES`). The column
+    :data:`LOGGED` has the number of updates. ``updates`` has the rows of auto_lr.csv. If a trial has no rows there, or
+    its rows have no counts, both columns are NaN.
     """
     if "probes" not in updates.columns:
         return table
@@ -36,10 +37,10 @@ def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
 
 
 def with_step_passes(table: TrialTable) -> TrialTable:
-    """Return the table with the column :data:`STEP_PASSES`: the cost of a training step, in forward passes.
+    """Return the table with the column :data:`STEP_PASSES`, which has the cost of a training step in forward passes.
 
-    A method reports the training loss of every batch that a step reads. A step costs six passes if it reads a forget
-    and a retain batch, three if it reads only one of them, and NaN if the trial reported nothing.
+    A step costs six passes if it uses a forget batch and a retain batch, and three if it uses only one batch. The
+    reported training losses show which batches a step uses. If the trial reported nothing, the cost is NaN.
     """
     sides = [name for name in ("train_forget_loss", "train_retain_loss") if name in table.history.columns]
     if not sides:
@@ -50,11 +51,12 @@ def with_step_passes(table: TrialTable) -> TrialTable:
 
 
 def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
-    """Return AutoLR's cost in runs, and whether it was measured. The larger of two estimates is returned.
+    """Return the cost of an AutoLR run, in fixed-rate runs, and whether the cost was measured.
 
-    The measured cost is the median ratio of training times, over pairs of runs in which AutoLR starts from the fixed
-    rate of the other run, with the same seed and configuration. The computed cost is the median of :func:`probe_runs`,
-    or :data:`PROBE_CHARGE` if the table lacks the number of probes. It is a lower bound, because timers are noisy.
+    The measured cost is the median ratio of training times over pairs of runs. In a pair, the initial rate of AutoLR is
+    the fixed rate of the other run, and seed and configuration are equal. The computed cost is the median of
+    :func:`probe_runs`, or :data:`PROBE_CHARGE` if no run has this number. If the measured cost is below the computed
+    cost, the computed cost is returned, because measured times are noisy.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
@@ -72,7 +74,7 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
 
 
 def median_updates(auto: Arm) -> float | None:
-    """Return the median number of AutoLR updates over its finished trials; None if no trial has this number."""
+    """Return the median number of AutoLR updates per finished trial; None if the number is unknown for all trials."""
     known = [count for row in _rows(auto) if row["status"] == "finished" and (count := updates_of(row)) is not None]
     return float(np.median(known)) if known else None
 
@@ -82,7 +84,10 @@ def _rows(arm: Arm) -> list[pd.Series]:
 
 
 def updates_of(row: pd.Series) -> int | None:
-    """Return the number of updates in a trial: as logged, or one at ``auto_lr_start`` and every ``auto_lr_every``."""
+    """Return the number of AutoLR updates in a trial; None if unknown.
+
+    If the number was not logged, it is computed from the settings ``auto_lr_start`` and ``auto_lr_every``.
+    """
     if (logged := finite_cell(row, LOGGED)) is not None:
         return int(logged)
     steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
@@ -93,11 +98,12 @@ def updates_of(row: pd.Series) -> int | None:
 
 
 def probe_runs(row: pd.Series) -> float | None:
-    """Return the cost of a finished AutoLR trial in runs, by counting forward passes; None if its row lacks the counts.
+    """Return the cost of a finished AutoLR trial, in fixed-rate runs, from its forward passes; None if unknown.
 
-    An update evaluates the retain loss at its probes (two if they were not counted) and, with ``fresh`` probes, at the
-    current parameters, over ``auto_lr_probe_batches`` batches each (one in older tables). If the number of batches per
-    training step is unknown, one is assumed, so that AutoLR's cost is overestimated rather than underestimated.
+    An update evaluates the retain loss at its probes; if the probes were not counted, two probes per update are
+    assumed. If probes use ``fresh`` batches, an update also evaluates the loss at the current parameters, and each
+    evaluation uses ``auto_lr_probe_batches`` batches. If the number of batches per training step is unknown, one batch
+    is assumed, so that AutoLR's cost is overestimated rather than underestimated.
     """
     steps, updates = finite_cell(row, "steps"), updates_of(row)
     if row["status"] != "finished" or not steps or updates is None:

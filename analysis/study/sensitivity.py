@@ -1,7 +1,7 @@
-"""Measure how much a method's result depends on the learning rate, and how AutoLR compares with the fixed rates.
+"""Measure how much a method's result depends on the learning rate, and compare AutoLR with the fixed rates.
 
-A learning rate is judged by the hypervolume of its front over c, averaged over the seeds on which all compared rates
-have a complete front, so that missing seeds give no rate an advantage.
+The result of a learning rate is the hypervolume of its front over c. It is averaged over the seeds on which all
+compared rates have a complete front, so that a rate has no advantage from missing seeds.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from analysis.study.verdict import WITHIN
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """One learning rate, or one start of AutoLR.
+    """The results for one fixed learning rate, or for one initial rate of AutoLR.
 
     Attributes:
-        hypervolume: the mean over the compared seeds; NaN if no seed has a complete front.
-        deviation: the standard deviation over the compared seeds; NaN for fewer than 2 seeds.
+        hypervolume: the mean hypervolume over the compared seeds; NaN if no seed has a complete front.
+        deviation: the standard deviation of the hypervolume over the compared seeds; NaN for fewer than 2 seeds.
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
-        metrics: the mean of each measured metric over the finished trials of the compared seeds, by name.
-        further: the mean hypervolume in each other reference box, by its name; NaN if it was not measured.
+        metrics: the mean of each measured metric over the finished trials of the compared seeds.
+        further: the mean hypervolume in each additional reference box, keyed by box; NaN if not measured.
     """
 
     lr: float
@@ -43,11 +43,11 @@ class RateRow:
 
 @dataclass(frozen=True, slots=True)
 class AutoPlace:
-    """AutoLR compared with the fixed rates, on the seeds that both have.
+    """The comparison of AutoLR with the fixed rates, on the seeds that both have.
 
     Attributes:
-        starts: a row for each learning rate from which AutoLR started.
-        mean, worst, best: AutoLR's mean, lowest and highest hypervolume over the starts.
+        starts: a row for each initial rate of AutoLR.
+        mean, worst, best: the mean, lowest and highest hypervolume over AutoLR's initial rates.
         beats: the number of fixed rates whose hypervolume is below ``mean``.
         share_of_best: ``mean`` divided by the hypervolume of the best fixed rate.
     """
@@ -63,18 +63,19 @@ class AutoPlace:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """One method on one model and data set.
+    """The sensitivity of one method on one model and data set to the learning rate.
 
     Attributes:
         rates: a row for each fixed learning rate, in ascending order.
         best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None if
             there is no complete front, or if every hypervolume is zero.
-        near_best: the lowest and highest rate of the range around the best rate in which the hypervolume is at least
-            95% of the best. The true range may extend to the next rates that were tried.
-        spread: the largest mean over the rates minus the smallest, for each metric and for ``hypervolume``.
+        near_best: the lowest and the highest rate of the range around the best rate in which the hypervolume is at
+            least 95% of the best.
+        spread: the difference between the largest and the smallest mean over the rates, for each metric and for
+            ``hypervolume``.
         auto: the comparison of each AutoLR variant with the fixed rates.
-        left_out: the seeds on which some rates have a complete front and others do not.
-        paired: whether the rates are compared on the same seeds; false if the rates have no seed in common.
+        left_out: the seeds on which only some of the rates have a complete front.
+        paired: whether the rates are compared on the same seeds. False if no seed has a complete front at every rate.
     """
 
     task: Task
@@ -88,12 +89,12 @@ class Sensitivity:
 
     @property
     def decades(self) -> float | None:
-        """The width of the range ``near_best`` in powers of ten."""
+        """The width of the range ``near_best``, in powers of ten."""
         return None if self.near_best is None else math.log10(self.near_best[1] / self.near_best[0])
 
     @property
     def at_edge(self) -> bool:
-        """Whether the best rate is the lowest or the highest of several."""
+        """Whether the best rate is the lowest or the highest of several rates."""
         return len(self.rates) > 1 and self.best_lr in (self.rates[0].lr, self.rates[-1].lr)
 
     @property
@@ -103,7 +104,7 @@ class Sensitivity:
 
     @property
     def has_front(self) -> bool:
-        """Whether some rate has a complete front."""
+        """Whether at least one rate has a complete front."""
         return any(row.seeds for row in self.rates)
 
 
@@ -157,13 +158,13 @@ def _whole(units: Mapping[int, Unit]) -> set[int]:
 
 
 def _shared(*arms: Arm) -> set[int]:
-    """Return the seeds on which every rate has a complete front; rates without any complete front are ignored."""
+    """Return the seeds on which every rate has a complete front. Rates without any complete front are ignored."""
     found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
     return set.intersection(*found) if found else set()
 
 
 def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    """Return a row for each rate on the ``shared`` seeds; on the rate's own seeds if no seeds are shared."""
+    """Return a row for each rate, computed on the ``shared`` seeds, or on all seeds of the rate if none are shared."""
     return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
 
 

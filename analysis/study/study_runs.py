@@ -1,4 +1,4 @@
-"""The runs of a study: the task, learning-rate policy, configuration and seed of every trial of one or more sweeps."""
+"""The runs of a study. A run is a trial with its task, learning-rate policy, configuration and seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, known, nominal
 
 Configuration = tuple[object, ...]
-"""The values of the varied settings other than the learning rate: c, and any other option whose value varies."""
+"""The values of all settings that vary between trials, except the learning rate. An example is c."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Task:
     """The model, the data set and the unlearning method.
 
     Attributes:
-        apart: the data and training settings that distinguish the problem from others on the same model and data set,
-            such as ``epochs 3, batch size 8``; empty if there is no other problem.
+        apart: the data and training settings, such as ``epochs 3, batch size 8``, if the study has several problems
+            on the same model and data set that differ in these settings; otherwise empty.
     """
 
     model: str
@@ -42,18 +42,18 @@ class Task:
 
     @property
     def problem(self) -> Problem:
-        """The problem of the task: the task without its method."""
+        """The unlearning problem of the task, which is the task without its method."""
         return Problem(self.model, self.dataset, self.apart)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parts of the task that are not empty, for use in a file name."""
+        """The model, data set, method and settings as parts of a file name; empty parts are left out."""
         return tuple(filter(None, (self.model, self.dataset, self.method, self.apart)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyRun:
-    """One trial and its position in the study.
+    """One trial of a study.
 
     Attributes:
         variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
@@ -61,7 +61,7 @@ class StudyRun:
         seed: the seed; None if an external table does not give it.
         costs: the costs, shape (m,), in [0, 1]; None unless the trial finished and has all objectives.
         row: the row of the trial table.
-        further: the costs in each other box of :func:`analysis.frontier.indicators.further_objectives`, by its name.
+        further: the costs in each reference box of :func:`analysis.frontier.indicators.further_objectives`, by box.
     """
 
     task: Task
@@ -75,7 +75,7 @@ class StudyRun:
 
     @property
     def judged(self) -> bool:
-        """Whether the trial has an outcome: it has costs, or it diverged and thus has a hypervolume of zero.
+        """Whether the trial has an outcome, which means that it finished with costs or diverged (hypervolume zero).
 
         A trial that failed, or that a user or scheduler stopped, has no outcome.
         """
@@ -83,7 +83,7 @@ class StudyRun:
 
     @property
     def diverged(self) -> bool:
-        """Whether the loss became NaN or infinite, so that there is no model."""
+        """Whether the trial has no model because the loss became NaN or infinite."""
         return bool(self.row["status"] == "diverged")
 
     @property
@@ -94,9 +94,9 @@ class StudyRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyRuns:
-    """All runs of a study. ``configuration_columns`` names the parts of a configuration.
+    """All runs of a study. ``configuration_columns`` has the names of the settings in a configuration.
 
-    ``problems`` has the problem of every trial that was read, including trials that were left out (see ``notes``).
+    ``problems`` has the problem of every trial that was read, even if the trial was left out (see ``notes``).
     """
 
     runs: tuple[StudyRun, ...]
@@ -113,20 +113,20 @@ def study_runs(
     roles: Sequence[str] = ("data",),
     seeds_vary: str = "order",
 ) -> StudyRuns:
-    """Return the runs of one or more sweeps. Each sweep has its own objectives, and thus its own bounds.
+    """Return the runs of one or more sweeps. Each part is the table of a sweep with the sweep's objectives.
 
-    If two trials have the same task, policy, configuration (compared to nine digits) and seed, only the first counts. A
-    trial without a seed is a separate run. Trials belong to different tasks if their values differ in a column with one
-    of the ``roles`` (``data``: target, split, ...; ``training``: epochs, batch size, optimizer, ...). Columns varied by
-    the seeds are ignored; see :func:`analysis.tables.problems.problems_of`, which also receives ``sweep``. All trials
-    of a problem are scored in one reference box, the widest box of their sweeps.
+    If two trials have the same task, policy, configuration (compared to nine digits) and seed, only the first is used.
+    Every trial without a seed is a separate run. Trials belong to different tasks if they differ in a column whose role
+    is in ``roles``: ``data`` (target, split, ...) or ``training`` (epochs, batch size, optimizer, ...). Columns that
+    depend on the seed are ignored; see :func:`analysis.tables.problems.problems_of`, which also receives ``sweep``. All
+    trials of a problem are scored in the smallest reference box that contains the boxes of their sweeps.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
     """
     names = {tuple((objective.column, objective.direction) for objective in objectives) for _, objectives in parts}
     if len(names) > 1:
-        raise AnalysisError("the sweeps have different objectives: their hypervolumes do not compare")
+        raise AnalysisError("the sweeps have different objectives, so their hypervolumes are not comparable")
     merged = TrialTable.merge([table for table, _ in parts])
     problems = problems_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
     varying = tuple(name for name in merged.varying if _is_configuration(merged, name, roles))
@@ -155,7 +155,7 @@ def study_runs(
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
-    """Return the note on trials that were run twice: the number of pairs, and the pairs with different results."""
+    """Return a note on trials that were run twice, with the number of pairs and the pairs with different results."""
     compared = ("status", *columns.outcomes)
     different = tuple(
         (_named(first, later), _named(later, first))
@@ -174,7 +174,7 @@ def _named(trial: pd.Series, other: pd.Series) -> str:
 def _costs(
     parts: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
 ) -> list[tuple[Floats | None, dict[str, Floats | None]]]:
-    """Return each trial's costs, shape (m,), in the reference box of its problem, and in every other box by name."""
+    """Return each trial's costs, shape (m,), in the reference box of its problem and in every additional box."""
     of_part = np.repeat(np.arange(len(parts)), [len(table.trials) for table, _ in parts])
     scores = merged.measured(merged.columns.metrics)
     found: list[tuple[Floats | None, dict[str, Floats | None]]] = [(None, {})] * len(problems)
@@ -192,13 +192,13 @@ def _costs(
 
 
 def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
-    """Return whether different values in this column mean different configurations of one task."""
+    """Return whether the column is part of a configuration, so that its value distinguishes runs of one task."""
     role = table.columns[name].role
     return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
 
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
-    """Return AutoLR's numeric options whose values vary among the trials with AutoLR."""
+    """Return the names of AutoLR's numeric options whose values vary among the trials with AutoLR."""
     trials = table.trials[auto_lr_on(table.trials)]
     options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
     options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]

@@ -1,4 +1,4 @@
-"""Compare AutoLR with hand-tuning: the expected hypervolume of the best of n learning rates picked at random.
+"""Compare AutoLR with the best of n learning rates that a person picks at random, by the expected hypervolume.
 
 The expectation is exact over all subsets (Dodge et al. 2019; unbiased estimator of Tang et al. 2020).
 """
@@ -24,15 +24,15 @@ Other rules probe more often; :func:`analysis.study.probe_cost.probe_runs` compu
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuningCurve:
-    """The best of n hand-picked learning rates, compared with one AutoLR run.
+    """The comparison of the best of n hand-picked learning rates with one AutoLR run.
 
     Attributes:
-        picks: (L,), n = 1, ..., L: the number of runs that a person pays for.
-        expected: (L,), the expected hypervolume of the best of n different rates; all subsets are equally likely.
-        auto: AutoLR's hypervolume, which costs ``charge`` runs.
-        equals: the n (interpolated between whole runs) from which hand-tuning attains ``auto``: "AutoLR equals the best
-            of n learning rates". Infinite if even all L rates do not attain it, 1 if one rate does. The curve may fall,
-            because the best rate on the tuning seeds may not be the best on the seeds of the report.
+        picks: the numbers of rates n = 1, ..., L, shape (L,). Trying n rates costs n runs.
+        expected: the expected hypervolume of the best of n rates, shape (L,). All subsets are equally likely.
+        auto: the hypervolume of AutoLR, which costs ``charge`` runs.
+        equals: the number of rates, interpolated, from which hand-tuning attains ``auto``. It is 1 if a single rate
+            attains ``auto``, and infinite if even L rates do not. ``expected`` may fall with n, because the best rate
+            on the tuning seeds may not be the best on the seeds of the report.
         beats_at_cost: whether ``auto`` is above the expected hypervolume of hand-tuning with ``charge`` runs.
     """
 
@@ -50,12 +50,13 @@ class TuningCurve:
 
 
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:
-    """Return, for n = 1, ..., L, the hypervolume of the chosen learning rate, averaged over all subsets of n rates.
+    """Return the hypervolume of the best of n rates, averaged over all subsets of n rates, for n = 1, ..., L.
 
-    In each subset, the rate with the highest ``choice`` is chosen (ties go to the first) and scored by its ``report``.
-    Both have shape (L,): a person who tunes on some seeds is judged on others. ``report`` defaults to ``choice``.
+    ``choice`` has the hypervolume of each rate on the tuning seeds, and ``report`` on the seeds of the report (default:
+    ``choice``); both have the shape (L,). In each subset, the rate with the highest ``choice`` is chosen, and its
+    ``report`` is averaged. Ties go to the first rate.
 
-    The rate with the r-th lowest choice is chosen in C(r-1, n-1) of the C(L, n) subsets.
+    The rate with the r-th lowest ``choice`` is chosen in C(r-1, n-1) of the C(L, n) subsets.
 
     Raises:
         AnalysisError: there are no rates, the lengths differ, or a value is NaN or infinite.
@@ -80,13 +81,14 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """Return the curve of :func:`expected_best`, compared with AutoLR at a cost of ``charge`` runs.
+    """Compare AutoLR's hypervolume ``auto`` at a cost of ``charge`` runs with the curve of :func:`expected_best`.
 
     Raises:
-        AnalysisError: as :func:`expected_best`, or ``auto`` or ``charge`` is not finite, or ``charge`` is not above 0.
+        AnalysisError: see :func:`expected_best`. Also raised if ``auto`` or ``charge`` is not finite, or if ``charge``
+            is not above 0.
     """
     if not math.isfinite(auto) or not (math.isfinite(charge) and charge > 0):
-        raise AnalysisError(f"AutoLR's hypervolume {auto:g} and charge {charge:g} must be finite, the charge above 0")
+        raise AnalysisError(f"AutoLR's hypervolume {auto:g} and charge {charge:g} must be finite, with charge > 0")
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     paid = float(np.interp(charge, picks, expected))
@@ -94,7 +96,7 @@ def tuning_curve(
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
-    """Return the interpolated n from which ``expected(n) >= auto`` holds."""
+    """Return the smallest interpolated n with ``expected(n) >= auto``; infinite if there is none."""
     below = np.flatnonzero(np.asarray(expected) < auto - TIE)
     if len(below) == 0:
         return 1.0

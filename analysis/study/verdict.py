@@ -1,4 +1,4 @@
-"""The verdict that compares AutoLR with hand-tuned learning rates, as facts; judging.py computes it."""
+"""The classes of a verdict, which compares AutoLR with hand-tuned learning rates. judging.py computes verdicts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DESCRIBED = "described"
 """The outcome if the objectives were chosen after the results were known: a description, not a decision."""
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 WITHIN = 0.05
-"""A hypervolume counts as near the best if it is below it by at most this share."""
+"""A hypervolume counts as near the best if it is lower than the best by at most this share."""
 FEW_UPDATES = 5
 """If a run has fewer updates, AutoLR's result depends mostly on its initial rate."""
 SETS_ITS_RATE_ONCE = ("safe",)
@@ -27,7 +27,7 @@ MISSING = "are missing"
 
 
 class Sides(NamedTuple):
-    """The mean hypervolumes of AutoLR and of a hand-tuned baseline."""
+    """The mean hypervolumes of AutoLR (``auto``) and of a hand-tuned baseline (``hand``)."""
 
     auto: float
     hand: float
@@ -37,7 +37,8 @@ class Sides(NamedTuple):
 class Primary:
     """The primary question, named before the results are known: does AutoLR beat the best single lr for one method?
 
-    ``variant`` is the variant of AutoLR, "" if there is only one. Its test is not corrected for the other comparisons.
+    ``variant`` is the variant of AutoLR; "" if the study has only one variant. The test of the primary question is not
+    corrected for the other comparisons.
     """
 
     method: str
@@ -59,7 +60,7 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class LostSeeds:
-    """The ``seeds`` on which one side has no complete front, and ``how`` runs were lost on these seeds."""
+    """The ``seeds`` on which AutoLR or hand-tuning has no complete front, and ``how`` runs were lost on these seeds."""
 
     side: str
     seeds: tuple[int, ...]
@@ -68,7 +69,7 @@ class LostSeeds:
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """A task and AutoLR variant without a verdict, and the reason; ``variant`` is "" if AutoLR was not run."""
+    """A task and AutoLR variant without a verdict, and the reason. ``variant`` is "" if AutoLR was not run."""
 
     task: Task
     variant: str
@@ -82,20 +83,21 @@ class Baseline:
     Attributes:
         name: :data:`SINGLE` or :data:`ORACLE`.
         choice: the learning rate of every configuration.
-        runs: the number of training runs that the person pays for each configuration.
+        runs: the number of training runs that hand-tuning needs for each configuration.
         hand, auto: the hypervolumes of the baseline and of AutoLR on each seed of the report.
         result: the paired test of ``auto - hand``.
-        collapse: the collapsed runs of the baseline.
-        edge: the edge of the grid, if the best rate may lie beyond it; else None.
+        collapse: the number of collapsed runs of the baseline.
+        edge: the edge of the grid, if a rate outside the grid may be better; else None.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
-        bounds: the bounds of the mean difference, at 95% for all comparisons jointly; None if the rates were chosen on
-            the seeds of the report.
-        outcome: :data:`BETTER`, :data:`WORSE` and :data:`UNDECIDED` are about AutoLR. :data:`OPEN` means that the best
-            rate is at the edge of the grid and AutoLR is not worse. The others are :data:`TOO_FEW`, :data:`DESCRIBED`.
-        comparisons: the number of comparisons that are corrected jointly, including this one.
-        primary: whether this is the primary question.
-        further: the hypervolumes of both sides in each other reference box, keyed by its name and averaged over the
-            seeds of the report. A box is left out if a trial was not measured.
+        bounds: the confidence bounds of the mean difference, which hold jointly for all comparisons at 95%; None if
+            the rates were chosen on the seeds of the report.
+        outcome: whether AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. :data:`OPEN` means that AutoLR is
+            not worse, but that the best rate is at the edge of the grid. :data:`TOO_FEW` means that there are too few
+            seeds, and :data:`DESCRIBED` that nothing was tested.
+        comparisons: the number of comparisons that are corrected jointly, including this comparison.
+        primary: whether this comparison is the primary question.
+        further: the hypervolumes of AutoLR and the baseline in each additional reference box, averaged over the seeds
+            of the report and keyed by box. A box is left out if a trial was not measured.
     """
 
     name: str
@@ -120,27 +122,28 @@ class Baseline:
 
     @property
     def fresh_needed(self) -> int | None:
-        """The fresh seeds needed to decide if every difference equaled the current mean; None if no number suffices."""
+        """The number of fresh seeds that would decide if every difference equaled the mean; None if no number would."""
         return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One variant of AutoLR, compared with both baselines.
+    """The comparison of one AutoLR variant with both hand-tuned baselines, for one task.
 
     Attributes:
-        starts: the learning rates from which AutoLR started.
-        of_starts: AutoLR's hypervolume for each start, averaged over the fresh seeds.
+        starts: the initial rates of AutoLR.
+        of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
         rates: the fixed learning rates.
-        tuning, fresh: the seeds used to choose the rates, and the seeds of the report; a single seed is used for both.
+        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If there is only one seed,
+            it is used for both.
         left_out: the seeds on which AutoLR or hand-tuning has no complete front.
         planned: the fresh seeds that the report would use if no seed had been lost.
-        lost: the planned seeds that were lost, for each side whose runs have no outcome.
-        collapse: the collapsed runs of AutoLR on the fresh seeds.
-        other_collapse: the collapsed runs of AutoLR on all other seeds (tuning seeds and left-out seeds).
-        charge: AutoLR's cost in runs; ``charge_measured`` is true for a cost from training times, false for one from
-            the number of probes.
-        seeds_vary: ``order``, ``target`` or ``data``: what the seeds vary; "" if the studies disagree.
+        lost: the planned seeds that were lost, for AutoLR and for hand-tuning.
+        collapse: the number of collapsed runs of AutoLR on the fresh seeds.
+        other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
+        charge: the cost of an AutoLR run, in fixed-rate runs. If ``charge_measured`` is true, the cost is from training
+            times; otherwise, it is from the number of probes.
+        seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``; "" if the merged studies disagree.
         updates: the median number of AutoLR updates in a run; None if unknown.
     """
 
@@ -175,24 +178,24 @@ class Verdict:
 
     @property
     def asked(self) -> tuple[int, ...]:
-        """The positions of the distinct baselines: the oracle is left out if it uses the best single rate for all
-        configurations."""
+        """The positions of the baselines that differ. If the oracle chooses the best single rate for all
+        configurations, the oracle is left out."""
         single, oracle = self.baselines
         return (0,) if single.choice == oracle.choice else (0, 1)
 
     @property
     def compared(self) -> tuple[Baseline, ...]:
-        """The distinct baselines."""
+        """The baselines that differ from each other (see :attr:`asked`)."""
         return tuple(self.baselines[place] for place in self.asked)
 
     @property
     def outcomes(self) -> tuple[tuple[str, str], ...]:
-        """The name and outcome of each distinct baseline."""
+        """The name and outcome of each baseline in :attr:`compared`."""
         return tuple((item.name, item.outcome) for item in self.compared)
 
     @property
     def seed_counts(self) -> tuple[int, int, bool]:
-        """The number of fresh seeds, the number planned, and whether the rates were chosen on the same seeds."""
+        """The numbers of fresh and of planned fresh seeds, and whether the rates were chosen on the same seeds."""
         return len(self.fresh), len(self.planned), self.same_seeds
 
     @property
@@ -202,12 +205,13 @@ class Verdict:
 
     @property
     def may_be_easier(self) -> bool:
-        """Whether the remaining seeds may be the easier ones, because runs on other seeds ended without an outcome."""
+        """Whether the remaining seeds may be easier, because some runs on the lost seeds ended without an outcome."""
         return any(how != MISSING for item in self.lost for how in item.how) and self.lost_seeds < len(self.planned)
 
     @property
     def start_decides(self) -> bool:
-        """Whether AutoLR is more than 5% better than the best single rate from one start, and 5% worse from another."""
+        """Whether the initial rate decides if AutoLR is ahead. Then AutoLR is over 5% better than the best single rate
+        from one initial rate, and over 5% worse from another."""
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 
@@ -224,7 +228,7 @@ class Verdict:
 
     @property
     def collapse_counts(self) -> tuple[object, ...]:
-        """The counts that a headline reports on collapsed runs; () if there is nothing to report."""
+        """The numbers of collapsed runs that a headline reports; () if there is nothing to report."""
         sides = (self.collapse, self.single.collapse)
         if any(item.runs for item in (*sides, self.other_collapse)):
             others = (self.other_collapse, self.same_seeds, bool(self.left_out)) if self.other_collapse.runs else ()
@@ -235,7 +239,10 @@ class Verdict:
 
 
 def split_seeds(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the tuning seeds (the lowest ``max(1, n // 3)``) and the fresh seeds (the others); one seed is both."""
+    """Split n seeds into tuning seeds (the lowest ``max(1, n // 3)``) and fresh seeds (the rest).
+
+    A single seed is both a tuning seed and a fresh seed.
+    """
     ordered = tuple(sorted(set(seeds)))
     if len(ordered) < 2:
         return ordered, ordered
@@ -252,5 +259,8 @@ def seeds_for(fresh: int) -> int:
 
 
 def least_seeds(comparisons: int) -> int:
-    """Return the smallest number of fresh seeds that can decide one of ``comparisons``: every difference would be 1."""
+    """Return the smallest number of fresh seeds that can decide any of ``comparisons`` comparisons.
+
+    With this number, a comparison is decided only if every difference has the largest possible value, 1.
+    """
     return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0

@@ -1,1 +1,1 @@
-"""Read tables of trials and histories, both those of this project and external ones."""
+"""Read tables of trials and training histories from this project's sweeps and from other programs."""

@@ -19,10 +19,10 @@ def no_candidates() -> pd.DataFrame:
 
 
 def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    """Read the rows of candidates.csv, sorted by trial and step. The path of a deleted checkpoint becomes empty.
+    """Read the rows of candidates.csv, sorted by trial and step. If a checkpoint was deleted, its path becomes empty.
 
     Raises:
-        AnalysisError: the file cannot be read; the message names the line and what was expected.
+        AnalysisError: the file cannot be read. The message names the line and the expected content.
     """
     rows = read_rows(out / "candidates.csv", required=_NAMED)
     frame = typed_frame(out / "candidates.csv", rows, is_number=lambda name: name == "epoch" or columns.is_number(name))
@@ -32,7 +32,7 @@ def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
 
 
 def by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
-    """Return rows of ``sweep`` sorted by trial and step. The last of several rows for one step counts."""
+    """Return rows of ``sweep`` sorted by trial and step. If a step has several rows, only the last row is used."""
     rows = rows.drop_duplicates(["trial_id", "step"], keep="last")
     rows = rows.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     rows.insert(0, "sweep", sweep)
@@ -40,7 +40,7 @@ def by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
 
 
 def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
-    """Return the finished trials of this sweep whose last epoch is not among the candidates."""
+    """Return the ids of the finished trials of a sweep whose last epoch is not among the candidates."""
     if "steps" not in trials:
         return ()
     ended = trials[trials["status"] == "finished"]
@@ -51,9 +51,10 @@ def lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]
 
 
 def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each model: the columns ``epoch`` and ``step``, then those of ``trials``, all ``finished``.
+    """Return one row for each model, with the columns ``epoch`` and ``step`` before the columns of ``trials``.
 
-    A candidate has the settings of its trial and its own measured values. Values that were not measured are missing.
+    The status of every row is ``finished``. A candidate has the settings of its trial and the values that were measured
+    at its epoch. Values that were not measured are missing.
     """
     keys = ["sweep", "trial_id"]
     known = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"

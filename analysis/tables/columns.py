@@ -1,4 +1,4 @@
-"""The dictionary of columns: the meaning of each column of the tables. No metric name is hard-coded."""
+"""The column dictionary, which describes each column of the tables. No metric name is hard-coded."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "tra
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An entry of the dictionary.
+    """The entry for one column in the column dictionary.
 
-    ``of`` is the set that the column is measured on, such as ``forget``. ``primary`` marks a metric shown beside the
-    losses, and ``fluency`` a metric of repetitive answers. ``direction`` is ``max`` or ``min``, or None if neither
-    large nor small values are better. A missing bound is None.
+    ``of`` is the data set on which the column is measured, such as ``forget``. ``primary`` marks a metric that is shown
+    beside the losses, and ``fluency`` marks a metric that detects repetitive answers. ``direction`` is ``max`` or
+    ``min``, or None if neither large nor small values are better. A missing bound is None.
     """
 
     role: str = ""
@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """All columns by name, in the order of a report."""
+    """The column dictionary: an entry for each column name, in the order in which a report shows them."""
 
     entries: Mapping[str, Column] = field(default_factory=dict)
 
@@ -56,7 +56,7 @@ class Columns:
         return cls({str(name): _column(str(name), values) for name, values in content.items()})
 
     def __or__(self, other: Columns) -> Columns:
-        """Return both dictionaries combined; if a column is in both, the entry of the first is used."""
+        """Merge two column dictionaries. If a column is in both, the entry of the left operand is used."""
         return Columns({**self.entries, **{name: item for name, item in other.entries.items() if name not in self}})
 
     def __contains__(self, name: str) -> bool:
@@ -74,12 +74,12 @@ class Columns:
         return name in ("lr", "seed", "step") or self[name].role in _NUMBERS
 
     def is_loss(self, name: str) -> bool:
-        """Return whether the column is a loss, which is bounded by the loss of a random guess and compared by ratio."""
+        """Return whether the column is a loss. The upper bound of a loss is the loss of a random guess."""
         return self[name].role == "loss"
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """The loss on each set. If a set has several losses, such as a capped one, the first is used."""
+        """The name of the loss on each data set. If a data set has several losses, the first one is used."""
         found: dict[str | None, str] = {}
         for name in filter(self.is_loss, self.entries):
             found.setdefault(self[name].of, name)
@@ -96,37 +96,37 @@ class Columns:
         return tuple(name for name in self.entries if self[name].role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
-        """Return the primary metrics of the forget set and of the retain set, if they are among ``measured``."""
+        """Return the names of the primary metrics on the forget set and the retain set that are among ``measured``."""
         there = set(measured)
         found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
 
     def repetition(self, of: str) -> tuple[str, ...]:
-        """Return the metrics that detect repetitive answers on the set ``of``."""
+        """Return the names of the metrics that detect repetitive answers on the data set ``of``."""
         return tuple(name for name, item in self.entries.items() if item.fluency and item.of == of)
 
     def label(self, name: str) -> str:
-        """Return the label of the column without its unit; the name with spaces if it has no label."""
+        """Return the label of the column without the unit. A column without a label is labelled by its name."""
         return self[name].label or short(name)
 
     def axis(self, name: str) -> str:
-        """Return the label of an axis, with the unit in brackets."""
+        """Return the axis label for the column, with the unit in brackets."""
         unit = self[name].unit
         return f"{self.label(name)} ({unit})" if unit else self.label(name)
 
     def better(self, name: str) -> str:
-        """Return the better direction, ``higher`` or ``lower``; "" if the column has none."""
+        """Return ``higher`` or ``lower``, whichever is better; "" if the column has no direction."""
         return {"max": "higher", "min": "lower"}.get(self[name].direction or "", "")
 
     def limits(self, name: str) -> tuple[float, float] | None:
-        """Return the bounds of a score plus a margin; None for a loss, or if a bound is missing."""
+        """Return axis limits: the bounds of a score plus a margin. Return None for a loss or if a bound is missing."""
         low, high = self[name].bounds
         if self.is_loss(name) or low is None or high is None:
             return None
         return low - 0.03 * (high - low), high + 0.03 * (high - low)
 
     def objective(self, name: str) -> Objective | None:
-        """Return the column as an objective; None if the direction or a bound is missing."""
+        """Return the column as an objective; None if the column has no direction or lacks a bound."""
         column = self[name]
         low, high = column.bounds
         if column.direction is None or low is None or high is None:
@@ -134,17 +134,17 @@ class Columns:
         return Objective(name=name, column=name, direction=column.direction, low=low, high=high, label=self.axis(name))
 
     def primary_objectives(self, measured: Iterable[str]) -> tuple[Objective, ...]:
-        """Return the two primary metrics as objectives; () if one was not measured or has no bounds."""
+        """Return the two primary metrics as objectives; () if one of them was not measured or lacks a bound."""
         found = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
         return found if len(found) == 2 else ()
 
     @property
     def thresholds(self) -> dict[str, Constraint]:
-        """The paper's thresholds, keyed by column."""
+        """The thresholds from the paper, keyed by the name of the column to which they apply."""
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Return whether the values meet all thresholds; None if one cannot be judged and no other is missed."""
+        """Return whether all thresholds are met; None if no threshold is missed but some threshold cannot be judged."""
         return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
 
 
@@ -182,7 +182,7 @@ def _column(name: str, values: object) -> Column:
 
 
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
-    """Return the threshold for success: ``below`` a value, or at least a ``share`` of the No-unlearn model's value."""
+    """Return the threshold "below ``below``" or "at least ``share`` of the value before unlearning"."""
     if (below is None) == (share is None):
         raise ValueError("its threshold needs one of below and share")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

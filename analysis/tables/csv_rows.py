@@ -1,4 +1,4 @@
-"""Read a CSV file that may be growing: its complete rows, with cells converted to numbers and text."""
+"""Read the complete rows of a CSV file, even while another process appends to it, and convert the cells."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TEXT = frozenset(
     {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
     | {"name", "fallback"}
 )
-"""Columns that stay text, even if their cells look like numbers (such as the trial "00007") or are empty."""
+"""Columns that stay text even if their cells are empty or look like numbers, such as the trial id "00007"."""
 _PLACES = ("trial_id", "checkpoint")
-"""Columns with names of files or folders inside the table's own folder."""
+"""Columns with paths of files or folders, which must be inside the folder of the table."""
 _TRUTH = {"True": True, "False": False}
 
 
 class CsvRow(NamedTuple):
-    """One record: the line of the file where the record starts (the header is line 1), and its cells."""
+    """One CSV record: the number of the line where the record starts (the header is line 1), and its cells."""
 
     line: int
     cells: tuple[str, ...]
@@ -36,22 +36,23 @@ class CsvRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """A header and its records; ``torn`` is whether an incomplete last record was left out."""
+    """The header and the records of a CSV file. ``torn`` is true if an incomplete last record was left out."""
 
     columns: tuple[str, ...]
     rows: tuple[CsvRow, ...]
     torn: bool
 
     def records(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield the first line number and the cells by column of each record."""
+        """Yield, for each record, the number of its first line, and its cells keyed by column name."""
         return ((row.line, dict(zip(self.columns, row.cells, strict=True))) for row in self.rows)
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
-    """Return every complete record of ``path``; the ``required`` columns without rows if the file has no header yet.
+    """Return every complete record of the CSV file ``path``.
 
-    If the file is ``growing``, a last line without a newline is left out, because its writer is still writing or was
-    killed. Tables of other programs are not ``growing``: they may end without a newline.
+    If the file has no header yet, the result has the ``required`` columns and no rows. If ``growing`` is true, a last
+    line without a newline is left out, because the process that writes the file is still writing or was killed. Use
+    ``growing=False`` for tables of other programs, which may end without a newline.
 
     Raises:
         AnalysisError: a required column is missing, a column is repeated, a record has more or fewer cells than the
@@ -66,7 +67,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
         raise AnalysisError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     if (zero := text.find("\0")) >= 0:
         line = text.count("\n", 0, zero) + 1
-        raise AnalysisError(f"{path}, line {line}: holds zero bytes, as a disk leaves them that lost what was written")
+        raise AnalysisError(f"{path}, line {line}: contains zero bytes, probably because a disk lost written data")
     records, cut = _records(path, text)
     torn = cut or len(whole) < len(data)
     if not records:
@@ -92,7 +93,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
 
 
 def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
-    """Return the records of a text, and whether the last one ends inside quotes (error messages have line breaks)."""
+    """Return the records of a CSV text, and whether the text ends inside a quoted cell, so its last record is cut."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     records: list[CsvRow] = []
     while True:
@@ -111,20 +112,20 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
 
 
 def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
-    """Raise an error if complete records follow an open quote: only the last record may be incomplete."""
+    """Raise an error if complete records follow an open quote, because only the last record may be incomplete."""
     behind = text.splitlines()[line:]
     if cells > 1 and any(len(next(csv.reader([other]), ())) == cells for other in behind):
-        raise AnalysisError(f"{path}, line {line}: not CSV: a quote is opened and not closed, with records behind it")
+        raise AnalysisError(f"{path}, line {line}: not CSV: a quote is never closed, although more records follow")
 
 
 def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
-    """Convert ``content`` to a data frame. An empty cell becomes NaN in a numeric column and "" in a text column.
+    """Convert CSV rows to a data frame. An empty cell becomes NaN in a numeric column and "" in a text column.
 
-    A column must be numeric if ``is_number`` returns true. Any other column is numeric or boolean if all its cells are,
-    otherwise text. Names made of digits, such as hashes or "0007", stay text.
+    A column must be numeric if ``is_number`` returns true for its name. Any other column becomes numeric or boolean if
+    all its cells are; otherwise it is text. Hashes and ids that consist of digits, such as "0007", stay text.
 
     Raises:
-        AnalysisError: a cell of a numeric column is not a number; the message names its line.
+        AnalysisError: a cell in a numeric column is not a number. The message names the line.
     """
     columns: dict[str, pd.Series] = {}
     for index, name in enumerate(content.columns):
@@ -132,7 +133,7 @@ def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool
         numeric = is_number(name)
         for row, cell in zip(content.rows, cells, strict=True):
             if numeric and _number(cell) is None:
-                raise AnalysisError(f"{path}, line {row.line}: {name} is '{cell}', expected a number or nothing")
+                raise AnalysisError(f"{path}, line {row.line}: {name} is '{cell}', expected a number or an empty cell")
         named = not numeric and any(re.fullmatch(r"0\d+|\d{16,}", cell) for cell in cells)
         columns[name] = _series(cells, text=name in _TEXT or named)
     return pd.DataFrame(columns)

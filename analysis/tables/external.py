@@ -1,4 +1,4 @@
-"""Read results of other programs from a CSV with named columns: trials, and the target before unlearning."""
+"""Read the results of other programs from a CSV file: trials, and the scores of the model before unlearning."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ _BASELINES = ("no-unlearn", "target")
 def read_external(
     path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()
 ) -> tuple[TrialTable, dict[str, float]]:
-    """Return the rows of ``path`` as trials, marked in the column ``external``, and the metrics of its baseline if any.
+    """Return the rows of a CSV file as trials, and the metrics of the model before unlearning (the baseline).
 
-    The column ``method`` is required. A row whose method is No-unlearn (or target) is the baseline, not a trial. Known
-    columns are ``name`` (default: the line number), ``status`` (default: finished) and every column of the dictionary
-    ``columns``; any other numeric column is a metric. If the table lacks the capped loss of an objective, the mean loss
-    is capped instead. This is an upper bound of the mean over capped tokens.
+    The column ``method`` is required. A row whose method is No-unlearn or target is the baseline, not a trial; without
+    such a row, the baseline is empty. Optional columns are ``name`` (default: the line number), ``status`` (default:
+    finished) and every column in the dictionary ``columns``. Any other numeric column becomes a metric. In the result,
+    the column ``external`` is true for all trials. If an objective is a capped loss and the table has only the mean
+    loss, the capped mean loss is used. It is an upper bound of the mean of the losses capped at each token.
 
     Raises:
-        AnalysisError: the file is missing or empty, lacks a method, names a row twice, or has text in a numeric column;
-            or ``objectives`` are given, and it lacks their columns, the losses and the primary metrics.
+        AnalysisError: the file is missing or empty, a row has no method, two rows have the same name, or a numeric
+            column contains text. Also raised if ``objectives`` are given and the table lacks their columns, the losses
+            and the primary metrics.
     """
     if not path.is_file():
-        raise AnalysisError(f"{path} is no file: expected a sweep's folder or a CSV with named columns")
+        raise AnalysisError(f"{path} is not a file: expected a sweep's folder or a CSV with named columns")
     rows = read_rows(path, required=("method",), growing=False)
     if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
@@ -65,7 +67,7 @@ def read_external(
 def _check_objectives(
     path: Path, rows: CsvRows, there: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
-    """Raise an error unless an external table has the columns of the objectives, the losses or the primary metrics."""
+    """Raise an error if a table has neither the columns of the objectives, nor the losses, nor the primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
     if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
         return
@@ -75,7 +77,7 @@ def _check_objectives(
 
 
 def _names(path: Path, rows: CsvRows) -> list[str]:
-    """Return the name of each row. Check that the names are unique and that each method and status is valid."""
+    """Return the name of each row, after checking that names are unique and that methods and statuses are valid."""
     names: list[str] = []
     for line, cells in rows.records():
         name = cells.get("name") or f"line {line}"

@@ -1,4 +1,4 @@
-"""A fact that weakens or explains a result, without its wording."""
+"""The class for facts that weaken or explain a result. Templates turn these facts into text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Note:
     """A fact to report beside a result.
 
     Attributes:
-        code: the macro in analysis/report/templates/note.j2 that renders the fact as text.
-        facts: the arguments of this macro, by name; hashable.
+        code: the name of the macro in analysis/report/templates/note.j2 that renders the note as text.
+        facts: the names and values of the macro's arguments; all values are hashable.
         source: the sweep, table or problem that the note is about; "" if the note is about all of them.
     """
 
@@ -21,5 +21,5 @@ class Note:
 
 
 def note(code: str, **facts: object) -> Note:
-    """Return the note with these facts."""
+    """Create the note that the macro ``code`` renders with the arguments ``facts``."""
     return Note(code, tuple(facts.items()))

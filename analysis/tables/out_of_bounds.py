@@ -1,4 +1,4 @@
-"""Find impossible measurements: values outside the bounds of their columns, such as percentages instead of shares."""
+"""Find impossible measurements, such as percentages in a column whose values must lie in [0, 1]."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ROUNDING = 1e-6
 
 
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
-    """Return a note for every loss and metric with values outside its bounds in the rows of a trial table.
+    """Return a note for each loss or metric that has values outside its bounds in a trial table.
 
-    The upper bound is ignored for losses (they may exceed the loss of a random guess) and for columns in percent.
-    Missing and infinite values are ignored, and rounding errors are tolerated.
+    The upper bound is not checked for losses, which may exceed the loss of a random guess, or for columns in percent.
+    Missing values, infinite values and rounding errors are ignored.
     """
     notes = []
     for name in columns.outcomes:

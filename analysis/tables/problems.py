@@ -1,4 +1,4 @@
-"""Group trials by problem: what is unlearned from which target. Losses of different problems are not comparable."""
+"""Group trials by unlearning problem (model, data set, settings). Losses of different problems are not comparable."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from analysis.tables.trial_table import TrialTable
 from analysis.words import nominal, number
 
 STRUCTURE = ("model", "dataset", "method", "lr", "seed")
-"""Columns that are not used to find further differences between problems on the same model and data set."""
+"""Columns that do not distinguish problems on the same model and data set."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
-"""The columns that the seeds vary, keyed by the declared value of ``seeds_vary``."""
+"""The columns whose value depends on the seed, for each value of the setting ``seeds_vary``."""
 
 
 class Problem(NamedTuple):
-    """The model, the data set, and the settings that distinguish problems on the same model and data set.
+    """An unlearning problem: the model, the data set, and any settings that define different problems on them.
 
-    ``apart`` has these settings, such as ``forget split forget01``. It is empty if the problem is the only one there.
+    ``apart`` has these settings as text, such as ``forget split forget01``. It is empty if the model and data set have
+    only one problem.
     """
 
     model: str
@@ -39,17 +40,17 @@ class Problem(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parts of the problem that are not empty, for use in a file name."""
+        """The model, the data set and the settings as parts of a file name; empty parts are left out."""
         return tuple(filter(None, self))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problems:
-    """The problems of a table.
+    """The unlearning problems in a trial table.
 
     Attributes:
         of: the problem of each trial, in the order of the table.
-        differ: the columns that distinguish the problems on a model and data set, keyed by these two.
+        differ: for each pair (model, data set), the columns in which its problems differ.
         given: the value of each trial in the columns that may distinguish problems; None if the value is missing.
     """
 
@@ -59,7 +60,7 @@ class Problems:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note for each model and data set with several problems, with the columns that distinguish them."""
+        """A note for each model and data set with several problems. The note lists the columns that differ."""
         return tuple(
             note("several_problems", place=place, columns=tuple(names)) for place, names in self.differ.items() if names
         )
@@ -68,12 +69,15 @@ class Problems:
 def problems_of(
     table: TrialTable, sweep: SweepFile | None = None, *, roles: Sequence[str] = ("data",), seeds_vary: str = "order"
 ) -> Problems:
-    """Return the problem of every trial: model, data set, and the columns with one of the ``roles`` that vary there.
+    """Return the unlearning problem of every trial.
 
-    Columns that the seeds were declared to vary are ignored. The hash ``target_key`` is left out if the other columns
-    distinguish the same problems. If ``sweep`` is given, an empty cell is unknown if the tables of the trial's sweep
-    lack the column, or if the row is external. A trial with an unknown value belongs to the only problem on its model
-    and data set; if there are several problems, it has a problem of its own.
+    Trials on the same model and data set belong to different problems if they differ in a column whose role is in
+    ``roles``. Columns whose value depends on the seed (``seeds_vary``) are ignored. The hash ``target_key`` is left out
+    if the other columns distinguish the same problems.
+
+    If ``sweep`` is given, an empty cell counts as unknown if the row is external or if the sweep of the trial lacks the
+    column. If the model and data set have only one known value in the column, the unknown cell takes this value.
+    Otherwise, the trial has a problem of its own.
     """
     own = table.own.trials
     asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
@@ -102,7 +106,7 @@ def problems_of(
 
 
 def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
-    """Return the columns that the seeds vary within a problem; none if one seed has several values in a column."""
+    """Return the columns that depend on the seed; none if such a column has several values for one seed."""
     names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
     others = [name for name in asked if name not in names]
     seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
@@ -110,7 +114,7 @@ def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> 
 
 
 def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
-    """Return which empty cells are unknown values, in the shape of ``given``."""
+    """Return a boolean table in the shape of ``given``: true for the empty cells whose value is unknown."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
@@ -125,10 +129,11 @@ def _in_words(name: str, value: object) -> str:
 
 
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
-    """Split the sources by problem, in the order of the table. Return the parts, and the notes on all of them.
+    """Split the sources by problem, in the order of the table. Return the sources of each problem, and all notes.
 
-    If an external row lacks the model, the data set or a distinguishing value, it belongs to every problem that it may
-    be about. A row about a problem without trials belongs to no part. Without trials there is one part, named ("", "").
+    An external row without a model, a data set or another distinguishing value belongs to every problem that matches
+    its known values. An external row that matches no problem of a sweep is left out. If the sweeps have no trials, the
+    result has one problem with empty names.
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
@@ -152,12 +157,12 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 
 def file_stem(name: str, *words: str) -> str:
-    """Return the file stem of a figure: its name and the names of its problem, without special characters."""
+    """Return the file stem of a figure: ``name`` and ``words`` joined by ``_``, with special characters replaced."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
 def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
-    """Return which trials are, or may be, about ``problem``; shape (trials,)."""
+    """Return a mask of the trials that belong, or may belong, to ``problem``; shape (trials,)."""
     external = table.trials["external"].to_numpy(dtype=bool)
     mask = np.array([found == problem for found in problems.of], dtype=bool) & ~external
     one = table.trials.index[mask][0]
@@ -171,7 +176,7 @@ def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
 
 
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
-    """Return the sources with only the trials in ``mask``, and the baseline and bounds of their sweeps."""
+    """Return the sources with only the trials in ``mask``, and with the baseline and bounds of the trials' sweeps."""
     table = sources.table
     part = table.of(table.trials[mask])
     if alone:

@@ -31,13 +31,13 @@ _LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "los
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """The contents of one source, or of several sources merged.
+    """The contents of one source (a sweep, a single run or an external table), or of several merged sources.
 
     Attributes:
         table: all trials. If sources were merged, trials are named ``source/trial``, and checkpoint paths are relative
             to the report's folder.
-        sweep: the sweep.json of the sweep; if there are several sweeps, the settings that they share.
-        sweeps: the sweep.json of every sweep, each with its command.
+        sweep: the content of sweep.json; if there are several sweeps, the settings that the sweeps share.
+        sweeps: the content of the sweep.json of each sweep, which includes the command that started the sweep.
         auto_lr: the rows of auto_lr.csv; empty if the file does not exist.
         landscape: the rows of landscape.csv; empty if the file does not exist.
     """
@@ -50,8 +50,8 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """Every sweep separately, with its own bounds. External rows and single runs are left out; if there are several
-        sweeps, so are sweeps without bounds (they are still making their target)."""
+        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out. If there
+        are several sweeps, a sweep that is still making its target has no bounds yet and is also left out."""
         if not self.sweep.parts:
             return [replace(self, table=self.table.own)]
         return [
@@ -66,11 +66,11 @@ def read_source(
 ) -> Sources:
     """Read the folder of a sweep, the folder of a single run (with metrics.json), or an external CSV.
 
-    ``columns`` describes the columns if there is no sweep.json. ``sweep`` replaces the name of the trials' sweep. An
-    external CSV is scored by ``objectives``.
+    ``columns`` is the column dictionary for a source without a sweep.json. ``sweep`` replaces the sweep's name in the
+    column ``sweep``. ``objectives`` are the objectives that an external CSV must contain.
 
     Raises:
-        AnalysisError: a file cannot be read; the message names the file, the place and what was expected.
+        AnalysisError: a file cannot be read. The message names the file, the place and the expected content.
     """
     if (path / "sweep.json").is_file():
         file = SweepFile.read(path)
@@ -88,15 +88,15 @@ def read_source(
 def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     """Read sweeps, single runs and CSV tables, and merge them; ``out`` is the report's folder.
 
-    If there is only one source, its trials keep their names.
+    If there is only one source, the trial ids are not prefixed with the name of the source.
 
     Raises:
-        AnalysisError: there is no sweep among the sources, the objectives differ, or a source cannot be read.
+        AnalysisError: no source is a sweep, the objectives of the sweeps differ, or a source cannot be read.
     """
     paths = list(dict.fromkeys(paths))
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     if not sweeps:
-        raise AnalysisError(f"none of {', '.join(map(str, paths))} holds a sweep: there is no sweep.json in it")
+        raise AnalysisError(f"no sweep found in {', '.join(map(str, paths))}: a sweep's folder has a sweep.json")
     if len(paths) == 1:
         read = read_source(paths[0])
         return replace(read, table=read.table.renamed(str, lambda path: _from(out, paths[0], path)))
@@ -153,10 +153,11 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 
 
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
-    """Return the settings that one or more sweeps share. ``parts`` of the result has the file of each sweep, by name.
+    """Return the settings that one or more sweeps share. ``parts`` of the result has the settings of each sweep.
 
-    The bounds are the widest among the sweeps, so every trial is scored in one reference box. The result has a
-    baseline if the metrics that the sweeps share agree. Trials are still compared with the baseline of their own sweep.
+    The bounds of each objective are the widest bounds of any sweep, so all trials are scored in the same reference box.
+    The result has a baseline only if the sweeps agree on every baseline metric that they have in common. Each trial is
+    still compared with the baseline of its own sweep.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ in more than their bounds.
@@ -170,7 +171,7 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     for name, kind in kinds.items():
         if kind != kinds[first]:
             pairs = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[first], kind))
-            raise AnalysisError(f"{first} and {name} have different objectives ({pairs}): one frontier needs the same")
+            raise AnalysisError(f"{first} and {name} have different objectives ({pairs}), so no common frontier")
     if len(every) == 1:
         return replace(every[0], parts=files)
     guesses = {file.random_guess_loss for file in known.values()}
@@ -193,12 +194,12 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
 
 
 def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Return whether two baselines may belong to one model: the metrics that both have are equal, up to rounding."""
+    """Return whether two baselines agree, up to rounding, in all metrics that both contain."""
     return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
 
 
 def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return all metrics of the baselines if they may belong to one model; otherwise an empty dictionary."""
+    """Return the metrics of all baselines in one dictionary; an empty dictionary if two baselines disagree."""
     if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
         return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
     return {}

@@ -1,4 +1,4 @@
-"""Read sweep.json: the settings of a sweep, and the scores of its target before unlearning."""
+"""Read sweep.json, which has the settings of a sweep and the scores of the target model before unlearning."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFile:
-    """The parts of sweep.json that figures and reports use, or the same facts for a source without a sweep.json.
+    """The content of sweep.json that figures and reports use. A source without a sweep.json has the same fields.
 
-    ``columns`` is the dictionary of the table's columns. While the sweep is making its target, ``objectives`` is empty,
-    ``random_guess_loss`` (ln|V|, nats per token) is None and ``baseline`` (the metrics of the No-unlearn model) is
-    empty. If every seed has its own target, ``baselines`` has their metrics and ``baseline`` the mean. If several
-    sweeps were merged, ``parts`` has the file of each, keyed by its name in the column ``sweep``.
+    ``columns`` is the column dictionary. ``random_guess_loss`` is ln|V| in nats per token, and ``baseline`` has the
+    metrics of the target before unlearning. While the sweep is making its target, ``objectives`` and ``baseline`` are
+    empty and ``random_guess_loss`` is None. If every seed has its own target, ``baselines`` has the metrics of each
+    target, and ``baseline`` the means. If several sweeps were merged, ``parts`` has the settings of each sweep, keyed
+    by the sweep's name in the column ``sweep``.
     """
 
     name: str
@@ -45,7 +46,7 @@ class SweepFile:
 
     @classmethod
     def read(cls, out: Path) -> SweepFile:
-        """Read the sweep.json in a sweep's folder.
+        """Read the file sweep.json in the folder of a sweep.
 
         Raises:
             AnalysisError: the file is missing, is not JSON, or has a different format version.
@@ -59,7 +60,7 @@ class SweepFile:
             raise AnalysisError(f"{path} is not JSON: {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
-            raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: it is from another version")
+            raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: another version wrote this file")
         return cls(
             name=str(content.get("name") or out.name),
             columns=Columns.from_dict(_mapping(path, content, "columns")),
@@ -76,7 +77,7 @@ class SweepFile:
 
     @property
     def planned_trials(self) -> int | None:
-        """The number of planned trials; None if unknown."""
+        """The number of trials that the sweep plans to run; None if unknown."""
         trials = self.settings.get("trials")
         return trials if isinstance(trials, int) else None
 
@@ -87,15 +88,16 @@ class SweepFile:
 
     @property
     def seeds_vary(self) -> str:
-        """The part of a trial that its seed varies: ``order``, ``target`` or ``data``; "" if the sweeps disagree."""
+        """What the seed of a trial changes: ``order``, ``target`` or ``data``; "" if the merged sweeps disagree."""
         varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
         return varied.pop() if len(varied) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
-        """Return the metrics of the No-unlearn model from which a trial (a row of the trial table) started.
+        """Return the metrics of the target model from which a trial (a row of the trial table) started.
 
-        They are the metrics of the trial's own sweep and seed, and empty if that sweep has none. If the row belongs to
-        no sweep, or if no sweep has measured its own model, the shared model is used.
+        The target is that of the trial's sweep and, if each seed has its own target, of the trial's seed. The result is
+        empty if that sweep has not measured its target. The shared ``baseline`` is used if the row belongs to no sweep,
+        or if no sweep has measured its target.
         """
         measured = any(file.baseline for file in self.parts.values())
         file = self.parts.get(str(trial.get("sweep")), self) if measured else self

@@ -1,4 +1,4 @@
-"""The objectives of the trade-off: their columns, directions, and bounds (fixed before the sweep started)."""
+"""The objectives of a sweep, with column, direction and bounds. The bounds are fixed before the sweep starts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Mask = npt.NDArray[np.bool_]
 class Objective:
     """A column of trials.csv to be minimized ("min") or maximized ("max").
 
-    ``low`` and ``high`` come from the metric (losses: 0 and ln|V|; ROUGE: 0 and 1), not from the trials, so that
-    hypervolumes are comparable across sweeps. ``label`` is the axis label, with the unit. If ``log`` is true, costs are
-    linear in the logarithm of the value.
+    The bounds ``low`` and ``high`` are properties of the metric (0 and ln|V| for a loss, 0 and 1 for ROUGE). They do
+    not depend on the trials, so hypervolumes are comparable across sweeps. ``label`` is the axis label, with the unit.
+    If ``log`` is true, the cost is linear in the logarithm of the value.
     """
 
     name: str
@@ -38,13 +38,15 @@ class Objective:
         if self.direction not in ("min", "max"):
             raise AnalysisError(f"objective {self.name}: direction is '{self.direction}', expected min or max")
         if not -math.inf < self.low < self.high < math.inf:
-            raise AnalysisError(f"objective {self.name}: the bounds {self.low:g} and {self.high:g} are not low < high")
+            raise AnalysisError(
+                f"objective {self.name}: expected finite bounds, low < high, got {self.low:g}, {self.high:g}"
+            )
         if self.log and self.low <= 0:
             raise AnalysisError(f"objective {self.name}: a logarithmic scale needs a bound above 0, got {self.low:g}")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Objective:
-        """Parse an entry of ``objectives`` in sweep.json; ``column`` and ``label`` default to the name.
+        """Parse one entry of ``objectives`` in sweep.json. ``column`` and ``label`` default to the entry's name.
 
         Raises:
             AnalysisError: a key is missing or a value has the wrong type.
@@ -56,13 +58,13 @@ class Objective:
         except KeyError as error:
             raise AnalysisError(f"an objective in sweep.json has no {error}: {dict(values)}") from None
         except ValueError:
-            raise AnalysisError(f"an objective in sweep.json has bounds that are no numbers: {dict(values)}") from None
+            raise AnalysisError(f"an objective in sweep.json has bounds that are not numbers: {dict(values)}") from None
         column, label = str(values.get("column") or name), str(values.get("label") or name)
         return cls(name=name, column=column, direction=direction, low=low, high=high, label=label)
 
     @property
     def worst(self) -> float:
-        """The worse bound, which is the reference point of the hypervolume."""
+        """The bound with the worse value. It is the objective's coordinate of the hypervolume's reference point."""
         return self.high if self.direction == "min" else self.low
 
     def clip(self, values: npt.ArrayLike) -> Floats:
@@ -78,15 +80,15 @@ class Objective:
         return share if self.direction == "min" else 1.0 - share
 
     def oriented(self, values: npt.ArrayLike) -> Floats:
-        """Return ``values`` with the sign that makes smaller better. They are not scaled, rounded or clipped."""
+        """Return ``values``, negated if the objective is maximized, so that smaller values are better."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
-    """Return the smallest box that contains all ``boxes``, in which all trials of one problem are scored.
+    """Return the smallest reference box that contains all ``boxes``. All trials of a problem are scored in this box.
 
-    Trials of different problems are never scored in one box, because ln|V| depends on the model.
+    Trials of different problems are scored in different boxes, because the bound ln|V| depends on the model.
     """
     return tuple(
         replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
@@ -95,7 +97,7 @@ def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
 
 
 def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
-    """Return the measured objectives of rows of a trial table, shape (rows, objectives); missing values are NaN.
+    """Return the values of the objectives in a trial table, shape (rows, objectives); missing values are NaN.
 
     Raises:
         AnalysisError: the column of an objective is missing or contains text.
@@ -114,18 +116,18 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
 
 
 def measured(values: Floats) -> Mask:
-    """Return whether all values in each row are finite, shape (rows,); ``values`` has the shape (rows, objectives)."""
+    """Return a mask, shape (rows,), of the rows of ``values``, shape (rows, objectives), that are finite."""
     return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
-    """Return which rows are finished trials with all objectives, shape (rows,), and their costs.
+    """Return a mask of the finished trials that have a value of every objective, shape (rows,), and the costs.
 
-    The costs have the shape (rows, objectives) and are NaN for all other rows. If there are no objectives, because the
-    sweep is still making its target, no row is scored.
+    The costs have the shape (rows, objectives) and are NaN for all rows outside the mask. If there are no objectives,
+    because the sweep is still making its target, the mask is false for all rows.
 
     Raises:
-        AnalysisError: as :func:`values_of`.
+        AnalysisError: see :func:`values_of`.
     """
     costs = np.full((len(rows), len(objectives)), np.nan)
     if rows.empty or not objectives:
@@ -137,5 +139,5 @@ def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, F
 
 
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
-    """Return the costs in [0, 1] of measured ``values``; both have the shape (points, objectives)."""
+    """Return the costs in [0, 1] for measured ``values``. Both arrays have the shape (points, objectives)."""
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values.T, strict=True)])

@@ -1,4 +1,4 @@
-"""The trial table, from which all figures and numbers are computed: trials.csv, history.csv and candidates.csv."""
+"""The trial table (trials.csv, history.csv and candidates.csv), from which all figures and numbers are computed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ class TrialTable:
     """All trials that have ended.
 
     Attributes:
-        trials: one row per trial: ``sweep``, ``external`` (whether the row is from another program's table), and the
-            columns of trials.csv.
-        history: one row per report: ``sweep`` and the columns of history.csv. Includes reports of running trials.
-        candidates: one row per evaluated epoch: ``sweep`` and the columns of candidates.csv. Empty if only a
-            trial's last epoch is a candidate.
-        columns: the dictionary of columns.
-        notes: the notes on rows that were left out while reading.
-        methods: the methods of all trials in the report, even if this table has fewer trials; the order sets colours.
+        trials: one row per trial, with the columns of trials.csv, the column ``sweep``, and the column ``external``
+            (true if the row is from another program's table).
+        history: one row per report, with ``sweep`` and the columns of history.csv. Running trials are included.
+        candidates: one row per evaluated epoch, with ``sweep`` and the columns of candidates.csv. Empty if the sweep
+            evaluates only the last epoch of a trial.
+        columns: the column dictionary.
+        notes: the notes on rows that were left out when the tables were read.
+        methods: the methods of all trials in the report, even if this table has only some of the trials. Colours are
+            assigned in this order.
     """
 
     trials: pd.DataFrame
@@ -53,18 +54,18 @@ class TrialTable:
 
     @classmethod
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
-        """Read the tables in a sweep's folder. This works while the sweep runs: a table that does not exist is empty.
+        """Read the tables in a sweep's folder, even while the sweep runs. A table that does not exist yet is empty.
 
-        If two rows have the same trial id, only the first is used, as when a sweep is resumed.
+        If two rows have the same trial id, only the first row is used.
 
         Raises:
-            AnalysisError: a file cannot be read; the message names the file, the place and what was expected.
+            AnalysisError: a file cannot be read. The message names the file, the place and the expected content.
         """
         file = SweepFile.read(out)
         columns = file.columns
         path = out / "trials.csv"
         if not path.exists() and _has_front(out / "pareto.json"):
-            raise AnalysisError(f"{path} is missing, and pareto.json has its trials")
+            raise AnalysisError(f"{path} is missing, although pareto.json lists trials of this sweep")
         rows = read_rows(path, required=REQUIRED)
         trials = typed_trials(path, rows, columns, sweep)
         _check_trials(path, rows)
@@ -82,10 +83,10 @@ class TrialTable:
 
     @classmethod
     def read_run(cls, out: Path, columns: Columns) -> TrialTable:
-        """Read the table of a single run: the row in its metrics.json, and its history.
+        """Read the table of a single run from its files metrics.json (the only trial) and history.csv.
 
         Raises:
-            AnalysisError: as :meth:`read`.
+            AnalysisError: see :meth:`read`.
         """
         path = out / "metrics.json"
         try:
@@ -93,14 +94,14 @@ class TrialTable:
         except (OSError, ValueError) as error:
             raise AnalysisError(f"{path} cannot be read as JSON: {error}") from None
         if not isinstance(values, dict) or not {"trial_id", "method"} <= set(values):
-            raise AnalysisError(f"{path} is no run's metrics: expected an object with trial_id and method")
+            raise AnalysisError(f"{path} has no metrics of a run: expected an object with trial_id and method")
         row = CsvRow(1, tuple("" if value is None else str(value) for value in values.values()))
         trials = typed_trials(path, CsvRows(tuple(values), (row,), torn=False), columns, out.name)
         return cls(trials, _history(out / "history.csv", out.name, columns), columns)
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
-        """Merge several sweeps into one table, in which a trial is identified by (sweep, trial_id).
+        """Merge the tables of several sweeps. A trial of the result is identified by the pair (sweep, trial_id).
 
         Raises:
             AnalysisError: two tables have the same value in the column ``sweep``.
@@ -108,7 +109,7 @@ class TrialTable:
         names = [name for table in tables for name in table.trials["sweep"].unique()]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise AnalysisError(f"two sweeps are called '{twice[0]}': give each its own name to merge them")
+            raise AnalysisError(f"two sweeps are called '{twice[0]}'; sweeps can only be merged if their names differ")
         return cls(
             concatenated([table.trials for table in tables]),
             concatenated([table.history for table in tables]),
@@ -118,17 +119,17 @@ class TrialTable:
         )
 
     def of(self, trials: pd.DataFrame) -> TrialTable:
-        """Return a copy of the table in which ``trials`` replace the trials."""
+        """Return a copy of the table with the given ``trials``. The history and the candidates stay the same."""
         return replace(self, trials=trials)
 
     def of_sweep(self, name: str) -> TrialTable:
-        """Return the table of one sweep: its trials, reports and candidates."""
+        """Return the table with only the trials, reports and candidates of the sweep ``name``."""
         return self._mapped(lambda part: part[part["sweep"] == name])
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str], sweep: str = "") -> TrialTable:
-        """Return a copy in which ``name`` maps the trial ids and ``checkpoint`` the paths of existing checkpoints.
+        """Return a copy in which each trial id is replaced by ``name(id)`` and each checkpoint by ``checkpoint(path)``.
 
-        ``sweep`` replaces the name of the sweep, if given.
+        Empty checkpoint paths stay empty. If ``sweep`` is given, it replaces the name of the sweep.
         """
 
         def renamed(part: pd.DataFrame) -> pd.DataFrame:
@@ -146,30 +147,30 @@ class TrialTable:
 
     @property
     def own(self) -> TrialTable:
-        """The table without external rows. Only trials of sweeps and runs have a model that can be selected."""
+        """The table without external rows, because an external row has no model that can be selected."""
         return self.of(self.trials[~self.trials["external"]])
 
     @property
     def models(self) -> TrialTable:
-        """The table with a row for each model that may be on a frontier: every evaluated epoch of a trial with
-        candidates, and the last epoch of a finished trial without candidates."""
+        """The table with one row for each model that may be on a frontier. These models are all evaluated epochs of
+        trials with candidates, and the last epochs of finished trials without candidates."""
         return self.of(models_of(self.trials, self.candidates))
 
     @property
     def every_epoch(self) -> bool:
-        """Whether any trial has candidates, so that epochs other than the last can be selected."""
+        """Whether epochs other than the last can be selected, because some trial has candidates."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
     def spec_columns(self) -> tuple[str, ...]:
-        """The names of the columns with settings of a trial."""
+        """The names of the columns that contain settings of a trial."""
         return tuple(filter(self.columns.is_setting, self.trials.columns))
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """The settings whose values vary between trials; a missing value counts as a value.
+        """The names of the settings whose values differ between trials; a missing value counts as a value.
 
-        External rows are ignored, because external tables have few of the settings.
+        External rows are ignored, because external tables lack most settings.
         """
         own = self.own.trials
         return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
@@ -184,31 +185,31 @@ class TrialTable:
         return self.trials[self.trials["status"] == status]
 
     def measured(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of ``names`` for which some finished trial has a finite number."""
+        """Return the columns among ``names`` that have a finite number in at least one finished trial."""
         finished = self.finished
         return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
     def history_of(self, trial_id: str) -> pd.DataFrame:
-        """Return the reports of one trial in the order of their steps; empty if there are no reports."""
+        """Return the reports of one trial, sorted by step. The result is empty if the trial has not reported."""
         return self.history[self.history["trial_id"] == trial_id]
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The ids of the trials that have reported and have not ended."""
+        """The ids of the trials that have reported at least once but have not ended."""
         ended = set(zip(self.trials["sweep"], self.trials["trial_id"], strict=True))
         begun = dict.fromkeys(zip(self.history["sweep"], self.history["trial_id"], strict=True))
         return tuple(trial_id for sweep, trial_id in begun if (sweep, trial_id) not in ended)
 
 
 def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
-    """Return which trials use AutoLR, shape (trials,); all False if the column is missing."""
+    """Return a mask of the trials that use AutoLR, shape (trials,); all False if the table has no such column."""
     if "auto_lr" not in trials.columns:
         return pd.Series(False, index=trials.index, dtype=bool)
     return ~trials["auto_lr"].map(str).isin(("off", "", "nan", "False", "None"))
 
 
 def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
-    """Return a column as floats; all NaN if the column is missing or contains text."""
+    """Return a column as floats. All values are NaN if the column is missing or contains text."""
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
     return rows[column].astype(np.float64)
@@ -224,7 +225,7 @@ def _has_front(path: Path) -> bool:
 
 
 def finite_cell(row: pd.Series, column: str) -> float | None:
-    """Return a finite number from one row; None if the cell is missing, infinite or text."""
+    """Return the number in one cell of a row; None if the cell is missing, infinite or text."""
     value = row.get(column)
     return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None
 
@@ -235,10 +236,10 @@ def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
 
 
 def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, external: bool = False) -> pd.DataFrame:
-    """Return rows of trials with every required column; unknown numbers are NaN, and unknown text is empty.
+    """Return CSV rows as trials, with every required column added. Unknown numbers are NaN; unknown text is "".
 
     Raises:
-        AnalysisError: as :func:`typed_frame`.
+        AnalysisError: see :func:`typed_frame`.
     """
     trials = typed_frame(path, rows, is_number=columns.is_number)
     unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
@@ -249,7 +250,7 @@ def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, ext
 
 
 def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate the frames. If a frame lacks a column, its cells become "" in text columns and NaN in others."""
+    """Concatenate data frames. A column that a frame lacks is filled with "" if it contains text, else with NaN."""
     whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     for frame in frames:
         for column in frame.columns:

@@ -1,4 +1,4 @@
-"""Compute how the workers spent their time, by kind of work."""
+"""Compute how much time the workers spent on each kind of work, such as training steps or evaluation."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ _COLUMNS = ("train_seconds", "eval_seconds", "wall_seconds", "started_at", "firs
 
 @dataclass(frozen=True, slots=True)
 class WorkerTime:
-    """The seconds that all ``workers`` together spent on each kind of work, keyed by its name."""
+    """The seconds that all ``workers`` together spent on each kind of work, keyed by the name of the work."""
 
     workers: int
     kinds: dict[str, float]
 
     @property
     def total(self) -> float:
-        """The total of all kinds of work, in seconds."""
+        """The seconds spent on all kinds of work together."""
         return sum(self.kinds.values())
 
     @property
     def useful(self) -> float:
-        """The share of time spent on training and evaluation."""
+        """The share of the workers' time that was spent on training and evaluation, in [0, 1]."""
         return sum(list(self.kinds.values())[:3]) / self.total
 
 
 def worker_time(trials: pd.DataFrame) -> WorkerTime | None:
-    """Return the time of the workers of these trials; reused trials are ignored. None if the table lacks the times."""
+    """Return how the workers of these trials spent their time; None if the table lacks the times.
+
+    Trials that were reused from previous sweeps are ignored.
+    """
     if not {*_COLUMNS, "worker"} <= set(trials.columns):
         return None
     if "reused_from" in trials.columns:

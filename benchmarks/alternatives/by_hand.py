@@ -1,8 +1,8 @@
-"""Shared parts of the scripts without this project: data, the two losses, and the scores at the end.
+"""Shared parts of the scripts that do not use this project: data, the two losses, and the scores at the end.
 
-The problem is a JSON file that ``side_by_side.py`` writes: the token ids of the forget and retain set, the batches of
-every step, and the reference answers. The batches are those of the sweep, which group sequences of similar length, so
-that the numbers of both sides are comparable.
+The problem is a JSON file that ``side_by_side.py`` writes. It has the token ids of the forget and retain set, the
+batches of every step, and the reference answers. The batches are the same as in the sweep, so that the numbers of both
+sides are comparable.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def train(model: Any, problem: Problem, lr: float) -> None:
 
 @torch.no_grad()
 def evaluate(model: Any, tokenizer: Any, problem: Problem) -> dict[str, float]:
-    """Return mean ROUGE-L recall of greedy answers on the forget set, and the mean token probability per answer."""
+    """Return the means of the ROUGE-L recall of greedy answers and of the answers' token probability (forget set)."""
     from rouge_score.rouge_scorer import RougeScorer
 
     model.eval()

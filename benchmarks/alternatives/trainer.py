@@ -1,8 +1,8 @@
 """A ``transformers.Trainer`` per learning rate.
 
-python trainer.py PROBLEM OUT LR [LR ...]              train and score one after the other in this process
+python trainer.py PROBLEM OUT LR [LR ...]              train and evaluate each rate, in this process
 python trainer.py PROBLEM OUT LR --train-only          train and save
-python trainer.py PROBLEM OUT LR --evaluate-only       load and score what was saved
+python trainer.py PROBLEM OUT LR --evaluate-only       load and evaluate the saved model
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How close a replay was to the frontier of the whole table after each number of epochs."""
+"""Compute how close a replayed search was to the frontier of the whole table after each number of epochs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ HYPERVOLUME, EPSILON = 0.98, 0.05
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Step curves over the epochs spent.
+    """The progress of a replayed search, as step curves over the number of epochs spent.
 
     Attributes:
-        share: (epochs + 1,), the hypervolume as a share of the whole table's; never falls.
-        epsilon: (epochs + 1,), the additive epsilon to the whole table's front, 1 before there is a candidate.
+        share: the hypervolume as a share of the whole table's hypervolume, shape (epochs + 1,).
+        epsilon: the additive epsilon relative to the whole table's front, shape (epochs + 1,); 1 while the search has
+            no candidate.
     """
 
     share: Floats
@@ -29,7 +30,7 @@ class Progress:
 
     @property
     def reached(self) -> int | None:
-        """Return the number of epochs after which the frontier counts as found, or None."""
+        """Return the number of epochs after which the frontier counts as found; None if it was never found."""
         there = np.flatnonzero((self.share >= HYPERVOLUME) & (self.epsilon <= EPSILON))
         return int(there[0]) if len(there) else None
 

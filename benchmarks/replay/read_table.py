@@ -46,7 +46,7 @@ def read_tables(path: Path, objectives: Sequence[Objective]) -> list[Table]:
 
 
 def space_of(rows: Sequence[Cells]) -> Space:
-    """Return what varies in the rows: learning rates and methods' options on their scale, the rest as choices."""
+    """Return the search space of the rows: learning rates and method options on their scale, the rest as choices."""
     methods = tuple(dict.fromkeys(row["method"] for row in rows))
     parameters: list[Parameter] = [Choice("method", methods)]
     for name in PARAMETERS:

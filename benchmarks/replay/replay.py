@@ -1,4 +1,4 @@
-"""Replay a sweep on a table, with the real study and scheduler and with workers whose epochs cost one unit each."""
+"""Replay a sweep on a table of recorded runs, with the real study and scheduler. Each epoch costs one unit of time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainables.run.reports import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """A way to search: the options of ``pareto``."""
+    """A search strategy, given by options of the command ``pareto``."""
 
     sampler: str = "tpe"
     scheduler: str = NONE
@@ -37,10 +37,10 @@ class Course:
     """The result of a replay: each candidate with the number of epochs spent when it was found, in order.
 
     Attributes:
-        spent: epochs in all.
-        trials, stopped: the number of trials, and of those that the scheduler stopped or left paused.
-        distance: the mean distance of the runs taken from the proposals (see :meth:`Table.nearest`).
-        order: the ids of the runs taken.
+        spent: the total number of epochs.
+        trials, stopped: the number of trials, and the number of trials that the scheduler stopped or left paused.
+        distance: the mean distance between proposals and the runs that replaced them (see :meth:`Table.nearest`).
+        order: the ids of the runs, in the order in which the search used them.
     """
 
     found: tuple[tuple[int, Row], ...]
@@ -101,7 +101,7 @@ class _Sweep:
         heapq.heappush(self.running, (now + 1, next(self.turns), trial))
 
     def _next(self) -> _Trial | None:
-        """Return a paused trial that may continue, or a new one with the nearest unused run."""
+        """Return a paused trial that may continue, or else a new trial with the unused run nearest to a proposal."""
         if self.scheduler is not None and (promoted := self.scheduler.next_promotion(among=list(self.waiting))):
             return self.waiting.pop(promoted)
         if not self.untaken or (proposal := self.study.ask()) is None:

@@ -22,9 +22,7 @@ FAR = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One trial: its configuration, how it ended, and a row per epoch, including the empty last row of a diverged
-    trial.
-    """
+    """One recorded trial: its configuration, its status, and a row per epoch. If it diverged, the last row is empty."""
 
     trial_id: str
     config: Mapping[str, Value]
@@ -34,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Table:
-    """All runs of one seed of a problem, their space, and the objectives."""
+    """All recorded runs of one problem with one seed, their search space, and the objectives."""
 
     space: Space
     objectives: tuple[Objective, ...]
@@ -54,8 +52,9 @@ class Table:
     def nearest(self, config: Mapping[str, object], among: Collection[int]) -> tuple[int, float]:
         """Return the position of the run in ``among`` that is nearest to a configuration, and its distance.
 
-        The distance is 0 if the run has exactly this configuration. Numbers are compared on the scale of the search, as
-        shares of their range. Two methods are farther apart than any two rates. Ties go to the first run.
+        The distance is 0 if the run has exactly this configuration. Numbers are compared on the scale of the search
+        space, as shares of their range. Runs with different methods are farther apart than runs with different rates.
+        Ties go to the first run.
         """
         distances = ((self._distance(config, self.runs[place].config), place) for place in sorted(among))
         distance, place = min(distances)
@@ -92,7 +91,7 @@ def _scaled(parameter: Number, value: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Yardstick:
-    """The frontier of every epoch of every run, and its hypervolume, against which a replay is measured."""
+    """The frontier of all epochs of all runs, and its hypervolume, with which a replayed search is compared."""
 
     objectives: tuple[Objective, ...]
     front: Floats

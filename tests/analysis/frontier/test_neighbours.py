@@ -43,7 +43,7 @@ def test_both_sides_are_named_with_what_is_better_and_worse(near: Near) -> None:
     assert better.better == {"forget_loss_capped": Change(7.0, 5.0), "verbmem": Change(0.02, 0.08)}
     assert better.worse == {"retain_loss": Change(3.0, 1.0), "utility": Change(0.3, 0.6)}
     assert (worse.side, worse.trial_id, worse.checkpoint) == ("worse forget_loss", "00002", "checkpoints/00002")
-    assert say("pick.neighbour", neighbour=worse).startswith("next with worse forget loss: trial 00002 (ngdiff,")
+    assert say("pick.neighbour", neighbour=worse).startswith("next model with worse forget loss: trial 00002 (ngdiff,")
 
 
 def test_the_ends_of_the_frontier_have_one_and_a_model_beside_it_its_nearest_in_the_first_objective(near: Near) -> None:

@@ -100,7 +100,7 @@ def test_a_front_that_lacks_a_trial_is_counted_on_the_page(golden: Path) -> None
     [
         (
             [trial(f"{i}", None, None, lr=lr, status="diverged", error="nan") for i, lr in enumerate((1e-4, 1e-3))],
-            ["any of 2 learning rates", "2 trials diverged"],
+            ["none of 2 learning rates", "2 trials diverged"],
         ),
         (
             # Cost 0.5, 0.375 and 0.25 on a forget axis of 8, times 0.0625 on the retain axis: only the last is within

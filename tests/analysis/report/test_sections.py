@@ -141,5 +141,5 @@ def test_members_that_keep_nothing_are_marked_and_folded_away(
     assert [member.collapsed for member in _answer(out).members] == [collapsed, False]
     write_report(out)
     page = (out / "report.html").read_text()
-    _, _, folded = page.partition("<details><summary>1 on the frontier")
+    _, _, folded = page.partition("<details><summary>1 model on the frontier")
     assert ('href="#trial-0">0</a></td><td class="n">' in folded.partition("</details>")[0]) is collapsed

@@ -155,6 +155,9 @@ def test_the_edge_and_few_updates_are_cautions(study: MakeStudy) -> None:
     worse = study({"gdiff": -0.4}, rates=RISING, name="worse")
     assert outcomes(worse) == {"gdiff": WORSE}
     assert study_cautions(worse) == (edge,)
+    # Methods with the same caution share one sentence.
+    both = study({"gdiff": 0.3, "npo": 0.3}, rates=RISING, name="both")
+    assert study_cautions(both) == (edge.replace("gdiff", "gdiff and npo"),)
 
 
 def test_if_the_start_decides_who_is_ahead_it_is_a_caution(make_sweep: MakeSweep, row: MakeRow) -> None:
