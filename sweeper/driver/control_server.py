@@ -23,12 +23,15 @@ from sweeper.store.state import Phase
 from sweeper.store.version import PACKAGES
 
 LOOKS_EVERY = 1.0
-"""Seconds between two checks for requests."""
+"""Seconds between two checks for stop requests."""
 
 
 @dataclass(eq=False)
 class ControlServer:
-    """Writes status.json and executes requests in the folder ``out``. ``sweep`` is None until the sweep is open."""
+    """Writes status.json to the folder ``out`` and executes the stop requests found there.
+
+    ``sweep`` is None until the sweep is open.
+    """
 
     out: Path
     sweep: OpenSweep | None = None
@@ -42,19 +45,19 @@ class ControlServer:
         self._write(replace(self._written, doing="target"), always=True)
 
     def follow(self, sweep: OpenSweep) -> None:
-        """Start reporting on a sweep that has been opened."""
+        """Report the state of ``sweep`` in status.json from now on."""
         self.sweep = sweep
         if self._warning is not None:
             sweep.followers.display.warn(self._warning[0])
 
     def warned(self, text: str) -> None:
-        """Show a log message of level warning or higher."""
+        """Show a logged warning or error in status.json and on the display."""
         self._warning = text, time.time()
         if self.sweep is not None:
             self.sweep.followers.display.warn(text)
 
     def look(self) -> None:
-        """Execute new requests, and write status.json if it has changed."""
+        """Execute new stop requests, and write status.json if its content has changed."""
         for request in take(self.out, self._written.run):
             if request.trial_id is None:
                 if not is_interrupted():  # a second signal would stop trials without saving their states
@@ -64,7 +67,10 @@ class ControlServer:
         self._write(self._now())
 
     def close(self, error: BaseException | None) -> None:
-        """Write the final state of the process: finished, interrupted or failed."""
+        """Write the final state of the sweep to status.json: finished, interrupted or failed.
+
+        ``error`` is the exception that ended the sweep, or None.
+        """
         controller = self.sweep.controller if self.sweep is not None else None
         failed = controller is not None and controller.failure is not None
         state = FINISHED if error is None and not failed else INTERRUPTED
@@ -76,7 +82,10 @@ class ControlServer:
         self._write(replace(now, ended_because=end.because if end and error is None else ""), always=True)
 
     def closed_by(self, finalize: Callable[[], Summary]) -> Summary:
-        """Call ``finalize`` and :meth:`close`. Return the summary: the process exits without leaving its blocks."""
+        """Call ``finalize``, then :meth:`close`, and return the summary.
+
+        Used if the process exits without leaving the ``with`` block of :func:`control_server`.
+        """
         try:
             summary = finalize()
         except BaseException as error:
@@ -114,7 +123,7 @@ class ControlServer:
 
 
 class _WarningHandler(logging.Handler):
-    """Passes each warning of this project to ``warned``, and prints it as if this handler did not exist."""
+    """Passes each warning of this project to ``warned``. The warning is also printed, as without this handler."""
 
     def __init__(self, warned: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

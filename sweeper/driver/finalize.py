@@ -1,4 +1,4 @@
-"""Finalize a sweep: write the tables and the report, send the answer to MLflow, and return a summary."""
+"""Finalize a sweep: write the tables and the report, send the results to MLflow, and return a summary."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ _KEPT = (
     *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
-"""The files that are stored as artifacts of the sweep's run in MLflow."""
+"""The files and folders that the sweep's run in MLflow gets as artifacts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The outcome of a sweep. The fields are the keys of ``--json``.
 
-    ``asked`` is the number of requested trials, ``trials`` the number that ended, and ``status`` the number for each
-    status, including zeros. ``run_again`` counts the trials without a result because the disk, the memory or a node
-    failed. ``reused`` counts the trials copied from previous sweeps, ``repeated`` those whose parameters had already
-    run in this sweep. ``front`` counts the members of the frontier, ``front_trials`` their trials, and ``unmeasured``
-    the members whose metrics could not be measured. ``answer`` is the report's answer, or None if there is no report.
-    ``further`` has the options with which ``resume`` continues.
+    ``asked`` is the number of requested trials, and ``trials`` the number of ended trials. ``status`` maps each status
+    to its number of ended trials. ``run_again`` is the number of trials that ``resume`` runs again because the disk,
+    the memory or a node failed. ``reused`` is the number of trials copied from previous sweeps, and ``repeated`` the
+    number of trials copied within this sweep, because a previous trial had the same configuration. ``front`` is the
+    number of epochs on the frontier, ``front_trials`` the number of trials with such an epoch, and ``unmeasured`` the
+    number of epochs whose metrics could not be measured. ``answer`` is the report's answer, or None without a report.
+    ``ended_because`` is the reason why the sweep ended early, or None. ``further`` is the option with which ``resume``
+    continues such a sweep.
     """
 
     out: str
@@ -60,11 +62,13 @@ class Summary:
 
 
 def finalize(sweep: OpenSweep) -> Summary:
-    """Write the tables and the report, send both to MLflow, and return the summary. No worker may be running.
+    """Write the tables and the report, send both to MLflow, and return the summary.
+
+    Must not be called while a worker is running.
 
     Raises:
-        SweepError: some results could not be written or transferred.
-        Interrupted: the sweep was interrupted, or trials remain to be run.
+        SweepError: some results could not be written, downloaded or uploaded.
+        Interrupted: a signal interrupted the sweep, or some trials have not run.
     """
     from analysis.report.report import write_report
 
@@ -135,24 +139,24 @@ def finalize(sweep: OpenSweep) -> Summary:
 
 
 def _of_the_disk(out: Path, refused: OSError | None, unwritten: int) -> str:
-    why = (refused.strerror or str(refused)) if refused else "the disk refuses writes"
-    lost = f"; {unwritten} ended trials could not be written and will run again" if unwritten else ""
+    why = (refused.strerror or str(refused)) if refused else "the disk cannot be written"
+    lost = f" The results of {unwritten} ended trials are not on disk; these trials run again." if unwritten else ""
     return (
-        f"{out}: {why}: the sweep cannot continue and has no report{lost}. Everything in its event log is kept. Make "
-        f"space, then continue with:\n  {resume_command(out)}"
+        f"cannot write to {out} ({why}), so the sweep stopped without a report.{lost} All results in its event log are "
+        f"kept. Free some disk space, then continue with:\n  {resume_command(out)}"
     )
 
 
 def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], refusal: str | None) -> str:
-    what = f"{some_of(missing)} could not be downloaded" if missing else "the last files could not be uploaded"
+    what = f"{some_of(missing)} could not be downloaded from" if missing else "the last files could not be uploaded to"
     return (
-        f"the storage of the sweep, {refusal or (settings.bucket and settings.bucket.uri)}: {what}. "
-        f"No finished trial is lost. When the storage answers, continue with:\n  {resume_command(out)}"
+        f"{what} the sweep's object storage ({refusal or (settings.bucket and settings.bucket.uri)}). No finished "
+        f"trial is lost. When the storage can be reached, continue with:\n  {resume_command(out)}"
     )
 
 
 def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
-    """Return the recommended model, or None if the answer recommends no model."""
+    """Return the model that the report's answer recommends, or None if it recommends no model."""
     if not answer or not answer["recommended"]:
         return None
     trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""

@@ -1,7 +1,8 @@
-"""Measure the costly metrics of the frontier epochs nearest the ideal corner, after all trials have ended.
+"""Measure the metrics of epochs on the frontier after all trials have ended.
 
-The last epoch of a trial was already measured by its own run. For other epochs only losses are known; a worker loads
-the kept checkpoint and scores it. Measured metrics are written to candidates.csv at once and never measured again.
+The trial itself measures the metrics of its last epoch, and only the losses of other epochs. For those on the frontier
+that are nearest the ideal corner, a worker loads the checkpoint and measures the metrics. They are written to
+candidates.csv at once and never measured again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """An epoch on the frontier without metrics, and its checkpoint (relative to the sweep's folder)."""
+    """An epoch on the frontier without metrics. ``checkpoint`` is a path relative to the sweep's folder."""
 
     trial_id: str
     step: int
@@ -31,7 +32,10 @@ class Unmeasured:
 
 
 def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
-    """Return the epochs without metrics among the ``most`` frontier epochs nearest the ideal corner, nearest first."""
+    """Find the ``most`` epochs on the frontier that are nearest the ideal corner. Return those without metrics.
+
+    The nearest epoch is first. Epochs without a checkpoint are left out.
+    """
     if not most or not (out / "candidates.csv").is_file():
         return []
     import numpy as np
@@ -55,10 +59,10 @@ def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
 
 
 def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
-    """Measure the epochs that :func:`unmeasured` returns on the running Ray, as many at once as trials can run.
+    """Measure the metrics of the epochs that :func:`unmeasured` returns, as Ray tasks with the resources of a trial.
 
-    If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` returns
-    when Ray's head responds; a task that is started while the head is lost would hang or end this process.
+    If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` waits
+    until Ray's head responds, because a task that starts while the head is lost would hang or end this process.
     """
     import ray
     from ray.exceptions import RayError
@@ -95,6 +99,6 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
                 payload = {"step": item.step, "metrics": dict(measured.metrics)}
             except (RayError, OSError) as error:
                 reason = str(error).strip().splitlines()[-1:]
-                logger.warning("the metrics of %s are missing: %s", item.checkpoint, *reason or [type(error).__name__])
+                logger.warning("cannot measure metrics of %s: %s", item.checkpoint, *reason or [type(error).__name__])
             else:
                 sweep.log.record(Kind.METRICS_MEASURED, item.trial_id, payload)

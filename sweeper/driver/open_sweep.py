@@ -43,7 +43,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followers:
-    """The followers of a sweep's log. ``syncer`` is None without object storage, ``shares`` without shared GPUs."""
+    """The followers of a sweep's event log.
+
+    ``syncer`` is None if the sweep uses no object storage. ``shares`` is None if GPU shares are not measured.
+    """
 
     tables: TableWriter
     checkpoints: CheckpointManager
@@ -53,7 +56,7 @@ class Followers:
     shares: GpuShares | None
 
     def remove_leftovers(self) -> None:
-        """Delete the leftovers of killed processes. No worker may be running."""
+        """Delete checkpoints that killed processes left behind. Must not be called while a worker is running."""
         self.checkpoints.reconcile()
 
 
@@ -74,7 +77,7 @@ class OpenSweep:
     console: Console
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle no state: Ray pickles its callbacks, but only the driver uses them."""
+        """Pickle no state. Ray pickles its callbacks, which refer to this object, but only the driver uses them."""
         return object, ()
 
     @property
@@ -84,26 +87,26 @@ class OpenSweep:
 
     @property
     def remaining_trials(self) -> int:
-        """The number of trials that have not ended."""
+        """The number of requested trials that have not ended."""
         return self.settings.trials - len(self.log.state.ended)
 
     @property
     def gpus_per_trial(self) -> float:
-        """The GPUs of one trial. If GPU shares are measured, this is the largest measured share."""
+        """The number of GPUs that one trial takes. If GPU shares are measured, this is the largest measured share."""
         shares = self.followers.shares
         return self.settings.resources.gpus if shares is None else shares.widest
 
     def max_concurrent(self, slots: int) -> int:
-        """Return the maximum number of concurrent trials if ``slots`` trials fit at present.
+        """Return the maximum number of concurrent trials if ``slots`` trials fit on the machines at present.
 
-        A cluster may grow, so there the requested maximum is returned even if it is larger than ``slots``: Ray then
-        keeps one trial pending, which makes an autoscaler add nodes.
+        For a cluster, the requested maximum is returned even if it is larger than ``slots``, because the cluster may
+        grow: Ray keeps one trial pending, and this makes an autoscaler add nodes.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
-        """Estimate the remaining trials and time."""
+        """Estimate how many trials remain and how long they take if ``max_concurrent`` trials run at the same time."""
         shares = self.followers.shares
         return remaining(
             self.log.state,
@@ -126,7 +129,9 @@ def open_sweep(
     console: Console,
     retry_failed: bool = False,
 ) -> OpenSweep:
-    """Open the sweep in ``out``. Trials ended by the infrastructure run again; with ``retry_failed``, all failed.
+    """Open the sweep in ``out``.
+
+    Trials that ended because of an infrastructure failure run again. If ``retry_failed`` is true, all failed trials do.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -192,7 +197,7 @@ def _open_log(out: Path) -> EventLog:
 def _requeue(
     log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
 ) -> dict[str, SavedState]:
-    """Requeue the trials without a result, each from its newest saved state. Return these states by trial id."""
+    """Requeue each trial without a result from its newest saved state. Return the saved states by trial id."""
     failed = [
         trial.id
         for trial in log.state.ended_trials
@@ -211,7 +216,7 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Replay the log to the followers whose state depends on it, then notify all followers of later events."""
+    """Replay the event log to the followers that need past events, and notify all followers of later events."""
     log, controller, followers = sweep.log, sweep.controller, sweep.followers
     archive = controller.study.archive
     log.replay(followers.tables, controller, followers.checkpoints)

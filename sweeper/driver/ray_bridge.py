@@ -1,8 +1,8 @@
-"""Connect Ray Tune with a sweep: Tune requests and executes trials; the sweep's event log records their results.
+"""Connect Ray Tune with a sweep. Tune requests and executes trials; the sweep's event log records their results.
 
-A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report
-Tune calls the stopper, the scheduler, the searcher and the callbacks, in this order. Therefore the stopper records
-the report, so that the scheduler decides from a state that includes it.
+A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report,
+Tune calls the stopper first, then the scheduler, the searcher and the callbacks. Therefore the stopper records the
+report: the scheduler then decides from a state that includes the report.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _P = ParamSpec("_P")
 class TrialSearcher(Searcher):
     """Gives Tune the sweep's next trial, and ends the Tune run when no trial remains.
 
-    If ``scheduler`` is given, trials can pause: a new trial starts only when the scheduler has room, and the run ends
-    only when no trial is running.
+    ``scheduler`` is given if trials can pause. Then a new trial starts only when the scheduler has room, and the Tune
+    run ends only when no trial is running.
     """
 
     def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler | None) -> None:
@@ -69,7 +69,7 @@ class TrialSearcher(Searcher):
         """Do nothing: the callback records the end of the trial together with its result."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Do nothing: the study is on disk."""
+        """Do nothing, because the study is already on disk."""
 
     def restore(self, checkpoint_path: str) -> None:
         """Do nothing: a resumed sweep restores its study from disk."""
@@ -82,7 +82,10 @@ class ReportRecorder(Stopper):
         self._log = sweep.log
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return whether the trial stops now. ``trial_id`` is Tune's id; the sweep's id is in the config."""
+        """Record the report in ``result`` and return whether the trial stops now.
+
+        ``trial_id`` is Tune's id of the trial. The sweep's id of the trial is in the config.
+        """
         trial = self._log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
             return False
@@ -121,7 +124,7 @@ class TrialRecorder(Callback):
             _guarded(controller.end_trial, trial_id, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Record a trial whose worker died more often than Ray restarts it, and save Ray's error and logs to a file."""
+        """Record a failed trial whose worker died too often, and save Ray's error and the worker's logs to a file."""
         _guarded(_forget_statistics, trial)
         trial_id, text = trial.config["trial_id"], _last_failure(trial)
         error = one_line(text or WORKER_DIED)
@@ -148,7 +151,7 @@ def _guarded(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) 
 
 
 def _last_failure(trial: Any) -> str:
-    """Return Ray's error text for the last failure. The file is in Tune's local folder until Tune uploads it."""
+    """Return Ray's error text for the trial's last failure, read from Tune's error file if this machine has it."""
     text = ""
     try:
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace")
@@ -158,7 +161,7 @@ def _last_failure(trial: Any) -> str:
 
 
 def _forget_statistics(trial: Any) -> None:
-    """Delete Tune's running means of all reported values, which are unused and take 100 kB per ended trial."""
+    """Delete Tune's running means of the reported values. They are unused and take 100 kB for each ended trial."""
     known = getattr(trial, "run_metadata", None)
     for name in ("metric_analysis", "metric_n_steps"):
         getattr(known, name, {}).clear()

@@ -31,7 +31,10 @@ HeadWatch = AbstractContextManager[Callable[[], None]]
 
 
 def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials, then measure the metrics of epochs on the frontier."""
+    """Run the remaining trials, then measure the metrics of epochs on the frontier.
+
+    ``on_lost_head`` finishes the sweep and ends the process if Ray's head is lost.
+    """
     settings, controller = sweep.settings, sweep.controller
     folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
     slots = cluster.slots(sharing=settings.shared(*folders))
@@ -82,7 +85,7 @@ def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
 def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
     """Return the ``tune.Tuner`` for the remaining trials.
 
-    If trials can pause, the scheduler limits the running trials, because Tune's own limits would count paused trials.
+    If trials can pause, the scheduler limits how many trials run, because Tune's own limits would count paused trials.
     """
     from ray import tune
     from ray.tune import TuneConfig
@@ -145,7 +148,7 @@ def run_config(sweep: OpenSweep) -> Any:
 
 
 def _resources(settings: SweepSettings) -> Any:
-    """Return the resources of a trial: fixed, or if GPUs are shared, read from the trial's config."""
+    """Return the resources of a trial. If GPU shares are measured, the share is read from the trial's config."""
     from ray import tune
 
     cpus, gpus = settings.cpus_per_trial, settings.resources.gpus

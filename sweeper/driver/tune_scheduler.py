@@ -39,7 +39,7 @@ class TuneScheduler(TrialScheduler):
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return whether a trial continues, stops or pauses after an epoch. It continues if the scheduler fails."""
+        """Return whether a trial continues, stops or pauses after an epoch. If the scheduler raises, it continues."""
         try:
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
@@ -53,7 +53,7 @@ class TuneScheduler(TrialScheduler):
             return str(TrialScheduler.CONTINUE)
 
     def has_room(self) -> bool:
-        """Return whether a new trial may start: a worker is free, and no paused trial is promoted instead."""
+        """Return whether a new trial may start. Requires a free worker and no paused trial that continues instead."""
         self._promote()
         return self._promoted is None and self.running < self._max_concurrent
 
@@ -63,9 +63,9 @@ class TuneScheduler(TrialScheduler):
         return sum(trial.status in ("RUNNING", "PENDING") for trial in self._trials.values())
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
-        """Return a promoted paused trial if there is one, otherwise the next new trial, or None.
+        """Return the next trial to run: a promoted paused trial if there is one, otherwise a new trial, or None.
 
-        Paused trials end if a user stops them, or if no trial is running and no new trial will come.
+        A paused trial is ended if a user stops it, or if no trial is running and no new trial will start.
         """
         state = self._controller.log.state
         for trial_id, trial in self._paused().items():
@@ -84,7 +84,7 @@ class TuneScheduler(TrialScheduler):
         return None
 
     def _promote(self) -> None:
-        """Choose a paused trial to continue, if a worker is free and the scheduler promotes one."""
+        """If a worker is free and the scheduler promotes a paused trial, choose that trial to continue next."""
         if self._promoted is not None or self.running >= self._max_concurrent or self._controller.is_over:
             return
         paused = self._paused()

@@ -1,7 +1,7 @@
-"""Start or join Ray for one sweep while other work continues, and shut it down in the background.
+"""Start Ray or join a Ray cluster for one sweep, and shut Ray down in the background.
 
-The nodes of a running cluster get this project from the driver through Ray's runtime environment, so workers run the
-driver's code. The packages that the project imports (torch, transformers, ...) must be installed on the nodes;
+On a running cluster, the driver sends this project to the nodes through Ray's runtime environment, so workers run the
+driver's code. The packages that the project imports (torch, transformers, ...) must be installed on the nodes.
 :func:`sweeper.execution.placement.require_shared` compares their versions before the first trial.
 """
 
@@ -52,7 +52,10 @@ RAY_ENVIRONMENT = {
 }
 NOT_SHIPPED = ("__pycache__",)
 _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""Ray's variable with the runtime environment of a submitted job. A driver can add to it but not change it."""
+"""The environment variable in which Ray stores the runtime environment of a submitted job.
+
+A driver can add entries to this runtime environment but cannot change existing entries.
+"""
 _CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
 _IMPORTED_AT_START = ("ray.tune", "sweeper.driver.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
 _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
@@ -79,8 +82,8 @@ def prepare(address: str | None) -> None:
     # its workers fail.
     if not _accepts_connection(address, RAY_AUTH_MODE="token"):
         raise PlacementError(
-            f"the Ray cluster at {address} requires a token, and this machine has none or a wrong one: put the "
-            "cluster's ('ray get-auth-token' on its head prints it) into ~/.ray/auth_token or RAY_AUTH_TOKEN"
+            f"the Ray cluster at {address} requires a token, and the token on this machine is missing or wrong. Run "
+            "'ray get-auth-token' on the head node and put the printed token into ~/.ray/auth_token or RAY_AUTH_TOKEN"
         )
     os.environ["RAY_AUTH_MODE"] = "token"
 
@@ -92,7 +95,10 @@ def _set_environment(address: str | None) -> None:
 
 
 def _accepts_connection(address: str, **environment: str) -> bool:
-    """Return whether a cluster accepts a process with this environment. Uses a new process: Ray reads it only once."""
+    """Return whether a cluster accepts a process with these environment variables.
+
+    The connection is tried in a new process, because Ray reads the variables only once per process.
+    """
     try:
         done = subprocess.run(
             [sys.executable, "-c", _CONNECT, address],
@@ -113,9 +119,10 @@ def project_folders() -> list[str]:
 
 
 def runtime_env(*, ship: bool, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return Ray's runtime environment for a cluster: the variables, and the project if ``ship`` is true.
+    """Return Ray's runtime environment for a cluster.
 
-    If a submitted job ships its own packages, the project is not added.
+    It contains the environment variables and, if ``ship`` is true, this project. If the driver runs in a submitted job
+    that already sends its own packages to the nodes, the project is not added.
     """
     submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
     environment: dict[str, Any] = {"env_vars": dict(variables)} if variables else {}
@@ -138,7 +145,7 @@ def ray_cluster(
     Args:
         resources: the resources that one trial takes.
         ship: whether the driver sends this project to the nodes of a cluster.
-        python: the command that starts local workers, instead of this Python interpreter.
+        python: the command that starts workers on this machine; None for this Python interpreter.
 
     Raises:
         PlacementError: Ray cannot be started or joined, or no node can run a trial.
@@ -178,9 +185,9 @@ class Cluster:
         self._leaving: threading.Thread | None = None
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        """Return the number of trials that fit at once. All nodes must see the folders in ``sharing``.
+        """Return the number of trials that fit at once. Check that all nodes see the folders in ``sharing``.
 
-        Signals are deferred while Ray starts, because an interrupted start leaves processes behind or crashes.
+        Signals are deferred while Ray starts, because an interrupted start of Ray leaves processes behind or crashes.
 
         Raises:
             PlacementError: the cluster cannot be reached, or cannot run the trials.
@@ -199,7 +206,7 @@ class Cluster:
             return self._slots
 
     def _python(self) -> str | None:
-        """Return the command that starts local workers from a fork server, or None for a plain Python.
+        """Return the command with which Ray starts workers from a fork server, or None for normal Python processes.
 
         Workers with GPUs are not forked: a process that has initialised CUDA cannot be forked, and some package may
         initialise CUDA on import.
@@ -248,10 +255,10 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 
 @contextmanager
 def import_in_parallel() -> Iterator[None]:
-    """Import the modules that the sweep needs next in a thread while the block runs, and finish before it ends.
+    """Import the modules that the sweep needs next, in a thread that runs while the block runs.
 
-    If the imports continued after the block, two threads could import the same package, and one could see it half
-    imported. Garbage collection is disabled meanwhile, because it would take a fifth of the import time.
+    The block ends only after the imports. Otherwise two threads could import the same package, and one thread could see
+    a half imported package. Garbage collection is disabled, because it would take a fifth of the import time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,12 +1,13 @@
 """Fork workers from a process that has already imported torch and transformers, instead of starting a new Python.
 
-Measured by benchmarks/start_time.py for a sweep of two trials on a two-core machine: the first step started 8.0 s after
-the command with the fork server and 11.3 s without (``SWEEPER_FORK_WORKERS=0``); the sweep took 12.4 s and 15.4 s.
+benchmarks/start_time.py measured a sweep of two trials on a two-core machine. With the fork server, the first step
+started 8.0 s after the command, and the sweep took 12.4 s. Without the fork server (``SWEEPER_FORK_WORKERS=0``), the
+first step started after 11.3 s, and the sweep took 15.4 s.
 
-This file contains both sides. :func:`fork_server` starts the server, which runs :func:`serve`. For each worker, Ray
-starts this file as a script instead of Python: the launcher, :func:`launch`. The launcher sends its command line to
-the server and exits when the fork exits. If the server does not respond, the launcher replaces itself with a normal
-Python interpreter. Every worker waits for its launcher, so this file imports few modules at the top.
+This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
+worker, Ray starts this file as a script (the launcher, :func:`launch`) instead of Python. The launcher sends its
+command line to the server and exits when the fork exits. If the server does not respond, the launcher replaces itself
+with a normal Python interpreter. Every worker waits for its launcher, so this file imports few modules at the top.
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ _IMPORTED = (
     *("torch", "torch._dynamo", "transformers.modeling_utils", "transformers.models.auto"),
     "rouge_score.rouge_scorer",
 )
-"""Slow imports. Ray is not included, because it reads its environment on import. Neither is this project, because it
-loads plug-ins on import."""
+"""The slow imports that the server runs before it forks.
+
+Ray is not included, because Ray reads environment variables on import. This project is not included, because it loads
+plug-ins on import.
+"""
 VARIABLE = "SWEEPER_FORK_WORKERS"
-"""The environment variable that disables the fork server: if it is 0, every worker is a new Python."""
+"""The environment variable that disables the fork server. If its value is 0, every worker is a new Python process."""
 _TIMEOUT = 20.0
 """Seconds that a launcher waits for the server. Ray waits 60 s for a worker."""
 
 
 def is_possible() -> bool:
-    """Return whether workers can be forked on this system, and the user has not disabled it."""
+    """Return whether workers can be forked: on Linux, unless the user has disabled the fork server."""
     return sys.platform == "linux" and os.environ.get(VARIABLE) != "0"
 
 
@@ -48,8 +52,8 @@ def fork_server(*, threads: int, module: str = __name__) -> Iterator[str]:
     """Run the server while the block runs. Yield the launcher's command line, for Ray's ``py_executable``.
 
     Args:
-        threads: the number of OpenMP threads in a worker, read once on import. Ray sets the same number.
-        module: the module whose ``serve`` is run.
+        threads: the number of OpenMP threads in a worker. Libraries read the number once, on import.
+        module: the module whose ``serve`` function the server runs.
     """
     import shlex
     import subprocess
@@ -74,9 +78,9 @@ def fork_server(*, threads: int, module: str = __name__) -> Iterator[str]:
 
 
 def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
-    """Serve requests at ``place`` until standard input closes, which happens when the driver exits.
+    """Serve requests at the Unix socket ``place`` until standard input closes, which happens when the driver exits.
 
-    In a forked process, return after the requested command has run.
+    In a forked process, this function returns after the requested command has run.
     """
     import select
     import shutil
@@ -100,7 +104,7 @@ def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
 
 
 def _import(names: Sequence[str]) -> dict[str, str]:
-    """Import those modules that are installed. Return the environment variables that the imports changed."""
+    """Import the named modules that are installed. Return the environment variables that the imports changed."""
     import importlib
 
     before = dict(os.environ)
@@ -114,9 +118,9 @@ def _import(names: Sequence[str]) -> dict[str, str]:
 
 
 def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
-    """Run the requested command in this fork, with the state that a new Python would have.
+    """Run the requested command in this fork, with the state that a new Python process would have.
 
-    ``added`` are the environment variables set by the imports, which a new Python would also set.
+    ``added`` are the environment variables that the imports set, as they would in a new Python process.
     """
     import runpy
 
@@ -152,7 +156,10 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
 
 
 def launch(place: str, command: list[str]) -> None:
-    """Run ``command`` (script and arguments) in a fork of the server at ``place``, or here if no server responds."""
+    """Run ``command`` (a script and its arguments) in a fork of the server at ``place``.
+
+    If no server responds, run the command in this process.
+    """
     connection = socket.socket(socket.AF_UNIX)
     if not _is_forked(connection, place, command):
         os.execv(sys.executable, [sys.executable, *command])
@@ -161,7 +168,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Return whether the command runs in a fork. If False, the server will not run the command later either."""
+    """Return whether the server runs the command in a fork. If False is returned, the server never runs the command."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)
@@ -177,7 +184,7 @@ def _is_forked(connection: socket.socket, place: str, command: list[str]) -> boo
 
 
 def _request(command: list[str]) -> dict[str, Any]:
-    """Return the command and the state of this process (such as priorities set by Ray) that a fork must adopt."""
+    """Return the command and the state of this process that a fork must adopt, such as priorities that Ray set."""
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return {
         "command": command,

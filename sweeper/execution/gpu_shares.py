@@ -1,4 +1,8 @@
-"""``--gpus-per-trial auto``: choose how many trials share a GPU from the memory of the first trial of each class."""
+"""Choose how many trials share a GPU from measured GPU memory, for ``--gpus-per-trial auto``.
+
+Trials with the same model, data and batch sizes form a memory class. The first trial of a class gets a whole GPU, and
+its memory peak determines the share for the next trials of the class.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 MARGIN = 0.15
-"""The margin added to a trial's peak, because other batches may be longer and allocated blocks leave gaps."""
+"""The margin added to a trial's memory peak, because other batches may be longer and allocated blocks leave gaps."""
 CONTEXT_GB = 0.6
-"""An allowance for the memory of a process outside the allocator, for CUDA's context and kernels."""
+"""An allowance in GB for the memory that torch's allocator does not count: CUDA's context and kernels."""
 MOST = 16
 """The maximum number of trials on one GPU."""
 
@@ -30,24 +34,28 @@ _FIELDS = (
 
 
 def memory_class(spec: TrialSpec) -> MemoryClass:
-    """Return the values that determine a trial's memory. Trials of the same class use about the same amount.
+    """Return the values that determine the memory of a trial. Trials with equal values use about the same memory.
 
-    For the method, these are the number of gradients that a step keeps, and the outputs of the frozen target it needs.
+    The last two values depend on the method: the number of gradients that a step keeps, and the outputs of the frozen
+    target that the objective needs.
     """
     method = spec.parsed_method
     return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
 
 
 def part(trials: int) -> float:
-    """Return a trial's share if ``trials`` share a GPU, rounded down to Ray's unit of 1/10000 (6 * 0.1667 > 1)."""
+    """Return the share of one trial if ``trials`` trials share a GPU, rounded down to Ray's unit of 1/10000.
+
+    Rounded up, the shares of six trials would exceed one GPU: 6 * 0.1667 > 1.
+    """
     return math.floor(10_000 / trials) / 10_000
 
 
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
-    """Return the share of a GPU with ``gpu_gb`` for trials with a peak of ``peak_gb``: 1, or a value of :func:`part`.
+    """Return the smallest sufficient GPU share for trials with a memory peak of ``peak_gb`` on a GPU of ``gpu_gb``.
 
-    A trial needs its peak with :data:`MARGIN`, plus :data:`CONTEXT_GB`, and more than ``more_than_gb``, the amount with
-    which a trial ran out of memory. If no share of a GPU suffices, the trial gets a whole GPU.
+    The memory of a share must be at least the peak with :data:`MARGIN` plus :data:`CONTEXT_GB`. It must also exceed
+    ``more_than_gb``, the memory with which a trial ran out of memory. If no share suffices, return 1 (a whole GPU).
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MOST, 1, -1):
@@ -69,7 +77,11 @@ def _count(gpus: float) -> int:
 
 @dataclass
 class _Measured:
-    """Measurements of a class: highest peak, largest memory that was too small, and whether a trial has completed."""
+    """The measurements of a memory class.
+
+    ``peak_gb`` is the highest memory peak. ``more_than_gb`` is the largest memory with which a trial ran out of memory.
+    ``is_complete`` is whether a trial of the class has finished or was stopped by the scheduler.
+    """
 
     peak_gb: float = 0.0
     more_than_gb: float = 0.0
@@ -86,7 +98,7 @@ class GpuShares(Follower):
         gpus: the number of GPUs of the cluster.
         gpu_gb: the memory of the smallest GPU, in units of 1e9 bytes; None until a node or a trial reports it.
         most: the maximum number of concurrent trials.
-        say: called with a line for the user when a class has been measured.
+        say: called with a line for the user when a memory class gets a new share.
     """
 
     gpus: float = 1.0
@@ -111,7 +123,7 @@ class GpuShares(Follower):
                 self.ended(event.trial_id, spec_of_row(row), row)
 
     def restore(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Learn from the peaks in rows of trials.csv, from this sweep or previous ones."""
+        """Learn from the memory peaks in rows of trials.csv, from this sweep or previous sweeps."""
         for row in rows:
             if math.isfinite(number(row.get("peak_gpu_gb"))):
                 try:
@@ -121,7 +133,7 @@ class GpuShares(Follower):
                     continue  # the row needs a plug-in that is not loaded, or is from another version
 
     def begin(self) -> None:
-        """Print the share of each class that is already known."""
+        """Print the share of each memory class that has already been measured."""
         for kind in self._classes:
             self._print(kind)
 
@@ -131,12 +143,12 @@ class GpuShares(Follower):
 
     @property
     def widest(self) -> float:
-        """The largest share of a measured class, or a whole GPU if no class has been measured."""
+        """The largest share of a measured memory class, or 1 (a whole GPU) if no class has been measured."""
         return max((self._share(known) for known in self._classes.values() if known.is_complete), default=1.0)
 
     @property
     def at_once(self) -> int:
-        """The number of concurrent trials if all have the largest share."""
+        """The number of trials that run at the same time if each trial has the largest share."""
         return max(1, min(self.most, int(self.gpus) * _count(self.widest)))
 
     def _share(self, known: _Measured | None) -> float:
@@ -145,7 +157,7 @@ class GpuShares(Follower):
         return share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
 
     def has_room(self, gpus: float = part(MOST)) -> bool:
-        """Return whether another trial with this share fits. The first always fits, so that at least one runs."""
+        """Return whether another trial with this share fits. If no trial is running, a trial always fits."""
         return not self._running or (
             len(self._running) < self.most and sum(self._running.values()) + gpus <= self.gpus * (1.0 + 1e-9)
         )
@@ -160,7 +172,7 @@ class GpuShares(Follower):
             self._paused[trial_id] = gpus
 
     def started(self, trial_id: str) -> None:
-        """Reserve the share of a trial that resumes."""
+        """Reserve the share of a paused trial that continues."""
         if (gpus := self._paused.pop(trial_id, None)) is not None:
             self._running[trial_id] = gpus
 
@@ -193,9 +205,9 @@ class GpuShares(Follower):
         known = self._classes[kind]
         if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
             return
-        more = f", more than {known.more_than_gb:.2f} GB is needed" if known.more_than_gb else ""
+        more = f", and {known.more_than_gb:.2f} GB were not enough" if known.more_than_gb else ""
         self.say(
-            f"GPU memory of trials like {known.example}: peak {known.peak_gb:.2f} GB{more}, of {self.gpu_gb:.1f} GB; "
-            f"each takes {format_share(gpus)} from now on"
+            f"trials like {known.example} need up to {known.peak_gb:.2f} GB of the GPU's {self.gpu_gb:.1f} GB{more}; "
+            f"each such trial gets {format_share(gpus)} from now on"
         )
         known.printed = gpus

@@ -1,4 +1,4 @@
-"""Query the nodes of a cluster: each node runs a function of this module as a Ray task."""
+"""Query the nodes of a Ray cluster by running functions of this module as Ray tasks, one task on each node."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ TIMEOUT = 30.0
 
 PROJECT = "unlearning-sweeper"
 PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
-"""Packages whose versions must be equal on driver and nodes, because they exchange weights, states and code.
+"""Packages whose versions must be the same on the driver and all nodes, which exchange weights, states and code.
 
-The project is compared only if a sweep does not ship it, see :func:`sweeper.execution.cluster.runtime_env`.
+The version of this project is compared only if the driver does not send the project to the nodes
+(:func:`sweeper.execution.cluster.runtime_env`).
 """
 
 T = TypeVar("T")
 Node = Mapping[str, Any]
 """An entry of ``ray.nodes()``."""
 Versions = Mapping[str, str | None]
-"""Versions keyed by package; None if a package is not installed."""
+"""The version of each package, or None if the package is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,10 @@ class Facts:
         versions: the versions of Python and of :data:`PACKAGES`.
         cpus, gpus: the number of processors, and the names of the GPUs that torch finds.
         memory_gb: free memory in units of 1e9 bytes, or None if the system does not report it.
-        unseen: the requested folders that do not exist.
-        refused: folders and storages that are not writable or lack the driver's file, mapped to the reasons.
-        free_gb: free disk space of each existing folder, in units of 1e9 bytes.
+        unseen: the requested folders that do not exist on the machine.
+        refused: maps each folder or storage that is not writable, or in which the driver's file is missing, to the
+            reason.
+        free_gb: the free disk space of each existing folder, in units of 1e9 bytes.
     """
 
     versions: Versions
@@ -70,7 +72,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
 
     Args:
         paths: the folders to check.
-        mark: the name of a file that the driver wrote to each folder. The node reads it and writes a second file.
+        mark: the name of a file that the driver wrote to each folder. Each node reads this file and writes another.
         storages: the storage addresses to check, in pyarrow's format.
     """
     import platform
@@ -130,7 +132,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
 
 
 def gpu_memory() -> list[float]:
-    """Return the memory of each GPU in GB (1e9 bytes), as reported by the driver, or [] if there is no driver."""
+    """Return the memory of each GPU in GB (1e9 bytes), as ``nvidia-smi`` reports it, or [] if that command fails."""
     import subprocess
 
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
@@ -142,7 +144,7 @@ def gpu_memory() -> list[float]:
 
 
 def unseen(paths: Sequence[str]) -> list[str]:
-    """Return those of the folders that do not exist."""
+    """Return the folders that do not exist on this machine."""
     return [path for path in paths if not os.path.isdir(path)]
 
 
@@ -150,9 +152,10 @@ def unseen(paths: Sequence[str]) -> list[str]:
 
 
 def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
-    """Return each node's result, keyed by node name; None if a node does not answer within :data:`TIMEOUT` seconds.
+    """Call ``question(*arguments)`` on each node and return the results by node name.
 
-    ``question`` is a function of this module. It is pickled by value, so nodes do not need this version of the project.
+    The result is None if a node does not answer within :data:`TIMEOUT` seconds. ``question`` is a function of this
+    module and is pickled by value, so the nodes need not have this version of the project.
     """
     import ray
     from ray import cloudpickle
@@ -181,13 +184,13 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
 def facts_of_nodes(
     nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None, storages: Sequence[str] = ()
 ) -> dict[str, Facts | None]:
-    """Return the :class:`Facts` of each node, keyed by node name; None if a node does not answer."""
+    """Return the :class:`Facts` of each node by node name, with None for a node that does not answer."""
     answers = ask_nodes(facts, [str(path) for path in paths], mark, list(storages), nodes=nodes)
     return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
 
 
 def differences(here: Versions, there: Versions) -> list[str]:
-    """Return how another machine's versions differ, for example ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
+    """Return how the versions ``there`` differ from those ``here``: ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
     return [
         f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
         for package, version in here.items()

@@ -1,4 +1,7 @@
-"""Check whether a cluster can run a sweep's trials, and how many at once: address, resources, folders, versions."""
+"""Check whether a Ray cluster can run a sweep's trials, and compute how many trials fit at the same time.
+
+The checks cover the cluster's address and resources, the shared folders and the package versions.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,17 @@ class PlacementError(RuntimeError):
 
 
 def address_problem(address: str | None) -> str | None:
-    """Return why no cluster can be joined at an address, or None. Takes seconds; Ray would retry for minutes."""
+    """Return the reason why no Ray cluster can be joined at ``address``, or None if there is no problem.
+
+    The check takes at most a few seconds, whereas Ray would retry a connection for minutes.
+    """
     if address is None or address == "auto":
         return None
     if "://" in address:
-        inside = "'ray job submit --address http://HOST:8265 -- python -m sweeper ... --address auto' runs it there"
+        inside = "'ray job submit --address http://HOST:8265 -- python -m sweeper ... --address auto'"
         return (
-            f"--address {address}: expected HOST:PORT or 'auto'; a sweep joins a cluster from one of its own machines, "
-            f"not through Ray Client: {inside} (docs/cluster.md)"
+            f"--address {address}: expected HOST:PORT or 'auto'. A sweep cannot use Ray Client and must be started on "
+            f"one of the cluster's machines, for example with {inside} (docs/cluster.md)"
         )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -53,7 +59,7 @@ def slots_here(resources: Resources) -> int:
 
 
 def slots(nodes: Sequence[Node], resources: Resources) -> int:
-    """Return the number of trials that fit on the nodes at the same time. A trial's share of a GPU is on one GPU.
+    """Return the number of trials that fit on the nodes at the same time. A GPU share is never split over two GPUs.
 
     Raises:
         PlacementError: no trial fits.
@@ -73,20 +79,24 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
             f"{node['Resources'].get('CPU', 0):g} CPUs and {node['Resources'].get('GPU', 0):g} GPUs" for node in nodes
         )
         raise PlacementError(
-            f"no node can run a trial that takes {resources.cpus:g} CPUs and {resources.gpus:g} GPUs: the nodes have "
-            f"{available}; lower --cpus-per-trial or --gpus-per-trial"
+            f"no node can run a trial that takes {resources.cpus:g} CPUs and {resources.gpus:g} GPUs. The nodes have "
+            f"{available}. Lower --cpus-per-trial or --gpus-per-trial"
         )
     return total
 
 
 def _times(part: float, whole: float) -> int:
-    """Return how often ``part`` fits into ``whole``, with a tolerance: 2 // 0.1 is 19 in floating point."""
+    """Return how often ``part`` fits into ``whole``, with a tolerance because 2 // 0.1 is 19 in floating point."""
     return int(whole / part + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs of all nodes: slots for the smallest share, number of GPUs, and memory of the smallest GPU in GB."""
+    """The GPUs of all nodes.
+
+    ``slots`` is the number of trials that fit if each takes the smallest share, ``count`` the number of GPUs, and
+    ``gb`` the memory of the smallest GPU in units of 1e9 bytes, or None if unknown.
+    """
 
     slots: int
     count: float
@@ -94,7 +104,7 @@ class Gpus:
 
 
 def gpus_to_share(smallest: Resources) -> Gpus:
-    """Return the GPUs of the running Ray cluster, for trials that take at least the share ``smallest``."""
+    """Return the GPUs of the running Ray cluster. A trial takes at least the resources ``smallest``."""
     import ray
 
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
@@ -104,10 +114,10 @@ def gpus_to_share(smallest: Resources) -> Gpus:
 
 
 def require_shared(folders: Sequence[Path]) -> None:
-    """Check that every node sees the folders (target, output folder) and has the package versions of the driver.
+    """Check that the folders exist on every node, and that every node has the package versions of the driver.
 
     Raises:
-        PlacementError: a node does not respond, does not see a folder, or has another version of a package.
+        PlacementError: a node does not respond, has another version of a package, or a folder is missing there.
     """
     import ray
 
@@ -119,8 +129,8 @@ def require_shared(folders: Sequence[Path]) -> None:
             break
         if time.monotonic() > deadline:
             raise PlacementError(
-                f"node {', '.join(silent)} is listed by the cluster but does not answer: wait until it is back, or "
-                "remove it with 'ray stop' there"
+                f"node {', '.join(silent)} is part of the cluster but does not answer. Wait until the node answers, or "
+                "remove it by running 'ray stop' on the node"
             )
         time.sleep(2.0)
     else:
@@ -128,8 +138,8 @@ def require_shared(folders: Sequence[Path]) -> None:
     for name, paths in missing.items():
         if paths:
             raise PlacementError(
-                f"node {name} does not see {', '.join(paths)}: put --out and the cache (XDG_CACHE_HOME) on storage all "
-                "nodes share"
+                f"node {name} does not see {', '.join(paths)}. Put --out and the cache (XDG_CACHE_HOME) on storage "
+                "that all nodes share"
             )
     here = versions()
     if is_shipped():
@@ -137,13 +147,13 @@ def require_shared(folders: Sequence[Path]) -> None:
     for name, there in ask_nodes(versions, nodes=nodes).items():
         if there is not None and (found := differences(here, there)):
             raise PlacementError(
-                f"node {name} differs from this one: {', '.join(found)}; install the same versions on all nodes "
-                "(constraints.txt), and see 'sweeper doctor --address'"
+                f"node {name} has other package versions than this machine: {', '.join(found)}. Install the versions "
+                "in constraints.txt on all nodes; 'sweeper doctor --address' checks them"
             )
 
 
 def is_shipped() -> bool:
-    """Return whether workers get this project from this driver or from the submitted job in which it runs."""
+    """Return whether Ray sends this project to the workers, for this driver or for the submitted job that runs it."""
     import ray
 
     return bool(ray.is_initialized() and "py_modules" in (ray.get_runtime_context().runtime_env or {}))

@@ -1,7 +1,8 @@
-"""Watch Ray while a sweep runs: check whether its head responds and whether any trial has a worker, and find its logs.
+"""Check whether Ray's head responds and whether any trial has a worker, and find Ray's logs.
 
-If its head is lost, Ray reports nothing for a minute or more and may then end the whole process. Meanwhile the main
-thread is blocked in Ray calls that cannot be interrupted. Therefore the watching thread finishes the sweep.
+If the head is lost, Ray reports no error for a minute or more and may then end the whole process. Meanwhile, the main
+thread is blocked in Ray calls that cannot be interrupted. Therefore another thread watches the head and finishes the
+sweep.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _INTERVAL = 1.0
 _LOST_AFTER = 4.0
 """Seconds without a response after which the head is considered lost. A busy machine may miss one check."""
 _LOST_AFTER_ON_CLUSTER = 120.0
-"""The same for a cluster, which may restart its head node."""
+"""The same time on a cluster. It is longer, because a cluster may restart its head node."""
 _MAIN_THREAD_GRACE = 5.0
-"""Seconds to wait for the main thread to leave its current call."""
+"""Seconds that the main thread gets to leave its current call after the head is lost."""
 _STARVED_AFTER = 60.0
-"""Seconds without a running trial before a message is shown. Importing torch from a slow disk takes less."""
+"""Seconds without a running trial after which a message is shown. A worker's imports take less, even on a slow disk."""
 _STARVATION_INTERVAL = 10.0
 
 
@@ -37,13 +38,13 @@ def head_watched(
 ) -> Iterator[Callable[[], None]]:
     """Watch Ray's head while the block runs.
 
-    If the head is lost, ``on_loss`` is called with its address and should end the block. Then ``end_process`` is called
-    even if the block has ended, because Ray cannot be shut down without its head. The head of a cluster gets time to
-    restart, unless the sweep is interrupted. On a single machine the head consists of two processes: GCS and raylet.
+    If the head is lost, ``on_loss`` is called with the head's address and should end the block. Then ``end_process`` is
+    called even if the block has ended, because Ray cannot be shut down without its head. A cluster gets time to restart
+    its head, unless the sweep is interrupted. On a single machine, the head consists of two processes: GCS and raylet.
 
-    Yields a function that returns when the head responds. Call it before a Ray call that needs the head. If the block
-    raises an exception, it is re-raised only after the head has responded or is known to be lost, because Ray's calls
-    may fail before the loss is detected, with an error that does not name the cause.
+    Yields a function that returns when the head responds. Call this function before a Ray call that needs the head. If
+    the block raises an exception, the exception is re-raised only after the head has responded or is known to be lost.
+    Otherwise Ray's calls could fail before the loss is detected, with an error that does not name the cause.
     """
     import ray
 
@@ -94,7 +95,7 @@ def _answers(address: str) -> bool:
 
 
 class StarvationCheck:
-    """Detects that no trial has had a worker for a while. On a cluster, other users may use the resources."""
+    """Detects that no trial has had a worker for a minute, for example because other users use the cluster."""
 
     def __init__(self, resources: Resources, *, is_cluster: bool) -> None:
         self._resources = resources
@@ -103,7 +104,7 @@ class StarvationCheck:
         self._message = ""
 
     def message(self, *, is_running: bool) -> str:
-        """Return how long no trial has run and the possible reason, or "" if a trial ran recently."""
+        """Return a text with the time without a running trial and the likely reason, or "" if a trial ran recently."""
         now = time.monotonic()
         if is_running:
             self._last_running, self._message = now, ""
@@ -117,13 +118,13 @@ class StarvationCheck:
 
         logs = f"Ray's logs are in {folder}" if (folder := ray_logs()) else "see Ray's logs"
         if not self._is_cluster:
-            return f"no worker starts; {logs}"
+            return f"Ray starts no worker; {logs}"
         free, total = ray.available_resources(), ray.cluster_resources()
         required = {"CPU": self._resources.cpus, "GPU": self._resources.gpus}
         amounts = (
             f"{free.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}s" for name in required if required[name]
         )
-        return f"the cluster has {', '.join(amounts)} free; if that is enough, no worker starts, and {logs}"
+        return f"the cluster has {', '.join(amounts)} free; if a trial fits there, Ray fails to start workers; {logs}"
 
 
 def ray_logs() -> Path | None:
@@ -135,7 +136,7 @@ def ray_logs() -> Path | None:
 
 
 def worker_logs(text: str) -> list[Path]:
-    """Return the log files of a dead worker on this machine. ``text`` is Ray's error, which contains its process id."""
+    """Return the log files of a dead worker on this machine. ``text`` is Ray's error with the worker's process id."""
     process = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
     logs = ray_logs()
     return sorted(logs.glob(f"worker-*-{process[1]}.*")) if process is not None and logs is not None else []

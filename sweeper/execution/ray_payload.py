@@ -1,8 +1,8 @@
-"""Send settings that all workers share, together with the class or function that uses them.
+"""Send the settings that all workers share, as a part of the class or function that uses them.
 
-``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If the node with an object is
-lost, Ray ends the driver that owns the object, with exit code 1 and without a message. Therefore only settings that
-are too large for a class, such as the pixels of CIFAR, use the object store, where workers also share them.
+``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If a node that holds an object
+is lost, Ray ends the driver that owns the object, with exit code 1 and without a message. Therefore the object store
+is used only for settings that are too large for a class, such as the pixels of CIFAR.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ray import cloudpickle, tune
 from trainables.ray_trainable import UnlearningTrainable
 
 LARGEST_CLASS = 8_000_000
-"""Maximum size in bytes. Ray warns about classes above 10 MB and rejects classes above 95 MB."""
+"""The maximum size of settings in a class, in bytes. Ray warns about classes above 10 MB and rejects those above 95."""
 
 
 def trainable_with(**settings: Any) -> type[tune.Trainable]:
@@ -33,7 +33,7 @@ def trainable_with(**settings: Any) -> type[tune.Trainable]:
 def task_with(
     function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
 ) -> Callable[..., ray.ObjectRef[Any]]:
-    """Return a function that submits ``function`` with ``settings`` to Ray. ``ray.remote`` gets ``options``."""
+    """Return a function that submits ``function`` with ``settings`` as a Ray task with the ``options``."""
     if _is_large(settings):
         return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
 

@@ -1,10 +1,10 @@
 """Stop a sweep on Ctrl-C, SIGTERM and SIGHUP. Finished results are kept, and Ray is never left partly started.
 
-One handler serves all three signals while :func:`interruptible` runs. It prints at once what happens next, and then:
+One handler serves all three signals while :func:`interruptible` runs. The handler prints what happens next. Then:
 
-- while Ray starts (:func:`defer_signals`), it waits until Ray has started; a second signal stops at once;
-- while trials run, it asks Tune's loop to end through SIGUSR1; a second signal stops at once;
-- at any other time, it raises KeyboardInterrupt.
+- While Ray starts (:func:`defer_signals`), the sweep stops after Ray has started. A second signal stops it at once.
+- While trials run, the handler sends SIGUSR1, which ends Tune's loop. A second signal stops the sweep at once.
+- At any other time, the handler raises KeyboardInterrupt.
 
 If the handler cannot run because a call into Ray blocks the main thread, a watching thread ends the process.
 """
@@ -30,23 +30,23 @@ class Interrupted(Exception):
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TIME_LIMIT = 20.0
-"""Seconds until the process ends if the main thread does not handle a signal, or has deferred it."""
+"""Seconds after which the process ends if the main thread has not handled a signal or has deferred the signal."""
 _REPORT_AFTER = 0.5
 """Seconds after which an unhandled signal is reported."""
 _LAST_LINES = 2.0
-"""The maximum seconds to wait at the end for unprinted lines, in case stderr is not being read."""
+"""The maximum seconds to wait at the end for lines to be printed. Nobody may be reading stderr."""
 
 _STOPPING_TRIALS = (
     "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
 )
 _STOPPING = "cancelling the step in progress"
-_STARTING_RAY = f"stopping when Ray has started, in {_TIME_LIMIT:g} s at the latest; press Ctrl-C again to stop at once"
-_UNHANDLED = f"waiting for a call that cannot be interrupted; the process ends in {_TIME_LIMIT:g} s at the latest"
+_STARTING_RAY = f"stopping after Ray has started, within {_TIME_LIMIT:g} s; press Ctrl-C again to stop at once"
+_UNHANDLED = f"waiting for a call to Ray that cannot be interrupted; the process ends within {_TIME_LIMIT:g} s"
 
 
 @dataclass
 class _State:
-    """The state of the handler. ``lines`` is a SimpleQueue, because a signal handler can safely put into it."""
+    """The state of the signal handler. ``lines`` is a SimpleQueue, because its ``put`` is safe in a signal handler."""
 
     farewell: str = "error: interrupted\n"
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -70,11 +70,11 @@ def _print(line: str) -> None:
 
 @contextmanager
 def interruptible(farewell: str = _State.farewell, *, say: Callable[[str], object] = _print) -> Iterator[None]:
-    """Handle the signals while the block runs. If the user stops the sweep, raise :class:`Interrupted`.
+    """Handle Ctrl-C, SIGTERM and SIGHUP while the block runs. If a signal stops the block, raise :class:`Interrupted`.
 
     Args:
         farewell: the text printed if the process must end because the main thread does not handle a signal.
-        say: called in another thread with each line to print, so that the line appears above a live display.
+        say: prints a line, above a live display if there is one. Called in another thread.
     """
     global _state
     _state = _State(farewell)
@@ -117,7 +117,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the effect of a first signal until the block ends. If the block takes too long, end the process."""
+    """Delay the effect of a first signal until the block ends, or end the process if the block takes too long."""
     deferral = _state.deferral = threading.Timer(_TIME_LIMIT, _end_process)
     deferral.daemon = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -133,12 +133,12 @@ def defer_signals() -> Iterator[None]:
 
 
 def detach_tune() -> None:
-    """Stop passing signals to Tune's loop after it has ended."""
+    """Stop passing signals to Tune's loop. Called after the loop has ended."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
 def abort_main_thread() -> None:
-    """Raise KeyboardInterrupt in the main thread, from another thread. The sweep does not count as interrupted."""
+    """Raise KeyboardInterrupt in the main thread. Called in another thread; :func:`is_interrupted` stays False."""
     _state.aborted.set()
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -163,10 +163,10 @@ def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
 
 @contextmanager
 def _unhandled_signals_watched() -> Iterator[None]:
-    """Report a signal whose handler has not run after a short time, and end the process if it has not run much later.
+    """Report a signal if its handler does not run within 0.5 s, and end the process if it does not run within 20 s.
 
-    Python runs signal handlers between two instructions of the main thread. So it runs none while a call into Ray
-    waits for a head that does not respond.
+    Python runs signal handlers only between two instructions of the main thread. So no handler runs while a call into
+    Ray waits for a head that does not respond.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -224,12 +224,12 @@ def _detach_from_terminal() -> None:
 
 @contextmanager
 def preserve_sigterm_handler() -> Iterator[None]:
-    """Keep SIGTERM's handler while the block shuts Ray down, in any thread.
+    """Keep the handler of SIGTERM while the block shuts Ray down. The block may run in any thread.
 
-    Ray's C++ code resets the handler to the default, which ends the process. It does so within the first 0.3 s of a
-    shutdown that takes more than one second (measured with Ray 2.60), and Ray offers no way to prevent it. Blocking
-    the signal would have to include the threads of all libraries. So this sets the handler again every 10 ms. It uses
-    sigaction because Python can change handlers only in the main thread.
+    Ray's C++ code resets the handler to the default, which ends the process. This happens within the first 0.3 s of a
+    shutdown that takes more than one second (measured with Ray 2.60), and Ray has no option to prevent it. Blocking the
+    signal would require blocking it in the threads of all libraries. So a thread sets the handler again every 10 ms.
+    The thread calls sigaction, because Python can change handlers only in the main thread.
     """
     libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
     libc.sigaction(int(signal.SIGTERM), None, handler)

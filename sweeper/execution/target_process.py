@@ -1,7 +1,8 @@
-"""Fine-tune a new sweep's target in its own process, while Ray starts in the driver.
+"""Fine-tune the target of a new sweep in a separate process while Ray starts in the driver.
 
-Ray's start and its imports take five seconds, in which one process could not also train: Python's global lock would
-stop the training. The driver also keeps no weights, and no GPU memory, because its process never trains.
+Starting and importing Ray takes five seconds. Training in the same process would have to wait for these imports,
+because they hold Python's global interpreter lock. A separate process also leaves no weights and no GPU memory in the
+driver.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from trainables.target.target_spec import target_spec_of
 
 @contextmanager
 def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
-    """Start to fine-tune the target for ``spec``, and end the process with the block.
+    """Start a process that fine-tunes the target for ``spec``. The process is killed when the block ends.
 
     Yields:
-        A function that waits until the target is in the cache. It calls its second argument with each progress, and
-        raises the error of the process, or TargetError if the process was killed. None if nothing must be trained.
+        A function that waits until the target is in the cache, and passes progress reports to its second argument. The
+        function raises the error of the process, or TargetError if the process died. None if the target needs no
+        training.
     """
     if os.name != "posix" or not _must_train(spec):
         yield None
@@ -56,8 +58,8 @@ def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
                     show(news)
             except (EOFError, ConnectionError):
                 code = process.wait()
-                cause = "memory is short, or somebody killed it" if code == -signal.SIGKILL else f"exit code {code}"
-                raise TargetError(f"the process that fine-tunes the target ended too early ({cause})") from None
+                cause = "killed, perhaps for lack of memory" if code == -signal.SIGKILL else f"exit code {code}"
+                raise TargetError(f"the process that fine-tunes the target ended unexpectedly ({cause})") from None
 
         try:
             yield wait
@@ -71,7 +73,7 @@ def _must_train(spec: TrialSpec) -> bool:
 
 
 def serve(descriptor: int) -> None:
-    """Prepare the target for the spec that the driver sends. Send progress, and at the end None or the user's error."""
+    """Prepare the target for the spec that the driver sends. Send the progress, then None or an error for the user."""
     from trainables.target.prepare import prepare_target
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver

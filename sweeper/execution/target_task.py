@@ -1,7 +1,7 @@
-"""Prepare the target and show the progress, on this machine or as a task on a node with a GPU.
+"""Prepare the target on this machine or, if only other nodes have GPUs, in a Ray task, and show the progress.
 
-A driver without a GPU only reads the data; the task does the rest, using the cache that all nodes share. If the sweep
-uses object storage instead of a shared cache, the task uses its node's cache and sends the target through the storage.
+The task fills the cache that all nodes share. If the sweep uses object storage, the task fills the cache of its own
+node and uploads the target, and the driver downloads it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Show = Callable[[Progress], None]
 FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
-"""The number of attempts if the worker or its node dies. Each continues from the last saved fine-tuning state."""
+"""The number of attempts if the worker or its node dies. Each attempt continues from the last saved training state."""
 _POLL_SECONDS = 1.0
 
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
@@ -52,9 +52,9 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 
 
 def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
-    """Return the target from :func:`prepare_target`. Show the training of target and retain model on ``console``.
+    """Return the target from :func:`prepare_target`. Show the training of the target and the retain model.
 
-    If ``fill_cache`` is given, it is called first and may fill the cache.
+    If ``fill_cache`` is given, this function is called first and may put trained models into the cache.
     """
     with phase("target: check, train, score"), progress_shown(spec, console) as (show, seen):
         if fill_cache is not None:
@@ -69,17 +69,17 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
 
 
 def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
-    """Return the folder from :func:`make_retain_model`. Show the training on ``console``."""
+    """Train the retain model with :func:`make_retain_model`, show the progress, and return the model's folder."""
     with progress_shown(spec, console) as (show, _):
         return make_retain_model(spec, on_progress=show)
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
-    """Print the metrics of the requested sets that are omitted because they need a retain model."""
+    """Print which requested metrics are left out because they need a retain model and none is given."""
     if names:
         console.print(
-            f"left out because there is no retain model: {', '.join(names)}; pass one with --retain-model DIR "
-            "('python -m sweeper target --retain-only --out DIR' trains it)",
+            f"metrics left out because there is no retain model: {', '.join(names)}. Pass a retain model with "
+            "--retain-model DIR ('python -m sweeper target --retain-only --out DIR' trains one)",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -90,9 +90,9 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
 def progress_shown(
     spec: TrialSpec, console: Console, *, first: str = "loading the target"
 ) -> Iterator[tuple[Show, dict[str, Progress]]]:
-    """Yield a function that shows progress, and a mapping with the last progress of each model that was trained.
+    """Yield a function that shows progress, and a mapping from each trained model to its last progress.
 
-    ``first`` is the text shown until progress is reported.
+    ``first`` is the text shown until the first progress is reported.
     """
     seen: dict[str, Progress] = {}
     line = first
@@ -126,7 +126,7 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of the prepared target, and the notes about it and its retain model from the cache of the node."""
+    """The key of the prepared target, and the notes on the target and its retain model in the node's cache."""
 
     key: str
     notes: Mapping[str, dict[str, Any]]
@@ -151,7 +151,7 @@ News = Progress | Prepared | Failed | Unseen
 
 
 def is_prepared_remotely(settings: SweepSettings) -> bool:
-    """Return whether the target is prepared on a node: trials use GPUs, and this machine has none."""
+    """Return whether the target is prepared on another node, because trials use GPUs and this machine has no GPU."""
     return settings.address is not None and settings.resources.gpus > 0 and not gpus_here()
 
 
@@ -164,12 +164,12 @@ def prepare_for_sweep(
     console: Console,
     fill_cache: FillCache | None = None,
 ) -> Target:
-    """Return the target of a sweep's trials from the cache, or prepare it: on a node if only nodes have GPUs.
+    """Return the target of a sweep's trials. If it is not in the cache, prepare it here or on a node with a GPU.
 
-    If ``fill_cache`` is given, it waits for another process on this machine that prepares the target.
+    ``fill_cache`` waits for another process on this machine that prepares the target, if there is such a process.
 
     Raises:
-        DataError, TargetError, LoadError, PlacementError, StorageError: the message is a sentence for the user.
+        DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.
     """
     if not is_prepared_remotely(settings):
         return prepare_with_progress(spec, console=console, fill_cache=fill_cache)
@@ -187,7 +187,7 @@ def prepare_for_sweep(
         say("preparing the target on a node with a GPU, because this machine has none")
         result = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
         if isinstance(result, Unseen):
-            say(f"node {result.node} does not see {result.folder}: preparing the target here, without a GPU")
+            say(f"node {result.node} does not see {result.folder}, so the target is prepared here, without a GPU")
         elif settings.bucket:
             fetch_target(result.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
             cache.take_over(result.notes)
@@ -213,7 +213,7 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
 
 
 def _task_news(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None) -> Iterator[News]:
-    """Start a worker and yield its news. When the iterator is closed, the worker ends and releases its GPU."""
+    """Start a worker and yield its messages. When the iterator is closed, the worker ends and releases its GPU."""
     import ray
 
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
@@ -233,7 +233,7 @@ class TargetTask:
         threading.Thread(target=self._prepare, args=(target_spec, cache, storage), daemon=True).start()
 
     def news(self) -> list[News]:
-        """Return the news since the last call. If there is none, wait for at most one second."""
+        """Return the messages since the last call. If there are none, wait for a message for at most one second."""
         found = []
         with contextlib.suppress(queue.Empty):
             found.append(self._news.get(timeout=_POLL_SECONDS))

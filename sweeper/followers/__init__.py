@@ -1,1 +1,1 @@
-"""Parts that follow the sweep: tables, checkpoints, MLflow, object storage, status and display."""
+"""Followers react to the events of a sweep: they update tables, checkpoints, MLflow, object storage and display."""

@@ -1,8 +1,8 @@
 """Manage the checkpoints of a running sweep: keep the models of epochs on the frontier and delete all others.
 
-Workers save models; only the driver deletes them. An epoch's folder is deleted as soon as a reported epoch of any
-trial dominates it. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept. The saved
-state of a trial is deleted when the trial has a result.
+Workers save models, and only the driver deletes them. The model of an epoch is deleted as soon as a reported epoch of
+any trial dominates this epoch. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept.
+The saved state of a trial is deleted when the trial has a result.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 class CheckpointManager(Follower):
     """Maintains the front of all evaluated epochs, and keeps the checkpoints of its members on disk.
 
-    Epochs with equal objectives are all members. Without ``goals`` only the last epoch of a trial is a candidate, and
-    the front stays empty. With a ``syncer``, checkpoints and states are also in object storage.
+    Epochs with equal objectives are all members. If ``goals`` is empty, only the last epoch of a trial is a candidate,
+    and the front stays empty. If ``syncer`` is given, models and saved states in object storage are deleted too.
     """
 
     def __init__(self, out: Path, goals: Goals, *, states: Path, syncer: Syncer | None = None) -> None:
@@ -79,7 +79,7 @@ class CheckpointManager(Follower):
             self._over.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
-        """Publish the front to the workers, and delete dominated checkpoints and the states of ended trials."""
+        """Publish the front to the workers. Delete dominated checkpoints and the saved states of ended trials."""
         if self._goals and self._published != self._front:
             self._published = dict(self._front)
             try:
@@ -99,7 +99,10 @@ class CheckpointManager(Follower):
         self._over.clear()
 
     def reconcile(self) -> None:
-        """Delete epoch folders that are not on the front, and leftovers of killed processes. No worker may run."""
+        """Delete the models of epochs that are not on the front, also those that killed processes left behind.
+
+        Must not be called while a worker is running.
+        """
         if not self._goals:
             return
         for path in (self._out / "checkpoints").glob("*-epoch-*"):
@@ -113,7 +116,7 @@ class CheckpointManager(Follower):
     def fetch_models(self) -> list[str]:
         """Download the models on the front from object storage. Return the files that could not be downloaded.
 
-        No worker may be running.
+        Must not be called while a worker is running.
         """
         if self._syncer is None:
             return []

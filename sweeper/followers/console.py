@@ -1,4 +1,4 @@
-"""The console on stderr, for messages other than a command's results. A write error there never ends a sweep."""
+"""The console on stderr, for all messages except a command's results. A write error on stderr never ends a sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 
 
 def own_console() -> Console:
-    """Return a console on stderr, or in a notebook a console that writes below the cell."""
+    """Return a console that writes to stderr or, in a notebook, below the cell."""
     console = Console(file=_Unfailing())  # type: ignore[arg-type]
     return Console() if console.is_jupyter else console
 
@@ -35,7 +35,7 @@ class _Unfailing:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream; discard further text if that fails."""
+        """Flush the stream, or discard all further text if the stream cannot be written."""
         try:
             self._stream.flush()
         except OSError:

@@ -1,6 +1,7 @@
 """Show the progress of a running sweep: a line for each trial that ended, and a summary.
 
-On a terminal the summary is below the lines and has a progress bar. In a log it is repeated every half minute.
+On a terminal, the summary stays below the lines and has a progress bar. In a log, the summary is printed every half
+minute.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _REDRAW = 0.25  # seconds
 class Display(Follower):
     """Shows progress on stderr until :meth:`close`. ``scores`` are the metrics shown beside the losses.
 
-    The owner sets ``activity`` (the current step after the trials), ``starving`` (why no trial runs) and three
-    functions: ``frontier`` returns the number of epochs on the frontier, ``hypervolume`` its hypervolume, and
-    ``remaining`` an estimate. Its many fields are these and the parts of the progress bar.
+    The owner sets five attributes. ``activity`` is the current step of the sweep, and ``starving`` is the reason why no
+    trial runs. Three are functions: ``frontier`` returns the number of epochs on the frontier, ``hypervolume`` the
+    hypervolume of the frontier, and ``remaining`` an estimate of the remaining trials.
     """
 
     needs_disk = False
@@ -74,7 +75,7 @@ class Display(Follower):
             self._live.refresh()
 
     def warn(self, text: str) -> None:
-        """Set the last warning of the sweep."""
+        """Store the last warning of the sweep and its time for status.json."""
         self.warning, self.warned_at = text, time.time()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Facts about a running sweep, from its state: a trial in short, the cost so far, the remaining trials and time."""
+"""Compute the cost of a sweep and estimate the remaining trials and time. Describe a trial's settings in short."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sweeper.store.state import Phase, Row, SweepState
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of trials: their total seconds, the resources of one trial, and the seconds of whole GPUs."""
+    """The cost of trials: their total wall-clock seconds, the resources of one trial, and the total GPU seconds."""
 
     seconds: float
     resources: Resources
@@ -24,12 +24,12 @@ class Cost:
 
     @property
     def gpu_hours(self) -> float:
-        """The hours of whole GPUs: using a quarter of a GPU for an hour counts as 0.25."""
+        """The GPU hours. A quarter of a GPU that is used for an hour counts as 0.25."""
         return self.gpu_seconds / 3600
 
     @property
     def cpu_hours(self) -> float:
-        """The hours of CPU threads."""
+        """The CPU hours. Two CPUs that are used for an hour count as 2."""
         return self.seconds * self.resources.cpus / 3600
 
     def __str__(self) -> str:
@@ -38,9 +38,9 @@ class Cost:
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
-    """Return the cost of ended trials and, if the sweep is running, of running trials. Reused trials cost nothing.
+    """Return the cost of the ended trials and, if ``is_running``, of the running trials. Reused trials cost nothing.
 
-    For a trial without a recorded GPU share, the GPUs of ``resources`` are counted.
+    A trial without a recorded GPU share counts with the GPUs in ``resources``.
     """
     now = time.time()
     held: list[tuple[float, float]] = []
@@ -55,7 +55,7 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """An estimate: at most ``trials`` more trials, in ``seconds`` (None before any trial has ended)."""
+    """An estimate of the remaining trials and the seconds they take. ``seconds`` is None before a trial has ended."""
 
     trials: int
     seconds: float | None = None
@@ -66,7 +66,7 @@ class Remaining:
 
 
 def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
-    """Estimate the remaining trials and seconds, assuming that the rest take as long as the trials that have ended."""
+    """Estimate the remaining trials and seconds, assuming that each takes as long as the mean of the ended trials."""
     ended = state.ended_trials
     left = max(0, trials - len(ended))
 
@@ -82,7 +82,7 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
 
 
 def describe(settings: Row) -> str:
-    """Return a short text of a trial's settings, for example ``gdiff c=0.41 lr=8.3e-05 autolr``."""
+    """Return a trial's main settings as a short text, for example ``gdiff c=0.41 lr=8.3e-05 autolr``."""
     parts = [str(settings["method"])]
     if settings.get("c") is not None:
         parts.append(f"c={float(settings['c']):.2f}")

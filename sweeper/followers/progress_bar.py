@@ -1,4 +1,4 @@
-"""Show that a long step is still running: a progress bar on a terminal, or a line every half minute in a log."""
+"""Show that a long step is still running, with a progress bar on a terminal or a line every half minute in a log."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from analysis.words import duration
 
 HEARTBEAT = 30.0
-"""Seconds between two lines of the heartbeat."""
+"""Seconds between two lines in a log while a long step runs."""
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a progress bar with a description, which disappears when it ends. It is hidden without a terminal."""
+    """Return a progress bar with a description. The bar disappears when it ends, and is shown only on a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 

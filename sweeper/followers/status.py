@@ -1,4 +1,4 @@
-"""Read the status of a sweep from its folder. Works while the sweep runs, from another process, and after it ends."""
+"""Read the status of a sweep from its folder, from any process, while the sweep runs and after it has ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from trainables.run.reports import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTrial:
-    """A trial that has started but not ended. The values are from its last report, or None if it has not reported."""
+    """A trial that has started but not ended.
+
+    ``epoch`` and the losses are from the trial's last report, or None before the first report. ``waits`` is whether the
+    trial is paused. ``to_end`` is whether a user asked to stop the trial after its current epoch.
+    """
 
     trial_id: str
     settings: str = ""
@@ -39,9 +43,11 @@ class RunningTrial:
 class SweepStatus:
     """The status of a sweep. The fields are the keys of ``status --json``.
 
-    ``state`` is running, finished, interrupted or failed. ``trials`` maps each status to its number of ended trials.
-    ``front`` is the number of epochs on the frontier, and ``front_trials`` the number of trials with such an epoch.
-    ``left_trials`` and ``left_seconds`` are estimates, or None if unknown. ``warned_at`` is in seconds since 1970.
+    ``state`` is running, finished, interrupted or failed. ``doing`` is the current step, and ``process`` names the
+    driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to its number
+    of ended trials. ``front`` is the number of epochs on the frontier, and ``front_trials`` the number of trials with
+    such an epoch. ``left_trials`` and ``left_seconds`` are estimates of the remaining trials and time, or None if
+    unknown. ``warned_at`` is the time of the last warning in seconds since 1970.
     """
 
     out: str
@@ -62,7 +68,7 @@ class SweepStatus:
     ended_because: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for ``status --json``, with the cost in hours."""
+        """Return the fields for ``status --json``. The cost is in seconds of trials and in GPU and CPU hours."""
         values = asdict(self)
         del values["spent"]
         hours = {"gpu_hours": self.spent.gpu_hours, "cpu_hours": self.spent.cpu_hours}
@@ -113,7 +119,7 @@ def _state(published: StatusFile | None, *, held: bool, remaining: int) -> str:
 
 
 def _unfinished(sweep: SweepState, live: StatusFile | None) -> list[Trial]:
-    """Return the running and the paused trials. If no process runs, return the unfinished trials with reports."""
+    """Return the running and the paused trials. If no driver is running, return the unfinished trials with reports."""
     trials = sweep.trials.values()
     if live is None:
         return [trial for trial in trials if trial.reports and not trial.outcome]
@@ -134,7 +140,7 @@ def _running(trial: Trial, live: StatusFile | None) -> RunningTrial:
 
 
 def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
-    """Return the resources of a trial. If GPU shares are measured, the GPU share is that of the last trial."""
+    """Return the resources of a trial. If GPU shares are measured, use the share of the trial that ended last."""
     cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
     if gpus == AUTO:
         gpus = next((share for trial in reversed(ended) if (share := trial.outcome.get("gpu_share"))), 0.0)

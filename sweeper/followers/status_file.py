@@ -1,4 +1,4 @@
-"""status.json: facts that a running sweep reports to other processes and that are not in its tables or its log."""
+"""Read and write status.json, in which a running sweep reports to other processes what its event log lacks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "
 class StatusFile:
     """The content of status.json. The fields are the keys of the file.
 
-    ``run`` identifies the process, so that a request to one process is never executed by the next. ``running`` lists
-    the ids of trials on a worker, and ``waiting`` those of paused trials. ``left_trials`` and ``left_seconds`` are
-    estimates. ``warned_at`` is in seconds since 1970.
+    ``run`` identifies the driver's process: a stop request names a process, and a later process does not execute it.
+    ``running`` lists the ids of trials on a worker, and ``waiting`` the ids of paused trials. ``left_trials`` and
+    ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of the last warning in seconds
+    since 1970.
     """
 
     run: str

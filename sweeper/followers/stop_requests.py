@@ -1,7 +1,7 @@
 """Stop requests to a running sweep: small files in its folder, each addressed to one process and executed once.
 
-A request names its process (``run`` in status.json), which deletes the file before it executes the request. The next
-process of the sweep (after ``resume``) deletes requests that the previous process did not execute.
+A request names the process that should execute it (``run`` in status.json). That process deletes the file before it
+executes the request. After ``resume``, the new process deletes requests that the previous process did not execute.
 """
 
 from __future__ import annotations

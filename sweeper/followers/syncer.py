@@ -1,7 +1,7 @@
-"""Synchronize a sweep's folder with object storage: upload the driver's files, download the files that workers store.
+"""Synchronize a sweep's folder with object storage: upload the driver's files and download the files of workers.
 
-The keys in the storage are the paths in the folder. A thread transfers the files, so trials do not wait for transfers,
-and a storage that does not answer does not stop running trials.
+The key of a file in the storage is its path relative to the folder. A thread transfers the files, so trials do not wait
+for transfers, and running trials continue if the storage does not answer.
 """
 
 from __future__ import annotations
@@ -29,26 +29,23 @@ from trainables.run.failures import LOGS
 from trainables.storage import Storage, StorageError
 
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
-"""The items of the target and of epochs that were measured after training. Workers store the items of trials."""
+"""The per-item metric files that the driver uploads: those of the target and of epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log", EVENTS)
-"""Files uploaded last and in this order, so that the stored log never refers to rows or files not stored yet."""
+"""The files that are uploaded last, in this order. So the stored event log never refers to files not stored yet."""
 _PATIENCE = 2
-"""The number of consecutive failed downloads after which no more files are tried."""
+"""The number of consecutive failed downloads after which no further downloads are tried."""
 _PAUSE = 10.0
-"""Seconds between two uploads while no trial ends; shorter than the time between two saved states of a trial."""
+"""The minimum seconds between two uploads while no trial ends. Trials save their states less often."""
 _SILENCE = 30.0
-"""Seconds after an error during which nothing is deleted. The next start deletes what remains."""
+"""Seconds after a transfer error during which nothing is deleted. The next ``resume`` deletes what remains."""
 
 logger = logging.getLogger(__name__)
 _Transfer = Callable[[str], None]
 
 
 class Syncer(Follower):
-    """Transfers a sweep's files until :meth:`close`. A resume transfers the rest.
-
-    Its many fields are the queue of transfers, what the storage has, and the state of its thread.
-    """
+    """Transfers a sweep's files until :meth:`close`. After ``resume``, a new syncer transfers the remaining files."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
@@ -72,7 +69,7 @@ class Syncer(Follower):
         self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from its address alone
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Note which models a worker has stored, and transfer the files of a trial that ended."""
+        """Note which models workers have stored. When a trial ends, queue the transfers of its files."""
         self._dirty = True
         if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
             self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
@@ -81,7 +78,7 @@ class Syncer(Follower):
             self._urgent = True
 
     def flush(self, state: SweepState) -> None:
-        """Queue an upload of the sweep's files: at once if a trial ended, otherwise only from time to time."""
+        """Queue an upload of the sweep's files, immediately if a trial ended and otherwise only from time to time."""
         if self._urgent or (self._dirty and self._throttle.is_due()):
             self._urgent = self._dirty = False
             self._queue(self._upload)
@@ -97,14 +94,14 @@ class Syncer(Follower):
         return frozenset(self._models)
 
     def fetch(self, keys: Iterable[str], trial_id: str = "") -> None:
-        """Download these files and folders in the background, unless they exist in the folder."""
+        """Download the files and folders with these keys in the background, unless they exist in the sweep's folder."""
         for key in keys:
             if not (self._out / key).exists():
                 self._awaited[key] = trial_id
                 self._queue(self._get, key)
 
     def is_awaited(self, trial_id: str) -> bool:
-        """Return whether a file of the trial has not been downloaded yet."""
+        """Return whether a file of the trial is still to be downloaded."""
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
@@ -125,7 +122,7 @@ class Syncer(Follower):
     def settle(self) -> list[str]:
         """Wait for all transfers, and retry failed downloads once. Return the files that could not be downloaded.
 
-        After two consecutive failures no more files are tried, because the storage does not answer.
+        After two consecutive failures, no further downloads are tried, because the storage does not answer.
         """
         self._cancel(self._get)
         wait([self._pool.submit(lambda: None)])  # returns when all previously queued transfers are done
@@ -138,16 +135,19 @@ class Syncer(Follower):
         return sorted(self._awaited)
 
     def close(self, timeout: float = 60.0) -> str | None:
-        """Upload the folder's current files and stop. Return the error, or None. A second call does nothing."""
+        """Upload the driver's current files and stop. Return the error or None. A second call does not upload again."""
         self._cancel()
         with contextlib.suppress(RuntimeError):  # the pool is already closed
             done, _ = wait([self._pool.submit(self._transfer, self._upload, "")], timeout)
-            self._result = self._error if done else f"it did not answer within {timeout:.0f} s"
+            self._result = self._error if done else f"no answer within {timeout:.0f} s"
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self._result
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Upload the files of a reused trial, because no worker stores them. Download those that the folder lacks."""
+        """Queue the downloads of a trial's files that the folder lacks. Queue the uploads of a reused trial's files.
+
+        No worker uploads the files of a reused trial.
+        """
         outcome, items = trial.outcome, f"items/{trial.id}.json"
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}
@@ -188,7 +188,7 @@ class Syncer(Follower):
             self._error = None
         except (StorageError, OSError) as error:
             if self._error is None:
-                logger.warning("%s; the transfer is tried again", error)
+                logger.warning("%s; the transfer to or from object storage is tried again", error)
             self._error, self._error_at = str(error), time.monotonic()
 
     def _upload(self, _: str) -> None:
@@ -210,7 +210,7 @@ class Syncer(Follower):
     def _get(self, key: str) -> None:
         if not (self._out / key).exists() and not self._storage.get(key, self._out / key):
             if key in self._models:  # not for the items file, which some trials do not have
-                logger.warning("the storage has no %s", key)
+                logger.warning("%s is missing in object storage", key)
             self._models.discard(key)
         self._awaited.pop(key, None)
 
@@ -230,11 +230,11 @@ class Syncer(Follower):
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:
-    """Download the driver's files of a sweep, so that it can be resumed in ``out``. Return False if there is no sweep.
+    """Download the files with which a sweep can be resumed in ``out``. Return False if the storage has no sweep.
 
     Raises:
         StorageError: the storage does not answer.
-        OSError: the folder cannot be written.
+        OSError: a file cannot be written to ``out``.
     """
     names = [name for name in storage.names(folders=False) if name != DRIVER]
     if "sweep.json" not in names:

@@ -16,7 +16,7 @@ FindCheckpoint = Callable[[Trial, Row], str]
 
 
 class TableWriter(Follower):
-    """Appends rows while trials run. If written rows have changed, rewrites the tables, sorted by trial and step."""
+    """Appends rows while trials run. Rewrites the tables, sorted by trial and step, if written rows have changed."""
 
     def __init__(self, tables: ResultTables, find_checkpoint: FindCheckpoint) -> None:
         self._tables = tables

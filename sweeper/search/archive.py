@@ -30,7 +30,7 @@ class Result:
 
     @property
     def missed(self) -> float:
-        """The sum of the violations of all constraints that are not satisfied."""
+        """The sum of the violations of the constraints that are not satisfied."""
         return sum(max(violation, 0.0) for violation in self.violations)
 
 
@@ -64,11 +64,11 @@ class ParetoArchive:
         self.trace: list[float] = []
 
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
-        """Add an ended trial, and return the result of the epoch that represents it.
+        """Add an ended trial, and return the result of the epoch that represents the trial.
 
-        This is the epoch that adds most hypervolume to the front of the previous trials (the last epoch in a tie). If
-        no epoch is acceptable, it is the epoch with the smallest violation of the constraints. Return None if no epoch
-        has finite values of all objectives and constraints.
+        A trial is represented by the epoch that adds most hypervolume to the front of the previous trials. Ties go to
+        the last epoch. If no epoch satisfies the constraints, the epoch with the smallest sum of violations represents
+        the trial. Return None if no epoch has finite values of all objectives and constraints.
 
         Args:
             row: the trial's row of trials.csv.

@@ -1,10 +1,10 @@
-"""Multi-objective asynchronous successive halving, which decides at rungs which trials continue. Independent of Ray.
+"""Multi-objective asynchronous successive halving decides at rungs which trials continue. Independent of Ray.
 
-MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639): rungs are at ``grace * reduction**k`` epochs. A trial that reaches a
-rung is compared at once with the trials that reached it before. The trial continues if at most ``1/reduction`` of the
-trials at the rung, itself included, are better. This is one trial more than in the paper, so that a single good
-predecessor stops no trial. In the mode ``pause``, a trial that does not continue waits at the rung until enough later
-trials are worse.
+MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs. A trial that reaches a
+rung is compared at once with the trials that reached the rung before. With n trials at the rung (itself included), the
+trial continues if at most ``n // reduction`` trials are better. The paper lets one trial fewer continue, so there the
+second trial at a rung stops whenever the first is better. In the mode ``pause``, a trial that does not continue waits
+at the rung until enough later trials are worse.
 
 Trials are ranked by non-dominated layers, with ties broken by hypervolume. A trial's rank depends on all its epochs up
 to the rung. Each epoch is a point of costs: 0 at an objective's best bound, 1 at its worst.
@@ -35,7 +35,7 @@ _LINEAR_BELOW = 1 / 400
 
 
 class Axis(NamedTuple):
-    """The best and the worst value of an objective (the best may be larger). If ``log``, logarithms are compared."""
+    """The best and the worst value of an objective. The best value may be larger. If ``log``, costs are logarithmic."""
 
     best: float
     worst: float
@@ -65,7 +65,7 @@ class SuccessiveHalving:
 
     Args:
         axes: the objectives, in the order of the values, as :class:`Axis` or as pairs (best, worst).
-        epochs, grace, reduction: define the rungs, see :func:`rungs`.
+        epochs, grace, reduction: define the rungs as in :func:`rungs`.
         mode: whether a trial that does not continue stops or pauses.
     """
 
@@ -146,7 +146,7 @@ def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points
 
 
 def ranks(sets: Sequence[Points]) -> list[int]:
-    """Return for each set the number of better ``sets``. Equal sets get the same rank, independent of their order.
+    """Return for each set of points the number of better sets. Equal sets get the same rank.
 
     All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set with a point
     that dominates all others is first. Within a layer, the next set is the one that adds most hypervolume to the sets

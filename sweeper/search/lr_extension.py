@@ -1,4 +1,4 @@
-"""``lr-study --extend``: if the best fixed learning rate is at the edge of the grid, add rates beyond the edge.
+"""Add learning rates beyond the edge of the grid if the best fixed rate is at the edge (``lr-study --extend``).
 
 The added rates depend only on the tables and sweep.json, so a study that is killed at any time can continue.
 """
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
 MOST_RATES = 4
-"""Maximum number of rates added to each side of a method's grid: at least two decades at the default spacing."""
+"""The maximum number of rates added on each side of a method's grid. They span at least two decades by default."""
 
 Point = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid (possibly none), because ``baseline`` is best at the edge of ``tried``."""
+    """The rates to add to a method's grid, because the baseline's best rate is at the edge of the ``tried`` rates.
+
+    ``rates`` is empty if no further rate is allowed.
+    """
 
     method: str
     rates: tuple[float, ...]
@@ -49,7 +52,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return the changed settings, by name, with which the study continues."""
+    """Return the settings that change when the study continues with the added rates, by name."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)
@@ -64,7 +67,7 @@ def format_extensions(found: Sequence[Extension]) -> list[str]:
     lines = []
     for item in found:
         added = f"adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"
-        limit = f"nothing more is added: at most {MOST_RATES} rates beyond the grid, within lr's own bounds"
+        limit = f"no rate is added, because at most {MOST_RATES} rates within lr's bounds are added beyond the grid"
         lines.append(
             f"{item.method}, the {item.baseline}: the best rate is at the edge of the rates tried, {item.tried[0]:g} "
             f"to {item.tried[-1]:g}; {added if item.rates else limit}"

@@ -19,7 +19,7 @@ RAN_TO_ITS_END = (Status.FINISHED, Status.DIVERGED)
 
 @dataclass(frozen=True, slots=True)
 class CachedTrial:
-    """A trial of the sweep in the folder ``out`` that ran to its end."""
+    """A finished or diverged trial of the sweep in the folder ``out``."""
 
     out: Path
     trial: Trial
@@ -30,7 +30,7 @@ class CachedTrial:
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the trial's reports as a worker sends them. Its models are not in this sweep's object storage."""
+        """Yield the trial's reports without ``stored``, because its models are not in this sweep's object storage."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
@@ -57,10 +57,10 @@ class CachedTrial:
 
 
 class ReusableTrials:
-    """The trials that can be reused, keyed by content hash.
+    """The trials that can be reused, by content hash.
 
-    If several previous sweeps have an equal trial, the trial in the last folder is used. If ``own`` is true, a point
-    that the sampler proposes twice is reused from this sweep.
+    If several previous sweeps have trials with the same hash, the trial in the last folder is used. If ``own`` is true,
+    trials of this sweep are also reused, because the sampler may propose a configuration twice.
     """
 
     def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:
@@ -78,7 +78,7 @@ class ReusableTrials:
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
-    """Return the trials that ran to their end, keyed by content hash. Trained trials replace equal reused trials."""
+    """Return the finished and diverged trials by content hash. A trained trial replaces a reused trial."""
     found: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])

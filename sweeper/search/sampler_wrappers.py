@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 Distributions = dict[str, BaseDistribution]
 Propose = Callable[[Study, FrozenTrial], dict[str, Any]]
-"""Returns a value of every parameter for a trial."""
+"""A function that returns a value for every parameter of the space, for one trial."""
 
 
 class WholeSpaceSampler(BaseSampler):
@@ -39,7 +39,7 @@ class WholeSpaceSampler(BaseSampler):
 
 
 class ImputingSampler:
-    """Asks a sampler for a proposal, based on a copy of the study in which every trial has every parameter.
+    """Asks a sampler for a proposal from a copy of the study in which every trial has a value for every parameter.
 
     A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of it.
     Sequential model-based optimisation does the same (Hutter et al. 2011 impute a default).
@@ -70,7 +70,7 @@ class ImputingSampler:
 class Sobol:
     """Scrambled Sobol' points in the unit cube (Owen 1998). The n-th trial proposed by a sampler gets the n-th point.
 
-    Used because Optuna's QMCSampler draws categorical parameters at random and skips conditional parameters.
+    Optuna's QMCSampler is not used, because it draws categorical parameters at random and skips conditional parameters.
     """
 
     def __init__(self, distributions: Distributions, *, seed: int) -> None:
@@ -92,8 +92,8 @@ class Sobol:
 class StartupSampler(BaseSampler):
     """Proposes the middle of the space, then Sobol' points, and after ``trials`` trials the proposals of ``model``.
 
-    Trials of previous sweeps count as trials. The middle is the best guess before the first result, because a user who
-    specifies a range expects good values inside it.
+    ``trials`` includes trials of previous sweeps. The middle is the best guess before the first result, because a user
+    who specifies a range expects good values inside it.
     """
 
     def __init__(self, distributions: Distributions, model: BaseSampler, *, trials: int, seed: int) -> None:

@@ -1,12 +1,14 @@
 """The samplers by name. A sampler proposes the next configuration.
 
-Behaviour of Optuna 5.0 on spaces with conditions (``c`` for gdiff only): TPE models each group of parameters that occur
-together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw the others at random. Optuna's
-GPSampler and QMCSampler would do the same, so here both propose every parameter of the space, and parameters that do
-not apply are set to the middle of their range (:mod:`sweeper.search.sampler_wrappers`, imported only with Optuna).
+A space may have conditional parameters, such as ``c`` for gdiff only. In Optuna 5.0, TPE models each group of
+parameters that occur together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw the others
+at random.
+Optuna's GPSampler and QMCSampler would also draw the others at random. Here both propose every parameter, and the
+Gaussian process sees a parameter that does not apply to a trial at the middle of its range
+(:mod:`sweeper.search.sampler_wrappers`).
 
-TPE and the Gaussian process start with the middle of the space and then with quasi-random points. Optuna would start
-with random points; if the first few are all bad, a short sweep suffers most (docs/search.md).
+TPE and the Gaussian process start with the middle of the space, followed by quasi-random points. Optuna would start
+with random points, and a short sweep suffers if the first few random points are all bad (docs/search.md).
 
 While trials are running, TPE assumes the worst result for them (constant liar), the Gaussian process integrates over
 its predictions (qLogEHVI), and the other samplers ignore them.
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The inputs of a sampler: the space, the total number of trials, and the number ``asked`` before a resume."""
+    """The inputs of a sampler. ``trials`` is the total number of trials, ``asked`` the number before a resume."""
 
     space: Space
     trials: int
@@ -65,7 +67,7 @@ def _tpe(search: Search) -> optuna.samplers.BaseSampler:
 
 
 def _genetic(name: str) -> Callable[[Search], optuna.samplers.BaseSampler]:
-    """Return a genetic sampler with SBX crossover: with few parameters, uniform crossover mostly copies parents."""
+    """Return a genetic sampler with SBX crossover, because uniform crossover mostly copies parents in small spaces."""
 
     def build(search: Search) -> optuna.samplers.BaseSampler:
         import optuna

@@ -87,8 +87,8 @@ def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int |
 def comparison_axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
     """Return the axes by which trials are compared. A loss to be minimized gets a logarithmic axis.
 
-    On this axis a retain loss of 0.03 beats 0.3 by as much as 0.3 beats 3. On a linear axis from 0 to the loss of a
-    random guess, the first two values would be nearly equal.
+    On the logarithmic axis, retain losses of 0.03 and 0.3 are about as far apart as 0.3 and 3. On a linear axis from 0
+    to the loss of a random guess, 0.03 and 0.3 would be nearly equal.
     """
     from trainables.metrics.registry import METRICS
 

@@ -1,4 +1,4 @@
-"""When a sweep ends before all its trials have run: the frontier stopped growing, or the epoch budget is used up."""
+"""End a sweep early if the frontier has stopped growing or if the epoch or time budget is used up."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class UntilError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """A limit: in ``trials`` trials the hypervolume (a share of the objectives' box) grew by at most ``growth``."""
+    """Ends a sweep when the hypervolume, a value in [0, 1], has grown by at most ``growth`` in ``trials`` trials."""
 
     trials: int = 10
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """Return whether the hypervolumes after each trial (``trace``) reach a plateau; an empty front never does."""
+        """Return whether the last hypervolumes in ``trace`` form a plateau. An empty front is not a plateau."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
 _POINT = "point"
-"""The user attribute that stores a configuration outside the space."""
+"""The user attribute of a trial that stores a configuration outside the search space."""
 _POINTS, _PRIOR = "points", "prior"
 """User attributes: the points to try first (of the study), and the origin of a previous sweep's trial (of a trial)."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
@@ -135,7 +135,7 @@ class SweepStudy:
         return len(self._unfinished)
 
     def restore(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
-        """Make the study agree with the event log, which is authoritative after a crash.
+        """Update the study from the event log, because optuna.log may be incomplete after a crash.
 
         ``rows`` has the rows of ended trials in the order in which they ended, ``candidates`` the rows of their epochs.
         Ended trials are reported to the study; those missing from a lost or damaged optuna.log are added first. Return
@@ -198,7 +198,7 @@ class SweepStudy:
                 self.archive.add(row, candidates)
 
     def _add_missing(self, rows: Mapping[str, Row]) -> None:
-        """Add the trials with rows that the study lacks, under their numbers. Enqueue trials for missing numbers.
+        """Add the ended trials that the study lacks, under their numbers. Enqueue trials for missing numbers.
 
         A row contains the configuration of the trial, but not the attributes that a sampler stores.
         """
@@ -238,7 +238,7 @@ class SweepStudy:
             for name, value in attributes.items():
                 storage.set_trial_user_attr(storage_id, name, value)
         if added:
-            logger.warning("%d trials of the event log were not in optuna.log; they were added to it", added)
+            logger.warning("%d trials in the event log were missing in optuna.log and have been added", added)
 
     def _config_in(self, rows: Mapping[str, Row], index: int) -> dict[str, Value] | None:
         """Return the configuration from the trial's row, or from the row of its repetition with another seed."""

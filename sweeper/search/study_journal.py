@@ -1,4 +1,4 @@
-"""Open OUT/optuna.log, the file of the study, and repair it if it is damaged. optuna-dashboard can also open it."""
+"""Open OUT/optuna.log, the journal of the Optuna study, and repair a damaged journal. optuna-dashboard can read it."""
 
 from __future__ import annotations
 
@@ -56,4 +56,4 @@ def _set_aside(log: Path, problem: str, *, rest: bytes) -> None:
     log.replace(damaged)
     if rest:
         write_whole(log, rest, sync=True)
-    logger.warning("%s is damaged: %s; it is kept as %s, and trials.csv has the rest", log, problem, damaged.name)
+    logger.warning("%s is damaged: %s. Lost trials are restored; the file is kept as %s", log, problem, damaged.name)

@@ -56,7 +56,7 @@ class WarmStart:
         points: configurations on the front of a different problem, as Optuna parameters, to try first.
         finished: the number of finished trials of the previous sweep.
         outside: the number of finished trials outside the new search space.
-        differences: fixed settings that differ, as ``name old there, new here``.
+        differences: fixed settings that differ between the sweeps, as ``name OLD there, NEW here``.
     """
 
     priors: tuple[Prior, ...]
@@ -121,10 +121,10 @@ def warm_start(
 
 def format_warm_start(found: WarmStart, folder: Path) -> str:
     """Return a sentence about the warm start, for the console."""
-    parts = [f"{counted(len(found.priors), 'trial')} with their values"] if found.priors or not found.points else []
+    parts = [f"{counted(len(found.priors), 'trial')} with results"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"
-        parts.append(f"{len(found.points)} configurations of its front to be tried first ({differences})")
+        parts.append(f"{len(found.points)} configurations on its front are tried first ({differences})")
     if found.outside:
         verb = "is" if found.outside == 1 else "are"
         parts.append(f"{counted(found.outside, 'trial')} {verb} outside this search space")

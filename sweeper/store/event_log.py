@@ -27,16 +27,16 @@ class EventLogError(ValueError):
 
 
 class Follower(Protocol):
-    """Keeps something outside the log up to date: for example the tables, the checkpoints, MLflow or the display."""
+    """Reacts to the events of a sweep, for example by updating the tables, the checkpoints, MLflow or the display."""
 
     needs_disk: bool = True
     """Whether the follower sees an event only once it is on disk. A display also sees events that wait for the disk."""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Process an event. ``state`` already includes it. Called for all events in order, including replayed ones."""
+        """Process an event, which ``state`` already includes. Called for all events in order, also during a replay."""
 
     def flush(self, state: SweepState) -> None:
-        """Write or send the changes from all events so far; by default nothing. Raise OSError to be called again."""
+        """Write or send the changes from all events so far. If this raises OSError, the log calls it again later."""
         return  # so that a follower without this method is not abstract
 
 
@@ -57,8 +57,8 @@ def read_events(path: Path) -> list[Event]:
                 raise ValueError(f"its seq is {event.seq}")
         except ValueError as error:
             raise EventLogError(
-                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete it: resume "
-                "then continues from the tables"
+                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete the file; "
+                "resume then continues from the tables"
             ) from None
         events.append(event)
     return events
@@ -139,7 +139,7 @@ class EventLog:
                         follower.flush(self.state)
                 except OSError as error:
                     done = False
-                    logger.warning("%s: %s; it is tried again", type(follower).__name__, error)
+                    logger.warning("%s cannot write: %s; the write is tried again", type(follower).__name__, error)
                 except Exception:
                     logger.exception("error in %s; the sweep continues", type(follower).__name__)
             return done and written is not None

@@ -79,7 +79,7 @@ class Event:
 
 
 def _json(value: object) -> object:
-    """Return the value with NaN as None and infinity as text that ``float`` can parse, because JSON has neither."""
+    """Convert NaN to None and infinity to text that ``float`` can parse, because JSON has neither value."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):

@@ -45,7 +45,7 @@ class UsageError(SweepError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Facts from a sweep's start: its id in MLflow, the time, and the target (None until the target is prepared)."""
+    """The id, the start time and the target of a sweep. The target's fields are None until the target is prepared."""
 
     sweep_id: str
     created: str
@@ -56,7 +56,7 @@ class Origin:
 def begin(settings: SweepSettings, out: Path) -> None:
     """Create the folder of a new sweep and write its settings. The sweep can be resumed from then on."""
     if (out / "sweep.json").exists():
-        raise UsageError(f"{out} holds another sweep")
+        raise UsageError(f"{out} already contains a sweep")
     out.mkdir(parents=True, exist_ok=True)
     (out / "checkpoints").mkdir(exist_ok=True)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -86,12 +86,14 @@ def read_settings(out: Path) -> SweepSettings:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise UsageError(
-                f"{path} has format {content['format']}, this version reads format {FORMAT}: start a new sweep"
+                f"{path} has format {content['format']}, but this version reads only format {FORMAT}. Start a new sweep"
             )
         settings = SweepSettings.from_dict(content["settings"])
         _ = settings.parsed_objectives
     except KeyError as error:
-        raise UsageError(f"cannot read {path}: it lacks {error}; it is damaged or from another version") from None
+        raise UsageError(
+            f"cannot read {path}: {error} is missing; the file is damaged or from another version"
+        ) from None
     except (ValueError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     return settings

@@ -1,4 +1,4 @@
-"""The lease on a sweep in object storage: one driver renews it every ten seconds, so other drivers do not run it."""
+"""A lease in object storage that one driver renews every ten seconds, so that no other driver runs the same sweep."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class Lease:
             with contextlib.suppress(StorageError, OSError):
                 current = _read(self._storage)
                 if current is not None and current["driver"] != self._own["driver"] and not is_warned:
-                    logger.warning("%s: stop one of the two, they run the same trials", _format(self._storage, current))
+                    logger.warning(
+                        "%s and runs the same trials; stop one of the drivers", _format(self._storage, current)
+                    )
                     is_warned = True
                 self._write()
 
@@ -112,13 +114,13 @@ def other_driver(
     before, timeout = _read(storage), TIMEOUT if timeout is None else timeout
     if before is None or (out.is_dir() and _place(out).items() <= before.items()):
         return None
-    say(f"{_format(storage, before)}: waiting {timeout:.0f} s to see whether it still does")
+    say(f"{_format(storage, before)}; waiting {timeout:.0f} s to see whether it still does")
     time.sleep(timeout)
     after = _read(storage)
     if after is None or after == before:
         storage.delete(FILE)
         return None
-    return f"{_format(storage, after)}: two drivers would run each trial twice; stop that one first"
+    return f"{_format(storage, after)}; stop that driver first, because two drivers would run each trial twice"
 
 
 def _read(storage: Storage) -> dict[str, Any] | None:

@@ -61,9 +61,9 @@ def restore_plugins(out: Path) -> list[str]:
         name, digest = record["name"], record["digest"]
         if record["file"] is None:
             if name not in installed:
-                notes.append(f"the installed plug-in {name}, with which the sweep started, is not installed any more")
+                notes.append(f"plug-in {name} was installed when the sweep started, but is not installed any more")
             elif installed[name] != digest:
-                notes.append(f"the installed plug-in {name} has changed since the sweep started: its trials differ")
+                notes.append(f"installed plug-in {name} has changed since the sweep started, so new trials may differ")
             continue
         path, original = out / record["file"], Path(record["path"])
         if path != out / FOLDER / Path(record["file"]).name:

@@ -76,7 +76,7 @@ class Trial:
 
 @dataclass(slots=True)
 class SweepState:
-    """All trials by id in the order of their proposals, and the ids of ended trials in the order of their ends."""
+    """All trials by id in the order in which they were proposed, and the ids of ended trials in the order of ending."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)

@@ -27,7 +27,8 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 class CsvTable:
     """A CSV file to which whole rows are appended, or which is replaced as a whole.
 
-    An existing file keeps its columns. A replaced file gets all columns of a new file, and keeps those with values.
+    Appending keeps the columns of an existing file. A replaced file has all columns of a new file, followed by the old
+    file's other columns that have values.
     """
 
     def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:

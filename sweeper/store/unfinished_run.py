@@ -21,7 +21,7 @@ SAVE_SHARE = 0.05
 
 
 class OtherRun(Exception):
-    """The folder holds another unfinished run, or another process runs this run; the message is a plain sentence."""
+    """The folder has another unfinished run, or another process is executing the run in the folder."""
 
     exit_code = 2
 
@@ -65,8 +65,8 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
     except MethodError:  # the other run's method comes from a plug-in that is not loaded here
         names = "method"
     return (
-        f"--out {out}: the folder holds an unfinished run with another {names}; continue that run with "
-        f"'{found.command}', or name another folder"
+        f"--out {out}: the folder contains an unfinished run with a different {names}. Continue that run with "
+        f"'{found.command}', or choose another folder"
     )
 
 
@@ -85,7 +85,7 @@ class UnfinishedRun:
             OtherRun: another process holds the lock.
         """
         self.out.mkdir(parents=True, exist_ok=True)
-        return exclusive(self.out, OtherRun(f"--out {self.out}: another process is running this run"))
+        return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
         """Load the saved state and delete later rows of the tables. Return the epochs done, or 0 without a saved state.

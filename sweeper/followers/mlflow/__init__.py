@@ -1,4 +1,4 @@
-"""The MLflow runs of a sweep. Recording an event takes microseconds, and no tracking server can stop the sweep."""
+"""Record a sweep in MLflow from a background thread, so that a slow or broken MLflow server never stops the sweep."""
 
 from sweeper.followers.mlflow.tracker import Tracker, TrackingSummary
 from sweeper.settings.tracking_uri import tracking_problem

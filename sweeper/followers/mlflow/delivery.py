@@ -1,8 +1,8 @@
-"""Send to MLflow what it lacks of a sweep: the difference between the events on disk and MLflow's own runs.
+"""Compare the events of a sweep on disk with the sweep's runs in MLflow, and send the missing records to MLflow.
 
-No position is stored on disk, so none can be damaged. MLflow finds the runs of a sweep by the tag ``sweep_id``, the
-last step of a run by its metrics, and a trial that is complete, artifacts included, by the tag ``delivered``. A request
-that may have arrived is repeated unchanged: MLflow ignores a point that it has.
+No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep,
+the metrics of a run contain the last step sent, and the tag ``delivered`` marks a run that is complete with artifacts.
+A request that may have succeeded is repeated unchanged, because MLflow ignores a metric value that it already has.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """Requests for runs, by the key of the run. A run that MLflow refuses is set aside, so that it blocks no other.
+    """Makes requests to MLflow and counts the failures of each run, which is identified by its key.
 
-    ``refused`` has the reasons by key. With ``stopped`` no further request is made.
+    After a refusal or repeated failures, no more requests are made for a run, so that it does not block other runs.
+    ``refused`` maps the keys of such runs to the reasons. If ``stopped`` is true, no further request is made.
     """
 
     def __init__(self, store: Store) -> None:
@@ -54,11 +55,11 @@ class Attempts:
         self._failures: dict[str, int] = {}
 
     def make(self, key: str, action: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Do the action, unless the run is set aside until the next session. Raises if it must be repeated."""
+        """Call the action, unless MLflow refused the run before. Raise an exception if the call must be repeated."""
         if key in self.refused:
             return
         if self.stopped:
-            raise UnavailableError("no time was left")
+            raise UnavailableError("the time limit was reached")
         try:
             action(*args, **kwargs)
         except Exception as error:
@@ -73,14 +74,14 @@ class Attempts:
             self._failures.pop(key, None)
 
     def has_failed(self, key: str) -> bool:
-        """Return whether the last request for the run failed. MLflow may have carried it out."""
+        """Return whether the last request for the run failed. MLflow may have executed the request anyway."""
         return key in self._failures
 
 
 class Delivery:
-    """The runs of one sweep in one experiment; its many fields are the position in the log and in MLflow.
+    """Sends the runs of one sweep to one MLflow experiment.
 
-    ``is_awaited`` tells whether files of a trial are still downloaded.
+    ``is_awaited`` returns whether files of a trial are still to be downloaded from object storage.
     """
 
     def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
@@ -97,14 +98,14 @@ class Delivery:
 
     @property
     def sweep_run_id(self) -> str | None:
-        """The id of the sweep's own run, or None if MLflow was never reached."""
+        """MLflow's id of the sweep's own run, or None if MLflow could not be reached."""
         return self._runs[SWEEP].id if SWEEP in self._runs else None
 
     def follow(self, is_urgent: Callable[[], bool]) -> None:
-        """Send what MLflow lacks, artifacts last and only until something urgent comes up.
+        """Send all records that MLflow lacks. Artifacts are sent last, and only until ``is_urgent`` returns True.
 
         Raises:
-            UnavailableError: the store cannot be used. Errors of MLflow also mean that. The next call continues.
+            UnavailableError: the store cannot be used. The next call continues. MLflow's own errors mean the same.
         """
         attempt, end = self.attempts.make, self.sweep_end
         self._connect()
@@ -131,7 +132,7 @@ class Delivery:
             attempt(SWEEP, self._keep_sweep_artifacts, end)
 
     def pending(self) -> int:
-        """Return how many ended trials and reports MLflow lacks, plus 1 if the sweep's own run is incomplete."""
+        """Return the number of ended trials and reports that MLflow lacks, plus 1 if the sweep's run is incomplete."""
         trials = [trial for trial in list(self._log.state.trials.values()) if not self._is_delivered(trial)]
         runs = {trial.id: self._runs.get(trial.id) for trial in trials}
         steps = {key: -1 if run is None or run.step is None else run.step for key, run in runs.items()}
@@ -147,7 +148,7 @@ class Delivery:
         runs = self._store.runs({"sweep_id": self._sweep.id})
         if SWEEP in runs and not runs[SWEEP].active:
             remedy = f"mlflow runs restore --run-id {runs[SWEEP].id}"
-            raise UnavailableError(f"the sweep's run is deleted there: restore it with `{remedy}`")
+            raise UnavailableError(f"the sweep's run was deleted in MLflow; restore the run with `{remedy}`")
         self._runs = runs
 
     # Runs of trials -------------------------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Tag a run of a trial on the frontier, and untag a run that is no longer on the frontier or recommended."""
+        """Set the frontier tag of a run, and remove the recommendation from a run that is no longer recommended."""
         run, is_on_front = self._runs[key], key in (end.front or ())
         if is_on_front != run.is_on_front:
             self._store.set_tags(run.id, {PARETO: "true" if is_on_front else "false"})
@@ -260,7 +261,7 @@ class Delivery:
             run.recommended = False
 
     def _recommend(self, answer: Recommendation) -> None:
-        """Tag the run of the recommended model. This comes last, so that a tagged run always has its model."""
+        """Tag the run of the recommended model. Called after the model is sent, so that a tagged run has its model."""
         trial = self._state.trials[answer.trial_id]
         if answer.epoch is not None:
             self._keep_epoch(answer, trial, answer.epoch)
@@ -271,7 +272,7 @@ class Delivery:
         run.recommended = True
 
     def _keep_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
-        """Make the run of an epoch equal to its row of candidates.csv and its checkpoint. Can be repeated."""
+        """Send the metrics and the checkpoint of a recommended epoch to the epoch's own run. Can be repeated."""
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
         new, at = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)

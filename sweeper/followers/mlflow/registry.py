@@ -1,4 +1,4 @@
-"""Register a checkpoint in MLflow's model registry, as a version of a model that is linked to the run of its trial."""
+"""Register a checkpoint in MLflow's model registry, as a model version that is linked to the trial's MLflow run."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
     """Yield the problems with the names and the address that can be found without a request to the server."""
     if name is None:
         if alias is not None:
-            yield "--alias goes with --register NAME, the registered model it is an alias of"
+            yield "--alias requires --register NAME, which names the registered model"
         return
     if not _NAME.fullmatch(name.strip()):
-        yield f"--register '{name}': the name of a registered model is not empty and has no /, no : and no quotes"
+        yield f"--register '{name}': the name of a registered model must not be empty or contain /, : or quotes"
     if alias is not None and (not _ALIAS.fullmatch(alias) or _TAKEN.fullmatch(alias)):
-        yield f"--alias '{alias}': expected letters, digits, _ and -, and neither latest nor a version such as v1"
+        yield f"--alias '{alias}': expected only letters, digits, _ and -; 'latest' and names like 'v1' are reserved"
     if problem := tracking_problem(uri) or missing_database(uri):
         yield problem
 
@@ -69,9 +69,8 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
     """Register the checkpoint as a version of the model ``name``, which is created if necessary, and set the alias.
 
-    A checkpoint that is registered keeps its version, which gets the alias. An earlier epoch of a trial
-    is registered from its own run if it has one, because it was recommended. Without one, the checkpoint is first added
-    to the run of the trial.
+    If the checkpoint is already registered, its version gets the alias. An epoch before the trial's last epoch has its
+    own MLflow run if the sweep recommended this epoch. Otherwise its checkpoint is first added to the trial's run.
 
     Raises:
         RegistryError: the server does not answer, has no registry, or does not know the trial.
@@ -84,7 +83,7 @@ def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str |
     except Exception as error:
         if getattr(error, "error_code", None) in _NO_REGISTRY or "registry" in str(error).lower():
             raise RegistryError(
-                f"MLflow at {shown_uri(uri)} has no model registry ({plain_reason(error)}); one in a database has"
+                f"MLflow at {shown_uri(uri)} has no model registry ({plain_reason(error)}). Use MLflow with a database"
             ) from error
         raise RegistryError(f"MLflow at {shown_uri(uri)} cannot be used ({plain_reason(error)})") from error
 
@@ -127,6 +126,6 @@ def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
         if found is not None and (runs := client.search_runs([found.experiment_id], query)):
             return runs[0]
     raise RegistryError(
-        f"MLflow at {shown_uri(uri)} has no run of trial {entry.trial_id} of this sweep; what it missed is sent by "
-        f"{resume_command(entry.out)}"
+        f"MLflow at {shown_uri(uri)} has no run for trial {entry.trial_id} of this sweep. Send the missing records "
+        f"with {resume_command(entry.out)}"
     )

@@ -1,4 +1,4 @@
-"""The contents of MLflow's runs of a sweep: names, parameters, tags and metrics, within MLflow's limits."""
+"""Build the names, parameters, tags and metrics of a sweep's MLflow runs, within MLflow's limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SWEEP = "sweep"
 NOTE = "mlflow.note.content"
 """The tag that MLflow's UI shows as the description of a run, read as Markdown."""
 DELIVERED = "delivered"
-"""The tag of a run that has everything, artifacts included. Its value is when the trial ended."""
+"""The tag of a run that is complete with its artifacts. The value of the tag is the time when the trial ended."""
 PARETO = "pareto"
 """The tag of a trial's run: ``true`` if an epoch of the trial is on the frontier, ``false`` if none is any more."""
 RECOMMENDED = "recommended"
@@ -27,7 +27,7 @@ RECOMMENDED = "recommended"
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
 """The tags that identify, within a sweep, the run of a recommended epoch that is not the end of its trial."""
 IDENTITY = ("sweep_id", "trial_id", RECOMMENDED_TRIAL, RECOMMENDED_EPOCH)
-"""The tags by which a run is found."""
+"""The tags that identify a run."""
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
     Status.STOPPED: "KILLED",
@@ -44,7 +44,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- ]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run as it starts. ``key`` identifies it within the sweep; ``at`` is in milliseconds since 1970."""
+    """A new MLflow run. ``key`` identifies the run within the sweep; ``at`` is its start in milliseconds since 1970."""
 
     key: str
     parent: str | None
@@ -58,8 +58,8 @@ class NewRun:
 class Recommendation:
     """The model that a sweep's answer recommends.
 
-    ``epoch`` is None for the end of the trial, whose own run has that model. ``checkpoint`` is relative to the sweep's
-    folder, and "" if the model has no checkpoint. ``description`` is Markdown.
+    ``epoch`` is None if the model is from the end of the trial; then the trial's own run has the model. ``checkpoint``
+    is a path relative to the sweep's folder, or "" if the model has no checkpoint. ``description`` is Markdown.
     """
 
     trial_id: str
@@ -137,12 +137,12 @@ class TrackedSweep:
 
 
 def ended_at(trial: Trial) -> str:
-    """Return when a trial ended, as trials.csv has it; "" if it has not ended."""
+    """Return the time when a trial ended as in trials.csv, or "" if the trial has not ended."""
     return repr(float(trial.outcome["ended_at"])) if trial.outcome else ""
 
 
 def epoch_run_key(trial_id: str, epoch: str) -> str:
-    """Return the key, and the start of the name, of the run of an epoch that is not the end of its trial."""
+    """Return the key of an epoch's own run, such as ``00007 epoch 3``. The run's name starts with this key."""
     return f"{trial_id} epoch {epoch}"
 
 

@@ -1,6 +1,6 @@
-"""The MLflow requests that a sweep makes. All of them block; only the tracker's thread makes them.
+"""Make requests to MLflow. All requests block, so only the tracker's thread makes them.
 
-MLflow takes seconds to import, so nothing here imports it before :meth:`Store.connect`.
+Importing MLflow takes seconds, so this module imports MLflow only in :meth:`Store.connect`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alemb
 _set_here: set[str] = set()
 
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
-"""The error codes of MLflow that a repeated request would get again."""
+"""MLflow's error codes that a repeated request would receive again."""
 
 
 @dataclass(slots=True)
@@ -67,11 +67,11 @@ class StoredRun:
 
 
 class UnavailableError(Exception):
-    """The store cannot be used now; the message gives the reason, as the end of a sentence."""
+    """The store cannot be used now. The message is the reason, without a subject or a full stop."""
 
 
 class RefusedError(Exception):
-    """A record that no store would accept."""
+    """A record was refused, and sending the same record again would not help."""
 
 
 class Store:
@@ -121,7 +121,7 @@ class Store:
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
-        """Return whether the store works at all, so that an error is caused by the request."""
+        """Return whether the store answers. If it does, a failed request was itself the cause of its error."""
         try:
             self._client.get_experiment(self._experiment_id)
         except Exception:
@@ -209,7 +209,7 @@ class Store:
         self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
     def keep(self, run_id: str, source: Path, *, under: str) -> None:
-        """Log a file or folder: see :func:`keep_artifact`."""
+        """Log a file or folder to a run with :func:`keep_artifact`."""
         with _upload_timeout():
             keep_artifact(self._client, run_id, source, under=under)
 
@@ -259,7 +259,7 @@ def prepare_environment() -> None:
 
 
 def quiet_mlflow() -> None:
-    """Silence MLflow's logs: errors are reported once, by the caller, and lines of others would tear the display."""
+    """Silence MLflow's logs, because the caller reports errors and other lines would break the progress display."""
     for name, level in _LOG_LEVELS.items():
         logging.getLogger(name).setLevel(level)
 

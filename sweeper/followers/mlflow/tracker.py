@@ -1,4 +1,4 @@
-"""The follower that keeps a sweep in MLflow, from a thread that the sweep never waits for."""
+"""Record a sweep in MLflow from a background thread. The sweep does not wait for this thread until the sweep ends."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TrackingSummary:
-    """The result of a session: ``pending`` counts the records that MLflow lacks.
+    """The result of recording a sweep: ``pending`` is the number of records that MLflow lacks.
 
-    ``message`` is one sentence for the user if records are pending, else None. ``run_id`` is the sweep's own run.
+    ``message`` is a sentence for the user if records are pending, otherwise None. ``run_id`` is the sweep's own run.
     """
 
     pending: int
@@ -33,11 +33,12 @@ class TrackingSummary:
 
 
 class Tracker(Follower):
-    """Keeps a sweep in MLflow: one parent run, a child run for each trial, and below it one for a recommended epoch.
+    """Records a sweep in MLflow as a parent run for the sweep and a child run for each trial.
 
-    An event only wakes a thread, which sends what MLflow lacks of the log. No method waits for MLflow, the network or
-    the disk, except :meth:`close`, and none raises because of them. The tracker of a resumed sweep continues the runs
-    with the same ``sweep_id``. A trial that continues from a saved state repeats reports; MLflow gets them once.
+    A recommended epoch before the end of its trial gets a run below the trial's run. Each event wakes a thread, which
+    sends the events that MLflow lacks. Only :meth:`close` waits for MLflow, the network or the disk, and no method
+    raises because of them. After ``resume``, the tracker continues the runs with the same ``sweep_id``. A trial that
+    continues from a saved state repeats reports, but MLflow gets each report once.
     """
 
     def __init__(
@@ -86,11 +87,11 @@ class Tracker(Follower):
     def _message(self, pending: int) -> str | None:
         if not pending:
             return None
-        lacks = "does not have" if self._delivery.sweep_run_id else "could not be asked whether it has"
-        reason = self._outage or next(reversed(self._delivery.attempts.refused.values()), "no time was left")
+        lacks = "lacks" if self._delivery.sweep_run_id else "could not be reached and may lack"
+        reason = self._outage or next(reversed(self._delivery.attempts.refused.values()), "the time limit was reached")
         return (
-            f"MLflow at {self._uri} {lacks} {pending} of the sweep's records ({reason}); they are in the sweep's "
-            "folder, and resuming the sweep sends them"
+            f"MLflow at {self._uri} {lacks} {pending} of the sweep's records ({reason}). These records are in the "
+            "sweep's folder; resume the sweep to send them"
         )
 
     def _run(self) -> None:
@@ -116,7 +117,7 @@ class Tracker(Follower):
         is_new, self._outage = not self._outage, plain_reason(error)
         if is_new:
             logger.warning(
-                "MLflow at %s cannot be used (%s). The sweep continues; MLflow gets its records later",
+                "MLflow at %s cannot be used (%s). The sweep continues, and its records are sent to MLflow later",
                 *(self._uri, self._outage),
             )
         if not isinstance(error, UnavailableError):
