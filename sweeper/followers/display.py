@@ -30,7 +30,8 @@ class Display(Follower):
 
     The owner sets five attributes. ``activity`` is the current step of the sweep, and ``starving`` is the reason why no
     trial runs. Three are functions: ``frontier`` returns the number of epochs on the frontier, ``hypervolume`` the
-    hypervolume of the frontier, and ``remaining`` an estimate of the remaining trials.
+    hypervolume of the frontier, and ``remaining`` an estimate of the remaining trials. The other fields are the parts
+    of the progress bar.
     """
 
     needs_disk = False
