@@ -3,7 +3,7 @@
     python benchmarks/step_parts.py [--rounds 20]
 
 Runs forward and backward passes of tiny-phi with random weights on two batches, with one thread. A batch has 8
-sequences of 65 tokens, of which 41 are supervised. Prints the minimum time of both variants and their ratio, for five
+sequences of 65 tokens (41 of them are supervised). Prints the minimum time of both variants and their ratio, for five
 pairs: GELU in eight operations or in one kernel; linear layers with MKL or with oneDNN; default AdamW or AdamW with one
 kernel per tensor; two separate batches or one joint batch; a whole step or only the matrix products of its layers.
 """

@@ -1,4 +1,4 @@
-"""Write and verify the checksums of the files in a folder. They are listed in a file in the same folder."""
+"""Write and verify the checksums of the files in a folder. A file in the same folder lists the checksums."""
 
 from __future__ import annotations
 

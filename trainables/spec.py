@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _AUTO = MappingProxyType({"auto_lr": ("on",)})
-_SHARED = "all its trials share one target and its data"
+_SHARED = "all trials of a sweep share one target and the data of this target"
 _RANK = MappingProxyType({"none": 0})
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class TrialSpec:
         decides=False,
     )
     limit: int | None = setting(
-        "data", None, "Maximum number of retain examples (for authors and tofu: of whole authors).", low=1
+        "data", None, "Maximum number of retain examples; authors and tofu keep only whole authors.", low=1
     )
     target_epochs: int | None = setting(
         "data", None, "Epochs of the target's fine-tuning.", "the model's", low=1, decides=False

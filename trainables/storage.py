@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
 The address does not contain credentials. Credentials come from the machine (``AWS_*`` variables or a role). Each key
-has only one writer. Files are written atomically. A folder consists of several objects, one of which lists the others
-with their checksums. This list is written last and deleted first. A folder without the list counts as missing.
+has only one writer. Files are written atomically. A folder is a set of objects and a list of these objects with their
+checksums. The list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ class Assessment:
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged. Both
-        forgetting and keeping are known, and a threshold decides at least one of them."""
+        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged. It
+        is known how much the model forgot and kept, and at least one of the two has a threshold."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.held)
         return stated and not missed and not self.unknown and bool(self.decided)

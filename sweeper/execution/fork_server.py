@@ -184,7 +184,7 @@ def _is_forked(connection: socket.socket, place: str, command: list[str]) -> boo
 
 
 def _request(command: list[str]) -> dict[str, Any]:
-    """Return the command and the state of this process that a fork must adopt, such as priorities that Ray set."""
+    """Return what a fork needs: the command to run, and this process's state, such as the priorities set by Ray."""
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return {
         "command": command,

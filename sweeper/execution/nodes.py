@@ -36,8 +36,7 @@ class Facts:
         cpus, gpus: the number of processors, and the names of the GPUs that torch finds.
         memory_gb: free memory in units of 1e9 bytes, or None if the system does not report it.
         unseen: the requested folders that do not exist on the machine.
-        refused: maps each folder or storage that is not writable, or in which the driver's file is missing, to the
-            reason.
+        refused: the reason for each folder or storage that is not writable, or that lacks the driver's test file.
         free_gb: the free disk space of each existing folder, in units of 1e9 bytes.
     """
 

@@ -1,4 +1,4 @@
-"""Reconstruct the spec of a trial from its row of trials.csv, and the command that runs only this trial."""
+"""Reconstruct the spec of a trial, and the command that runs only this trial, from its row of trials.csv."""
 
 from __future__ import annotations
 

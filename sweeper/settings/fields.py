@@ -42,7 +42,7 @@ def _trial(name: str, *commands: str, **change: Any) -> Field:
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield the trial fields with these roles that are not in ``_OWN``, each with the commands that accept it."""
+    """Yield the trial fields with one of these roles, without those in ``_OWN``. Each field has its commands."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue
@@ -105,7 +105,7 @@ DESCRIBED: list[Field] = [
     option("sampler", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO, default="tpe"),
     _whole("seeds", "Number of runs per configuration.", PARETO, default=1, low=1),
     _whole("seeds", "Number of runs per configuration.", STUDY, default=2, low=1),
-    _trial("seed", *SWEEPS, help="First seed of the trials and of the search."),
+    _trial("seed", *SWEEPS, help="Seed of the search and of the first run of each configuration."),
     _trial("seed", RUN),
     option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, default=DEFAULT_OBJECTIVES),
     option(

@@ -68,7 +68,7 @@ _COURSE = (
     _Column("retain_loss_se", "course", "standard error of the retain loss", "nats per {item}"),
 )
 _RULES = (
-    _Column("violations", "course", "steps that could raise a loss they should lower"),
+    _Column("violations", "course", "steps that may have raised a loss which they should lower"),
     _INTERPOLATION,
     _Column("distance", "course", "estimated distance to the solution"),
     _Column("effective_lr", "course", "effective learning rate"),

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -188,6 +188,34 @@ def test_a_sweep_is_not_resumed_on_another_model_or_other_data(out: Path, monkey
     with pytest.raises(UsageError, match="model"):
         run(out, console=CONSOLE)
     assert (out / "sweep.json").read_bytes() == before
+
+
+@pytest.mark.usefixtures("target")
+def test_ray_starts_while_another_process_trains_the_target(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[object] = []
+
+    @contextmanager
+    def process(spec: TrialSpec) -> Iterator[str]:
+        order.append("process")
+        yield "wait for the process"
+        order.append("the process has ended")
+
+    def prepare(spec: TrialSpec, *, fill_cache: object = None, **given: object) -> Target:
+        order.append(fill_cache)
+        return TARGET
+
+    def start_ray(address: str | None, **given: object) -> AbstractContextManager[int]:
+        order.append("Ray")
+        return nullcontext(2)
+
+    monkeypatch.setattr("sweeper.sweep.target_process", process)
+    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", start_ray)
+    use_target(monkeypatch, prepare, trained_key=Path(TARGET.path).name)
+    run_to_ray(out)
+    assert order == ["process", "Ray", "wait for the process", "the process has ended"]
+    order.clear()
+    run_to_ray(out)
+    assert order == [None], "a resumed sweep has its target"
 
 
 # One driver at a time -----------------------------------------------------------------------------------------------

@@ -38,10 +38,10 @@ _MOST_FITS = 6
 def bending_distance(first: Fit, probe: Probe) -> float | None:
     """Return the distance x at which ``x^2 H / 2`` is ``BEND``. Probe until x is within a factor ``_TRUST`` of a probe.
 
-    Repeated probing makes the result independent of the first probe, although the loss is not a parabola far from
-    theta. Probes stay between the distances at which the rise is known to be too small and too large. After
-    ``_MOST_FITS`` fits without success, the result is the largest distance whose rise was too small. The result is None
-    if no probe had too large a rise, as on a flat or noisy loss, or if no probe had too small a rise.
+    Far from the weights theta, the loss is not a parabola, so one fit would depend on the first probe. Repeated probing
+    removes this dependence. Probes stay between the distances at which the rise is known to be too small and too large.
+    After ``_MOST_FITS`` fits without success, the result is the largest distance whose rise was too small. The result
+    is None if no probe had too large a rise, as on a flat or noisy loss, or if no probe had too small a rise.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):

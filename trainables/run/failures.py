@@ -44,7 +44,7 @@ def is_no_result(status: object, error: object) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return an error as one line for a table. For an infrastructure failure, the line begins with its name."""
+    """Return an error as one line for a table. The name of an infrastructure failure comes first."""
     cause = infrastructure(text)
     lines = text.strip().splitlines()
     details = lines[-1].strip() if lines else ""

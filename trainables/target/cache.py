@@ -74,7 +74,7 @@ class Cache:
         """Return the folder for the trained model ``name``. If ``computing``, the model need not exist yet."""
         folder = self.folder / "targets" / name
         if not self.computing and not is_made(folder):
-            raise NotCached(f"{folder} is not made yet")
+            raise NotCached(f"the cache has no model {folder}")
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Cache:
         found = _read(path)
         if found is None:
             if not self.computing:
-                raise NotCached(f"{path} is not known yet")
+                raise NotCached(f"the cache has no entry {path}")
             write_whole(path, json.dumps(compute()))  # the JSON may contain NaN, which Python can read
             found = json.loads(path.read_text(encoding="utf-8"))
         else:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-WAITING = "waiting for another process that makes the same one"
+WAITING = "waiting for another process that trains the same model"
 """The progress text while another process trains the same target."""
 
 

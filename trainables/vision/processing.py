@@ -67,7 +67,7 @@ class ImageProcessor:
         return ((values - mean) / std).repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
 
     def save_pretrained(self, folder: Path | str) -> None:
-        """Write ``preprocessor_config.json``. With this file, ``AutoImageProcessor`` computes the same input."""
+        """Write ``preprocessor_config.json``. ``AutoImageProcessor`` reads the file and computes the same pixels."""
         content = {
             "image_processor_type": "ViTImageProcessor",  # resize, rescale, normalise
             "do_resize": True,

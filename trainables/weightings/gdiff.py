@@ -15,7 +15,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     The retain loss of memorised data is small and its gradient weak, so the losses trade off close to c = 1. For a
     small Phi that had memorised TOFU's forget01, this was from c = 0.7 to 0.99 at lr 1e-4, and above 0.95 at 3e-4. For
     smaller c the forget loss exceeds that of a random guess, and only the retain loss still grows. So c is searched
-    uniformly in log(1 - c), from the paper's 0.1 to 0.995, with half of the samples above 0.93.
+    from 0.1 (the paper's lower bound) to 0.995, uniformly in log(1 - c). Half of the samples are above 0.93.
     """
     c = options["c"]
     return Weights(c, 1.0 - c), state

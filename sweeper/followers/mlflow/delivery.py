@@ -45,7 +45,7 @@ class Attempts:
     """Makes requests to MLflow and counts the failures of each run, which is identified by its key.
 
     After a refusal or repeated failures, no more requests are made for a run, so that it does not block other runs.
-    ``refused`` maps the keys of such runs to the reasons. If ``stopped`` is true, no further request is made.
+    ``refused`` has the reason for each such run, by key. If ``stopped`` is true, no further request is made.
     """
 
     def __init__(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""The command line as a process: what it imports, how it is interrupted, its exit code, and where it cannot run."""
+"""The command line as a process: its imports, interruption, exit codes, and unsupported platforms."""
 
 from __future__ import annotations
 
