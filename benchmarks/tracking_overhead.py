@@ -25,6 +25,7 @@ from sweeper.followers.mlflow.store import Store
 from sweeper.store.columns import HISTORY_METRICS
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
+from trainables.spec import TrialSpec
 
 ROUNDS = 5
 REPORTS = 60  # in each round, each way
@@ -42,7 +43,7 @@ def main() -> None:
         uri = f"sqlite:///{folder}/mlflow.db"
         out = Path(folder)
         log = EventLog(out / "events.jsonl")
-        log.record(Kind.TRIAL_PROPOSED, "00001", {"settings": {"spec_hash": "benchmark"}})
+        log.record(Kind.TRIAL_PROPOSED, "00001", {"settings": {"spec_hash": "benchmark", **TrialSpec().row()}})
         log.record(Kind.TRIAL_STARTED, "00001")
         store = Store(uri=uri, experiment="benchmark", artifact_root=out, build=out / ".new-mlflow-database")
         tracker = Tracker(log, TrackedSweep(id="benchmark", name="benchmark", out=out), store)

@@ -138,7 +138,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             return
         sweep.controller.stop_waiting(all_trials=True)
         followers.checkpoints.fetch_models()
-        if settings.goals and unmeasured(sweep.out, most=settings.front_metrics):
+        if settings.goals and unmeasured(sweep.out, most=settings.front_metrics, metrics=settings.base.metrics):
             cluster.slots(sharing=settings.shared(sweep.out.resolve(), Path(sweep.target.path)))
             with watch_head(sweep, on_lost_head) as head_answers:
                 measure_frontier(sweep, head_answers)

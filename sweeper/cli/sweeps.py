@@ -63,7 +63,6 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
 
     FOLDER may be the address of a sweep in its storage, s3://BUCKET/PREFIX/NAME; its tables are then downloaded first.
     """
-    from sweeper.store.folder import read_settings
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import is_address, storage_problem
 
@@ -81,6 +80,8 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
         options.reject("resume-out", "out", out=options["out"], folder=folder)
     out = Path(folder)
     restore_plugins(out)  # run_to_the_end prints its messages
+    from sweeper.store.folder import read_settings  # imports registries, which must not exist before the plug-ins
+
     if change:
         _check_change(options, out, change)
     refuse(options.problems)

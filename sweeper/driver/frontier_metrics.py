@@ -8,7 +8,7 @@ candidates.csv at once and never measured again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,10 +31,11 @@ class Unmeasured:
     checkpoint: str
 
 
-def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
+def unmeasured(out: Path, *, most: int, metrics: Sequence[str]) -> list[Unmeasured]:
     """Find the ``most`` epochs on the frontier that are nearest the ideal corner. Return those without metrics.
 
-    The nearest epoch is first. Epochs without a checkpoint are left out.
+    The nearest epoch is first. Epochs without a checkpoint are left out. ``metrics`` has the requested metrics and
+    sets of metrics; if it is empty, the default set is measured. If only losses are requested, nothing is missing.
     """
     if not most or not (out / "candidates.csv").is_file():
         return []
@@ -43,14 +44,16 @@ def unmeasured(out: Path, *, most: int) -> list[Unmeasured]:
     from analysis.frontier.frontier import frontier
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable, numbers
+    from trainables.metrics.registry import SETS
 
     sweep, table = SweepFile.read(out), TrialTable.read(out)
-    metrics = [name for name in table.columns.metrics if name in sweep.baseline]
-    if not metrics or table.trials.empty:
+    requested = {name for chosen in metrics or ("default",) for name in SETS.get(chosen, (chosen,))}
+    measured = [name for name in table.columns.metrics if name in sweep.baseline and name in requested]
+    if not measured or table.trials.empty:
         return []
     front = frontier(table.models, sweep.objectives)
     nearest = front.members.iloc[np.argsort(np.linalg.norm(front.costs, axis=1), kind="stable")[:most]]
-    known_of = np.any([numbers(nearest, name).notna() for name in metrics], axis=0).tolist()
+    known_of = np.any([numbers(nearest, name).notna() for name in measured], axis=0).tolist()
     return [
         Unmeasured(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]))
         for (_, row), known in zip(nearest.iterrows(), known_of, strict=True)
@@ -75,7 +78,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
         return
     settings, display = sweep.settings, sweep.followers.display
     sweep.followers.checkpoints.fetch_models()
-    if not (epochs := unmeasured(sweep.out, most=settings.front_metrics)):
+    if not (epochs := unmeasured(sweep.out, most=settings.front_metrics, metrics=settings.base.metrics)):
         return
     cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
     shared = {"target": sweep.target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from search_spaces.durable import is_held
 from tests.e2e.nodes import Nodes, trial_processes
 from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow, rows_by_id
 
@@ -198,7 +199,7 @@ def moment(sweep: SweepFolder, chance: random.Random) -> Callable[[], bool]:
     wanted_reports, wanted_rows = reports + chance.randint(1, 60), rows + chance.randint(1, 4)
     return chance.choice(
         [
-            lambda: (sweep.out / ".lock").exists(),
+            lambda: is_held(sweep.out),  # the file .lock may be of a killed driver
             lambda: len(sweep.history) >= wanted_reports,
             lambda: len(sweep.trials) >= wanted_rows,
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,32 +50,41 @@ def opened(out: Path) -> OpenSweep:
     return bare_sweep(out, replace(SETTINGS, trials=1))
 
 
+def missing(out: Path, *, most: int, metrics: Sequence[str] = ()) -> list[Unmeasured]:
+    return unmeasured(out, most=most, metrics=metrics)
+
+
 def steps(found: list[Unmeasured]) -> list[int]:
     return [item.step for item in found]
 
 
 def test_the_nearest_come_first_and_only_those_with_a_model(out: Path) -> None:
     # Nearest is epoch 2, whose model is not there, then 4, then 1.
-    assert steps(unmeasured(out, most=8)) == [40, 10]
-    assert steps(unmeasured(out, most=2)) == [40]
-    assert unmeasured(out, most=1) == unmeasured(out, most=0) == []
-    assert unmeasured(out, most=8)[0].checkpoint == "checkpoints/00000-epoch-4"
+    assert steps(missing(out, most=8)) == [40, 10]
+    assert steps(missing(out, most=2)) == [40]
+    assert missing(out, most=1) == missing(out, most=0) == []
+    assert missing(out, most=8)[0].checkpoint == "checkpoints/00000-epoch-4"
+
+
+def test_only_requested_metrics_can_be_missing(out: Path) -> None:
+    assert steps(missing(out, most=8, metrics=("verbmem",))) == [40, 10]
+    assert missing(out, most=8, metrics=("retain_loss",)) == [], "every epoch has its losses"
 
 
 def test_what_has_been_measured_is_not_measured_again(out: Path) -> None:
     content = (out / "sweep.json").read_text()
     (out / "sweep.json").write_text(json.dumps(json.loads(content) | {"baseline": {"retain_loss": 0.1}}))
-    assert unmeasured(out, most=8) == [], "no metric to measure"
+    assert missing(out, most=8) == [], "no metric to measure"
     (out / "sweep.json").write_text(content)
     opened(out).log.record(Kind.METRICS_MEASURED, "00000", {"step": 40, "metrics": {"verbmem": 0.25}})
-    assert steps(unmeasured(out, most=8)) == [10]
+    assert steps(missing(out, most=8)) == [10]
     candidates = ResultTables(out).candidates
     rows = {row["step"]: row for row in candidates.read()}
     assert (rows["40"]["verbmem"], rows["40"]["retain_loss"], rows["10"]["verbmem"]) == ("0.25", "4.0", "")
     candidates.path.unlink()
-    assert unmeasured(out, most=8) == []
+    assert missing(out, most=8) == []
     opened(out)
-    assert steps(unmeasured(out, most=8)) == [10], "the table is rebuilt from the log"
+    assert steps(missing(out, most=8)) == [10], "the table is rebuilt from the log"
 
 
 class OneAfterTheOther:
@@ -150,4 +159,4 @@ def test_a_checkpoint_that_cannot_be_scored_is_told_and_tried_again(
     measure(out)
     assert "checkpoints/00000-epoch-4" in caplog.text
     assert "LoadError: cannot load the model" in caplog.text
-    assert steps(unmeasured(out, most=8)) == [40]
+    assert steps(missing(out, most=8)) == [40]

@@ -142,6 +142,16 @@ def test_a_sweep_uses_its_own_copy_when_the_original_changes(begun: Path, toy: P
     assert restore_plugins(begun) == []
 
 
+@pytest.mark.parametrize("words", [("resume", "out"), ("resume", "out", "--trials", "2"), ("pick", "out")])
+def test_a_command_on_a_sweep_loads_its_plugins_before_the_registries(
+    begun: Path, toy: Path, words: tuple[str, ...]
+) -> None:
+    """The folder has no settings, so the command ends after it has loaded the plug-in."""
+    refused = sweeper(begun.parent, *words, code=2)
+    assert "sweep.json" in refused.stderr
+    assert toy.name not in refused.stderr
+
+
 @pytest.mark.parametrize("damage", ["changed", "gone"])
 def test_a_damaged_copy_is_refused(begun: Path, damage: str) -> None:
     copy = begun / "plugins" / "toy.py"
