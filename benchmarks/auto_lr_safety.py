@@ -14,12 +14,13 @@ arm ``interpolated`` is a fixed rate with ``--interpolate on``.
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+
+from study_rows import appending, print_table, read_rows, row_keys
 
 from trainables.spec import TrialSpec
 
@@ -37,16 +38,8 @@ METHODS = {
 KEY = ("data", "model", "seed", "batch_size", "method", "arm")
 COLUMNS = (
     *(*KEY, "status", "utility", "verbmem", "truth_ratio", "target_utility", "target_truth_ratio", "success", "ruined"),
-    *(
-        "forget_loss",
-        "retain_loss",
-        "last_lr",
-        "steps",
-        "steps_undone",
-        "interpolation",
-        "train_seconds",
-        "eval_seconds",
-    ),
+    *("forget_loss", "retain_loss", "last_lr", "steps", "steps_undone", "interpolation"),
+    *("train_seconds", "eval_seconds"),
 )
 LIMIT = 20
 """Forget rows of TOFU."""
@@ -106,23 +99,25 @@ def table(rows: list[dict[str, str]]) -> None:
     arms: defaultdict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         arms[row["data"], row["model"], row["arm"]].append(row)
-    print("| data | model | arm | runs | ruined | succeeded | worst utility | its method and seed | steps undone |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    found = []
     for (data, model, arm), of in sorted(arms.items()):
         worst = min(of, key=lambda row: float(row["utility"] or 0.0))
         counted = [sum(int(row[name]) for row in of) for name in ("ruined", "success", "steps_undone")]
         share = float(worst["utility"] or 0.0) / float(worst["target_utility"])
-        cells = [
-            data,
-            model,
-            arm,
-            len(of),
-            *counted[:2],
-            f"{share:.2f}",
-            f"{worst['method']}, {worst['seed']}",
-            counted[2],
-        ]
-        print(f"| {' | '.join(map(str, cells))} |")
+        shown = (f"{share:.2f}", f"{worst['method']}, {worst['seed']}")
+        found.append((data, model, arm, len(of), *counted[:2], *shown, counted[2]))
+    head = (
+        "data",
+        "model",
+        "arm",
+        "runs",
+        "ruined",
+        "succeeded",
+        "worst utility",
+        "its method and seed",
+        "steps undone",
+    )
+    print_table(head, found)
 
 
 def main() -> None:
@@ -140,19 +135,12 @@ def main() -> None:
     parser.add_argument("--arm", nargs="+", default=arms)
     parser.add_argument("--table", action="store_true", help="Print what the rows say and run nothing.")
     given = parser.parse_args()
-    known: list[dict[str, str]] = []
-    if given.rows.is_file():
-        with given.rows.open(newline="") as file:
-            known = list(csv.DictReader(file))
+    known = read_rows(given.rows)
     if given.table:
         table(known)
         return
-    done = {tuple(row[name] for name in KEY) for row in known}
-    given.rows.parent.mkdir(parents=True, exist_ok=True)
-    with given.rows.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if not known:
-            writer.writeheader()
+    done = row_keys(known, KEY)
+    with appending(given.rows, COLUMNS) as append:
         # Arms innermost, so that a study cut short is balanced.
         for job in itertools.product(given.seed, given.batch_size, given.data, given.model, given.method, given.arm):
             seed, batch_size, data, model, method, arm = job
@@ -160,8 +148,7 @@ def main() -> None:
                 continue
             started = time.time()
             row = run(data, model, seed, batch_size, method, arm, tofu=given.tofu)
-            writer.writerow(row)
-            file.flush()
+            append([row])
             shown = " ".join(f"{name}={row[name]}" for name in (*KEY, "utility", "verbmem", "success", "ruined"))
             print(f"{shown} ({time.time() - started:.0f} s)", flush=True)
 

@@ -10,7 +10,6 @@ wall-clock seconds of each phase, and the ratio of the two totals.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import statistics
 import subprocess
@@ -18,6 +17,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from study_rows import read_rows
 
 COLUMNS = (
     "until the first trial (imports, target, Ray)",
@@ -55,8 +56,7 @@ def demo(checkout: Path) -> tuple[float, ...]:
         started = time.time()
         subprocess.run(command, check=True, env=environment, cwd=scratch, capture_output=True)
         ended = time.time()
-        with (out / "trials.csv").open(newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = read_rows(out / "trials.csv")
     first = min(float(row["started_at"]) for row in rows)
     last = max(float(row["ended_at"]) for row in rows)
     return first - started, last - first, ended - last

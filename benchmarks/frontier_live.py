@@ -13,7 +13,6 @@ trained epochs and the seconds. The data ``tofu`` are the first rows of TOFU's f
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -25,6 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from study_rows import Row, appending, print_table, read_rows, row_keys
 
 from analysis.frontier.frontier import hypervolume
 
@@ -49,7 +49,7 @@ def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
         seconds = time.perf_counter() - began
         summary = json.loads(done.stdout.splitlines()[-1])
         out = Path(folder) / "sweep"
-        epochs = len(rows_of(out / "history.csv"))
+        epochs = len(read_rows(out / "history.csv"))
         course = course_of(out, start, seconds, last_only=arm == "before")
     return {
         "arm": arm,
@@ -63,11 +63,6 @@ def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
     }
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> str:
     """Return the hypervolume at intervals of :data:`EVERY` seconds.
 
@@ -75,7 +70,7 @@ def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> st
     """
     found = json.loads((out / "pareto.json").read_text())
     (_, forget), (_, retain) = (item["bounds"] for item in found["objectives"])
-    rows = rows_of(out / ("trials.csv" if last_only else "history.csv"))
+    rows = read_rows(out / ("trials.csv" if last_only else "history.csv"))
     points = [
         (
             float(row["ended_at" if last_only else "reported_at"]) - start,
@@ -90,37 +85,28 @@ def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> st
     return " ".join(f"{hypervolume(np.asarray(costs)) if costs else 0.0:.4f}" for costs in known)
 
 
-def table(rows: list[dict[str, str]]) -> None:
-    """Print the results of every sweep, and the median ratio of the two arms for each problem."""
+def table(rows: list[Row]) -> None:
+    """Print the results of every sweep, when each arm reached the lesser final hypervolume, and medians of the arms."""
+    shown = [row | {"hypervolume": f"{float(row['hypervolume']):.4f}"} for row in rows]
     heads = [name for name in COLUMNS if name != "course"]
-    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    pairs: defaultdict[tuple[str, str], dict[str, dict[str, str]]] = defaultdict(dict)
+    print_table(heads, ([row[name] for name in heads] for row in shown))
+    pairs: defaultdict[tuple[str, str], dict[str, Row]] = defaultdict(dict)
     for row in rows:
-        shown = row | {"hypervolume": f"{float(row['hypervolume']):.4f}"}
-        print(f"| {' | '.join(shown[name] for name in COLUMNS if name != 'course')} |")
         pairs[row["data"], row["seed"]][row["arm"]] = row
-    for data in dict.fromkeys(data for data, _ in pairs):
+    for data in dict.fromkeys(row["data"] for row in rows):
         both = [pair for (of, _), pair in pairs.items() if of == data and ARMS.keys() <= pair.keys()]
-        timed = [pair for pair in both if pair["now"]["seconds"] and pair["before"]["seconds"]]
+        for pair in both:
+            courses = [[float(value) for value in pair[arm]["course"].split()] for arm in ARMS]
+            least = min(course[-1] for course in courses)
+            first, second = (next(n for n, value in enumerate(course, 1) if value >= least) for course in courses)
+            print(
+                f"{data}, seed {pair['now']['seed']}, the lesser end's hypervolume: before after {first * EVERY} s, "
+                f"now after {second * EVERY} s"
+            )
         if both:
             gained = median(float(pair["now"]["hypervolume"]) - float(pair["before"]["hypervolume"]) for pair in both)
-            print(f"{data}: hypervolume now - before {gained:+.4f}")
-        for pair in timed:
-            before, now = ([float(value) for value in pair[arm].get("course", "").split()] for arm in ("before", "now"))
-            if not (before and now):
-                continue
-            name, at = f"{data}, seed {pair['now']['seed']}", min(len(before), len(now))
-            halves = (
-                f"{count * EVERY} s: {before[count - 1]:.4f}, {now[count - 1]:.4f}"
-                for count in sorted({at // 2, at} - {0})
-            )
-            print(f"{name}, before and now after {'; after '.join(halves)}")
-            least = min(before[-1], now[-1])
-            first, second = (next(n for n, value in enumerate(of, 1) if value >= least) for of in (before, now))
-            print(f"{name}, the lesser end's hypervolume: before after {first * EVERY} s, now after {second * EVERY} s")
-        if timed:
-            ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in timed)
-            print(f"{data}: seconds now / before {ratio:.2f}")
+            ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in both)
+            print(f"{data}: hypervolume now - before {gained:+.4f}; seconds now / before {ratio:.2f}")
 
 
 def main() -> None:
@@ -136,26 +122,15 @@ def main() -> None:
     if given.data == "tofu":
         problem += ["--dataset", "tofu", "--forget-split", "forget01", "--limit", "20"]
         problem += ["--data-dir", os.path.abspath(given.tofu)]
-    known: list[dict[str, str]] = []
-    if given.rows.is_file():
-        with given.rows.open(newline="") as file:
-            known = list(csv.DictReader(file))
     if not given.table:
         subprocess.run([sys.executable, "-m", "sweeper", "target", *problem], check=True, capture_output=True)
-        given.rows.parent.mkdir(parents=True, exist_ok=True)
-        done = {(row["data"], row["seed"], row["arm"]) for row in known}
-        for number, seed in enumerate(given.seeds):
-            for arm in given.arms[:: 1 if number % 2 == 0 else -1]:
-                if (given.data, str(seed), arm) in done:
-                    continue
-                known.append(
-                    {name: str(value) for name, value in ({"data": given.data} | sweep(arm, seed, problem)).items()}
-                )
-                with given.rows.open("w", newline="") as file:
-                    writer = csv.DictWriter(file, COLUMNS)
-                    writer.writeheader()
-                    writer.writerows(known)
-    table(known)
+        done = row_keys(read_rows(given.rows), ("data", "seed", "arm"))
+        with appending(given.rows, COLUMNS) as append:
+            for number, seed in enumerate(given.seeds):
+                for arm in given.arms[:: 1 if number % 2 == 0 else -1]:
+                    if (given.data, str(seed), arm) not in done:
+                        append([{"data": given.data} | sweep(arm, seed, problem)])
+    table(read_rows(given.rows))
 
 
 if __name__ == "__main__":

@@ -18,15 +18,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from random_phi import random_phi
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.models.checkpoints import save_model
-from trainables.models.tiny import train_tokenizer
 from trainables.run.gpu_memory import empty_gpu_cache
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.target.target import Target
 
 STEPS = 8
 """In an epoch."""
@@ -58,7 +56,9 @@ def main() -> None:
     peak = matrix_peak(given.device, torch.bfloat16 if dtype == "bf16" else torch.float32)
     print(f"peak: {peak / 1e12:.2f} TFLOP/s in {dtype}")
     with TemporaryDirectory() as folder:
-        target = make_target(Path(folder), given)
+        data = problem(STEPS * given.batch_size, given.length)
+        vocabulary = 51200 if given.width >= 2048 else None  # Phi-1.5's
+        target = random_phi(Path(folder), data, width=given.width, layers=given.layers, vocabulary=vocabulary)
         workspace = Workspace(target, device=given.device)
         for method, rank in CASES:
             spec = TrialSpec(
@@ -119,35 +119,17 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
     return 2 * size**3 / best
 
 
-def make_target(folder: Path, given: argparse.Namespace) -> Target:
-    """Return a random Phi, and questions with answers of ``--length`` tokens for an epoch of ``STEPS`` steps."""
-    from transformers import PhiConfig, PhiForCausalLM
-
-    count = STEPS * given.batch_size
+def problem(count: int, length: int) -> UnlearningData:
+    """Return ``count`` questions with answers of ``length`` tokens to forget, and as many to retain."""
 
     def asked(about: str) -> tuple[Example, ...]:
         return tuple(
-            Example(f"{about} {number}?", " ".join(f"word{(number * place) % 97}" for place in range(given.length)))
+            Example(f"{about} {number}?", " ".join(f"word{(number * place) % 97}" for place in range(length)))
             for number in range(1, count + 1)
         )
 
     forget, retain = asked("What was"), asked("What is")
-    data = UnlearningData("words", forget, retain, (*retain, *forget), forget[:8], retain[:8])
-    tokenizer = train_tokenizer(data.full[:256])
-    config = PhiConfig(
-        vocab_size=51200 if given.width >= 2048 else len(tokenizer),  # Phi-1.5's
-        hidden_size=given.width,
-        intermediate_size=4 * given.width,
-        num_hidden_layers=given.layers,
-        num_attention_heads=given.width // 64,
-        max_position_embeddings=2048,
-        bos_token_id=tokenizer.eos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    torch.manual_seed(0)
-    save_model(PhiForCausalLM(config), tokenizer, folder / "model")
-    return Target("0" * 16, str(folder / "model"), data, config.vocab_size, {}, (0.0,) * count)
+    return UnlearningData("words", forget, retain, (*retain, *forget), forget[:8], retain[:8])
 
 
 if __name__ == "__main__":

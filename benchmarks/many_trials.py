@@ -11,7 +11,6 @@ memory. It also prints the seconds in which workers trained, evaluated and wrote
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import re
 import subprocess
@@ -19,6 +18,8 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from study_rows import read_rows
 
 WORKERS = 2
 
@@ -32,8 +33,7 @@ def main() -> None:
     with TemporaryDirectory() as scratch:
         out = given.out or Path(scratch) / "out"
         memory = run(out, scratch, given.trials, given.further)
-        with (out / "trials.csv").open(newline="") as file:
-            rows = sorted(csv.DictReader(file), key=lambda row: float(row["ended_at"]))
+        rows = sorted(read_rows(out / "trials.csv"), key=lambda row: float(row["ended_at"]))
     table(rows, memory)
 
 

@@ -16,7 +16,6 @@ of the target's.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import statistics
 import time
@@ -25,23 +24,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from study_rows import Row, appending, print_table, read_rows, row_keys
+
 from trainables.spec import TrialSpec
 
 RATES = ("3e-4", "1e-3", "3e-3", "1e-2")
 TUNING, REPORT = (300, 301), (310, 311, 312, 313, 314)
 KEY = ("model", "method", "rate", "seed")
-OUTCOME = (
-    "status",
-    "utility",
-    "verbmem",
-    "target_utility",
-    "target_verbmem",
-    "score",
-    "success",
-    "train_seconds",
-)
-
-Row = dict[str, str]
+OUTCOME = ("status", "utility", "verbmem", "target_utility", "target_verbmem", "score", "success", "train_seconds")
 
 
 def run(model: str, method: str, rate: str, seed: int) -> dict[str, object]:
@@ -86,7 +76,7 @@ def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str,
 
 def work(model: str, methods: list[str], known: list[Row]) -> list[tuple[str, str, int]]:
     """Return (method, rate, seed) of all runs. The runs on tuning seeds come before the runs on report seeds."""
-    done = {tuple(row[name] for name in KEY) for row in known}
+    done = row_keys(known, KEY)
     tuning = [(method, rate, seed) for seed in TUNING for method in methods for rate in RATES]
     missing = [job for job in tuning if (model, job[0], job[1], str(job[2])) not in done]
     if missing:
@@ -107,7 +97,7 @@ def table(rows: list[Row], methods: list[str]) -> None:
         return [float(cells[method, rate][seed]["score"]) for seed in seeds]
 
     best = max(methods, key=lambda method: statistics.fmean(scores(method, own[method], TUNING)))
-    print(f"| method | its rate | score | worst | met | at {common} | behind {best} |\n|---|---|---|---|---|---|---|")
+    shown = []
     at_own: dict[str, float] = {}
     at_common: dict[str, float] = {}
     for method in sorted(methods, key=lambda method: -statistics.fmean(scores(method, own[method], REPORT))):
@@ -116,8 +106,9 @@ def table(rows: list[Row], methods: list[str]) -> None:
         at_common[method] = statistics.fmean(scores(method, common, REPORT))
         met = sum(int(cells[method, own[method]][seed]["success"]) for seed in REPORT)
         behind = [theirs - ours for theirs, ours in zip(scores(best, own[best], REPORT), mine, strict=True)]
-        shown = [method, own[method], interval(mine), f"{min(mine):.3f}", f"{met} of {len(REPORT)}"]
-        print(f"| {' | '.join([*shown, f'{at_common[method]:.3f}', interval(behind) if method != best else ''])} |")
+        parts = (method, own[method], interval(mine), f"{min(mine):.3f}", f"{met} of {len(REPORT)}")
+        shown.append((*parts, f"{at_common[method]:.3f}", interval(behind) if method != best else ""))
+    print_table(("method", "its rate", "score", "worst", "met", f"at {common}", f"behind {best}"), shown)
     spread("all", methods, at_own, at_common, common)
     spread("with a retain gradient", [name for name in methods if needs_retain(name)], at_own, at_common, common)
 
@@ -154,12 +145,7 @@ def interval(values: list[float]) -> str:
 
 def read(paths: Iterable[Path]) -> list[Row]:
     """Return the rows of all files that exist. A run that is in several files is returned once."""
-    found: dict[tuple[str, ...], Row] = {}
-    for path in paths:
-        if path.is_file():
-            with path.open(newline="") as file:
-                found |= {tuple(row[name] for name in KEY): row for row in csv.DictReader(file)}
-    return list(found.values())
+    return list({tuple(row[name] for name in KEY): row for path in paths for row in read_rows(path)}.values())
 
 
 def main() -> None:
@@ -177,7 +163,6 @@ def main() -> None:
         table([row for row in read(given.rows) if row["model"] == given.model], methods)
         return
     number, parts = (int(word) for word in given.part.split("/"))
-    given.rows[0].parent.mkdir(parents=True, exist_ok=True)
     mine = {method for index, method in enumerate(methods) if index % parts == number - 1}
     while jobs := work(given.model, methods, read(given.rows)):
         own_jobs = [job for job in jobs if job[0] in mine]
@@ -186,12 +171,8 @@ def main() -> None:
         for method, rate, seed in own_jobs:
             started = time.time()
             row = run(given.model, method, rate, seed)
-            begun = given.rows[0].is_file()
-            with given.rows[0].open("a", newline="") as file:
-                writer = csv.DictWriter(file, (*KEY, *OUTCOME))
-                if not begun:
-                    writer.writeheader()
-                writer.writerow(row)
+            with appending(given.rows[0], (*KEY, *OUTCOME)) as append:
+                append([row])
             shown = " ".join(f"{name}={row[name]}" for name in (*KEY, "score", "success"))
             print(f"{shown} ({time.time() - started:.0f} s)", flush=True)
 

@@ -15,6 +15,8 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
+from study_rows import Row, print_table, read_rows
+
 ROWS = Path("docs/data/real_model_study.csv")
 LEFT_OUT = {
     *("checkpoint", "worker", "model_path", "data_dir", "target_path", "reused_from"),
@@ -22,7 +24,6 @@ LEFT_OUT = {
 }
 """Columns about the machine it was run on."""
 
-Row = dict[str, str]
 Arm = tuple[str, str, float]
 """Method, ``off`` or ``on``, learning rate."""
 
@@ -31,13 +32,11 @@ def collect(sweeps: list[Path], to: Path) -> None:
     """Write the rows of all sweeps as one table, with the steps that AutoLR undid and its interpolation."""
     rows: list[Row] = []
     for sweep in sweeps:
-        with (sweep / "history.csv").open(newline="") as file:
-            last = {row["trial_id"]: row for row in csv.DictReader(file)}
-        with (sweep / "trials.csv").open(newline="") as file:
-            for row in csv.DictReader(file):
-                ended = last.get(row["trial_id"], {})
-                own = {"steps_undone": ended.get("auto_lr_rolled_back", "")}
-                rows.append({**row, **own, "interpolation": ended.get("interpolation", "")})
+        last = {row["trial_id"]: row for row in read_rows(sweep / "history.csv")}
+        for row in read_rows(sweep / "trials.csv"):
+            ended = last.get(row["trial_id"], {})
+            own = {"steps_undone": ended.get("auto_lr_rolled_back", "")}
+            rows.append({**row, **own, "interpolation": ended.get("interpolation", "")})
     columns = [name for name in rows[0] if name not in LEFT_OUT and any(row.get(name) for row in rows)]
     with to.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
@@ -49,8 +48,9 @@ def arm_of(row: Row) -> Arm:
     return row["method"], row["auto_lr"], float(row["lr"])
 
 
-def name_of(arm: Arm) -> str:
-    return f"{arm[0]} | {'AutoLR from ' if arm[1] == 'on' else ''}{arm[2]:g}"
+def name_of(arm: Arm) -> tuple[str, str]:
+    """Return the method and the rate as text."""
+    return arm[0], f"{'AutoLR from ' if arm[1] == 'on' else ''}{arm[2]:g}"
 
 
 def scores(row: Row) -> tuple[float, float]:
@@ -64,9 +64,8 @@ def by_seed(rows: list[Row]) -> None:
     cells: defaultdict[Arm, dict[int, str]] = defaultdict(dict)
     for row in rows:
         cells[arm_of(row)][int(row["seed"])] = "{:.2f} / {:.2f}".format(*scores(row))
-    print(f"| method | rate | {' | '.join(map(str, seeds))} |\n|---|---|{'---|' * len(seeds)}")
-    for arm in sorted(cells):
-        print(f"| {name_of(arm)} | {' | '.join(cells[arm].get(seed, '') for seed in seeds)} |")
+    rows_of = ((*name_of(arm), *(cells[arm].get(seed, "") for seed in seeds)) for arm in sorted(cells))
+    print_table(("method", "rate", *map(str, seeds)), rows_of)
 
 
 def within(count: int, runs: int) -> str:
@@ -111,15 +110,16 @@ def by_arm(rows: list[Row], seeds: set[int]) -> None:
     for row in rows:
         if int(row["seed"]) in seeds:
             runs[arm_of(row)].append(scores(row))
-    print("| method | rate | succeeded | ruined | utility: mean | worst | verbmem: mean | worst |")
-    print("|---|---|---|---|---|---|---|---|")
+    found = []
     for arm in sorted(runs):
         verbmem, utility = ([run[at] for run in runs[arm]] for at in (0, 1))
         met = sum(v < 0.1 and u >= 0.7 for v, u in runs[arm])
         lost = sum(u < 0.7 for u in utility)
         values = (statistics.fmean(utility), min(utility), statistics.fmean(verbmem), max(verbmem))
-        shown = [within(met, len(utility)), within(lost, len(utility)), *(f"{value:.2f}" for value in values)]
-        print(f"| {name_of(arm)} | {' | '.join(shown)} |")
+        shown = (within(met, len(utility)), within(lost, len(utility)), *(f"{value:.2f}" for value in values))
+        found.append((*name_of(arm), *shown))
+    head = ("method", "rate", "succeeded", "ruined", "utility: mean", "worst", "verbmem: mean", "worst")
+    print_table(head, found)
 
 
 def main() -> None:
@@ -131,8 +131,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.sweeps:
         collect(given.sweeps, given.csv)
-    with given.csv.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(given.csv)
     by_seed(rows)
     print()
     by_arm(rows, set(given.fresh))

@@ -13,7 +13,6 @@ the losses with a logarithmic retain loss (``log``). A search for verbmem and ut
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 import statistics
 import time
@@ -28,6 +27,7 @@ from replay.progress import EPSILON, HYPERVOLUME, progress
 from replay.read_table import read_tables
 from replay.replay import Arm, replay
 from replay.table import Table, Yardstick
+from study_rows import Row, appending, print_table, read_rows, row_keys
 
 from sweeper.search.samplers import SAMPLERS as SWEEPS
 from sweeper.search.samplers import Search
@@ -35,14 +35,14 @@ from sweeper.settings.objectives import parse_objectives
 
 OBJECTIVES = {"losses": "forget_loss:max,retain_loss:min", "metrics": "verbmem:min,utility:max"}
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
-"""Of the table's epochs: where a search is looked at. A tenth is the goal's."""
+"""The shares of the table's epochs after which a search is measured."""
 SAMPLERS = ("random", "qmc", "tpe", "tpe-random-start", "nsga2", "gp")
 SLOW = ("gp",)
-"""Of these 10 searches, not 50: a proposal takes a second."""
+"""Samplers with 10 searches instead of 50, because a proposal takes a second."""
 FLOOR = 1e-3
-"""The loss, in nats per token, below which nothing is gained on a logarithmic axis."""
+"""The lower bound of the retain loss, in nats per token, on the logarithmic axis."""
 RANDOM_START = "tpe-random-start"
-"""Optuna's TPE as it begins by itself, which was the default until 23 November; no sweep has it under a name."""
+"""Optuna's TPE with its own random startup points. No sweep has this sampler."""
 KEY = ("problem", "table_seed", "objectives", "arm", "seed")
 COLUMNS = (*KEY, "yardstick", "epochs", "share", "hypervolume", "epsilon", "reached", "trials", "stopped", "spent")
 
@@ -91,7 +91,7 @@ def rows_of(
                 "hypervolume": f"{curves.share[at]:.5f}",
                 "epsilon": f"{curves.epsilon[at]:.5f}",
                 "reached": curves.reached,
-                "trials": course.trials,
+                "trials": len(course.order),
                 "stopped": course.stopped,
                 "spent": course.spent,
             }
@@ -99,12 +99,8 @@ def rows_of(
 
 def study(given: argparse.Namespace) -> None:
     """Run the missing searches and append their rows to the file."""
-    done = {tuple(row[name] for name in KEY) for row in read(given.rows)}
-    given.rows.parent.mkdir(parents=True, exist_ok=True)
-    with given.rows.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not done:
-            writer.writeheader()
+    done = row_keys(read_rows(given.rows), KEY)
+    with appending(given.rows, COLUMNS) as append:
         chosen = list(arms(given.sampler, given.rule, given.candidates))
         for problem, objectives in itertools.product(given.problem, given.objectives):
             tables = read_tables(given.data / f"tabulated_{problem}.csv.xz", parse_objectives(OBJECTIVES[objectives]))
@@ -116,41 +112,28 @@ def study(given: argparse.Namespace) -> None:
                     key = {"problem": problem, "table_seed": table.seed}
                     if (problem, str(table.seed), objectives, name, str(seed)) not in done:
                         found = rows_of(table, name, arm, objectives=objectives, seed=seed, trials=given.trials)
-                        writer.writerows(key | row for row in found)
-                        file.flush()
+                        append(key | row for row in found)
                 print(f"{problem} {table.seed} {objectives} {name} {time.time() - began:.0f} s", flush=True)
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """Return the existing rows."""
-    if not path.is_file():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def table(rows: Sequence[dict[str, str]], *, share: float) -> None:
+def table(rows: Sequence[Row], *, share: float) -> None:
     """Print the arms at a share of the epochs for each problem and yardstick, sorted by median hypervolume."""
-    groups: defaultdict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if float(row["share"]) == share:
-            groups[row["problem"], row["yardstick"], row["arm"]].append(row)
-    last = None
-    order = {key: statistics.median(float(row["hypervolume"]) for row in of) for key, of in groups.items()}
-    for key in sorted(groups, key=lambda key: (key[:2], -order[key])):
-        if key[:2] != last:
-            last = key[:2]
-            print(f"\n{key[0]}, {key[1]}, after {share:.0%} of the epochs\n")
-            print("| arm | hypervolume, median (worst) | epsilon, median (worst) | found | median epochs to find |")
-            print("|---|---|---|---|---|")
-        of = groups[key]
-        volumes, lacks = ([float(row[name]) for row in of] for name in ("hypervolume", "epsilon"))
-        found = sum(v >= HYPERVOLUME and e <= EPSILON for v, e in zip(volumes, lacks, strict=True))
-        reached = sorted(float(row["reached"] or "inf") for row in of)[len(of) // 2]
-        print(
-            f"| {key[2]} | {statistics.median(volumes):.3f} ({min(volumes):.3f}) | {statistics.median(lacks):.3f} "
-            f"({max(lacks):.3f}) | {found} of {len(of)} | {reached:g} |"
-        )
+            groups[row["problem"], row["yardstick"]][row["arm"]].append(row)
+    head = ("arm", "hypervolume, median (worst)", "epsilon, median (worst)", "found", "median epochs to find")
+    for (problem, yardstick), arms in sorted(groups.items()):
+        found = []
+        for arm, of in arms.items():
+            volumes, lacks = ([float(row[name]) for row in of] for name in ("hypervolume", "epsilon"))
+            volume, lack = statistics.median(volumes), statistics.median(lacks)
+            count = sum(v >= HYPERVOLUME and e <= EPSILON for v, e in zip(volumes, lacks, strict=True))
+            reached = sorted(float(row["reached"] or "inf") for row in of)[len(of) // 2]
+            measured = (f"{volume:.3f} ({min(volumes):.3f})", f"{lack:.3f} ({max(lacks):.3f})")
+            found.append((-volume, arm, *measured, f"{count} of {len(of)}", f"{reached:g}"))
+        print(f"\n{problem}, {yardstick}, after {share:.0%} of the epochs\n")
+        print_table(head, (cells for _, *cells in sorted(found)))
 
 
 def main() -> None:
@@ -170,7 +153,7 @@ def main() -> None:
     given = parser.parse_args()
     cast(dict[str, Any], SWEEPS)[RANDOM_START] = tpe_with_random_start
     if given.table:
-        table(read(given.rows), share=given.share)
+        table(read_rows(given.rows), share=given.share)
         return
     study(given)
 

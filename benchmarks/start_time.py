@@ -10,7 +10,6 @@ of the command. The times of steps and trials are read from trials.csv.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import statistics
 import subprocess
@@ -18,6 +17,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from study_rows import read_rows
 
 from sweeper.execution.fork_server import VARIABLE
 
@@ -52,8 +53,7 @@ def sweep(scratch: Path, name: str, environment: dict[str, str]) -> tuple[float,
     command = [sys.executable, "-m", "sweeper", *COMMAND.split(), *where]
     subprocess.run(command, check=True, env=environment, capture_output=True)
     ended = time.time()
-    with (out / "trials.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(out / "trials.csv")
     assert [row["status"] for row in rows] == ["finished"] * 2
     first = min(float(row["first_step_at"]) for row in rows)
     last = max(float(row["ended_at"]) for row in rows)

@@ -29,6 +29,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from study_rows import appending, read_rows, row_keys
+
 from trainables.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -174,40 +176,27 @@ def tabulate(path: Path, *, seeds: Sequence[int], problems: Sequence[str], tofu:
     import torch
 
     torch.set_num_threads(1)
-    done = {row["trial_id"] for row in read(path)}
-    path.parent.mkdir(parents=True, exist_ok=True)
+    done = row_keys(read_rows(path), ("trial_id",))
     prepared = {problem: prepare(problem, tofu) for problem in problems}
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not done:
-            writer.writeheader()
+    with appending(path, COLUMNS) as append:
         # Every other rate first, so that what is there early covers the whole range.
         for seed, half, (method, c), place, problem in itertools.product(
             seeds, (0, 1), METHODS, range(len(RATES)), problems
         ):
             lr = RATES[place]
             name = trial_id(problem, method, c, lr, seed)
-            if place % 2 != half or name in done:
+            if place % 2 != half or (name,) in done:
                 continue
             rows = [{"trial_id": name, **row} for row in run(prepared[problem], problem, method, c, lr, seed)]
-            writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-            file.flush()
+            append({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
             last = rows[-1]
             shown = " ".join(f"{key}={last.get(key)}" for key in ("status", "forget_loss", "retain_loss", "verbmem"))
             print(f"{name} {shown} {last['seconds']} s", flush=True)
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    """Return the existing rows."""
-    if not path.is_file():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def write(path: Path, folder: Path) -> None:
     """Write one compressed table per problem with the rates that all methods have for a seed, in grid order."""
-    rows = read(path)
+    rows = read_rows(path)
     for problem in sorted({row["problem"] for row in rows}):
         of = [row for row in rows if row["problem"] == problem]
         runs = Counter((seed, lr) for seed, lr, _ in {(row["seed"], row["lr"], row["trial_id"]) for row in of})

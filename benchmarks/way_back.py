@@ -13,12 +13,13 @@ on the forget set.
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from study_rows import appending, read_rows
 
 from trainables.spec import TrialSpec
 
@@ -100,32 +101,19 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, help="Draw what the rows say and run nothing.")
     given = parser.parse_args()
     if given.figure:
-        with given.rows.open(newline="") as file:
-            draw(list(csv.DictReader(file)), given.figure)
+        draw(read_rows(given.rows), given.figure)
         return
     common = TrialSpec(lr=3e-4, auto_lr="on", auto_lr_log_forget=False, interpolate="off", batch_size=4, epochs=15)
     if given.model_path:
-        recipe: dict[str, Any] = {
-            "target_epochs": 15,
-            "target_lr": 1e-4,
-            "target_batch_size": 4,
-            "lora_rank": 16,
-            "batch_size": 2,
-        }
+        recipe: dict[str, Any] = {"target_epochs": 15, "target_lr": 1e-4, "target_batch_size": 4}
+        recipe |= {"lora_rank": 16, "batch_size": 2}
         given.model = [Path(given.model_path).name]
         common = replace(common, model_path=given.model_path, dataset="jsonl", data_dir=given.data_dir, **recipe)
         common = replace(common, epochs=4, eval_every=2, auto_lr_every=5)
-    new = not given.rows.is_file()
-    given.rows.parent.mkdir(parents=True, exist_ok=True)
-    with given.rows.open("a", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        if new:
-            writer.writeheader()
+    with appending(given.rows, COLUMNS) as append:
         for model, seed, method in itertools.product(given.model, given.seed, given.method):
             spec = replace(common, seed=seed, method=method, options=METHODS[method])
-            found = rows_of(spec if given.model_path else replace(spec, model=model), model)
-            writer.writerows(found)
-            file.flush()
+            append(rows_of(spec if given.model_path else replace(spec, model=model), model))
             print(f"{model} {seed} {method}", flush=True)
 
 

@@ -1,90 +1,111 @@
-"""A ``transformers.Trainer`` per learning rate.
+"""What a user would write without this project: a ``transformers.Trainer`` for each learning rate, scored at its end.
 
-python trainer.py PROBLEM OUT LR [LR ...]              train and evaluate each rate, in this process
-python trainer.py PROBLEM OUT LR --train-only          train and save
-python trainer.py PROBLEM OUT LR --evaluate-only       load and evaluate the saved model
+    python trainer.py PROBLEM OUT LR [LR ...]
+
+The problem is a JSON file that ``side_by_side.py`` writes. It has the token ids of the forget and retain set, the
+batches of every step, and the reference answers. The batches are the same as in the sweep, so that the numbers of both
+sides are comparable.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
-import by_hand
 import torch
 import transformers
+from rouge_score.rouge_scorer import RougeScorer
+from torch import Tensor
 
 transformers.utils.logging.set_verbosity_error()
-
-
-class Steps(torch.utils.data.Dataset[tuple[list[int], list[int]]]):
-    """A data set whose item i holds the batches of step i, so that the Trainer's batch size is 1."""
-
-    def __init__(self, problem: by_hand.Problem) -> None:
-        self.steps = problem.steps
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __getitem__(self, index: int) -> tuple[list[int], list[int]]:
-        return self.steps[index]
+IGNORED = -100
+ARGUMENTS = {
+    "lr_scheduler_type": "constant",
+    "max_grad_norm": 0.0,
+    "weight_decay": 0.0,
+    "num_train_epochs": 1,
+    "report_to": [],
+    "save_strategy": "no",
+    "logging_strategy": "no",
+    "disable_tqdm": True,
+    # Item i of the data set is step i, so the Trainer's batch size is 1.
+    "per_device_train_batch_size": 1,
+    "remove_unused_columns": False,
+    "use_cpu": True,
+}
 
 
 class Unlearner(transformers.Trainer):
-    """A Trainer that minimises gradient difference instead of the model's own loss."""
+    """A Trainer that minimises gradient difference, ``c L_R - (1 - c) L_F``, instead of the model's own loss."""
 
-    problem: by_hand.Problem
+    problem: dict[str, Any]
 
     def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:
-        return by_hand.gradient_difference(model, self.problem, inputs["forget"], inputs["retain"])
+        forget, retain = inputs
+        l_r = model(**batch(self.problem["retain"], retain)).loss
+        l_f = model(**batch(self.problem["forget"], forget)).loss
+        return self.problem["c"] * l_r - (1.0 - self.problem["c"]) * l_f
 
     def _get_train_sampler(self, *_: Any) -> Any:
         return torch.utils.data.SequentialSampler(self.train_dataset)
 
 
-def train(problem: by_hand.Problem, lr: float, out: Path) -> Any:
-    model, _ = by_hand.load(problem.target)
-    arguments = transformers.TrainingArguments(
-        output_dir=str(out),
-        learning_rate=lr,
-        lr_scheduler_type="constant",
-        per_device_train_batch_size=1,
-        num_train_epochs=1,
-        max_grad_norm=0.0,
-        weight_decay=0.0,
-        report_to=[],
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-        remove_unused_columns=False,
-        use_cpu=True,
-    )
-    trainer = Unlearner(
-        model=model,
-        args=arguments,
-        train_dataset=Steps(problem),
-        data_collator=lambda items: {"forget": items[0][0], "retain": items[0][1]},
-    )
-    trainer.problem = problem
-    trainer.train()
-    return model
+def batch(examples: list[dict[str, Any]], indices: list[int]) -> dict[str, Tensor]:
+    """Return a right-padded batch. Positions that are not supervised have the label -100."""
+    items = [examples[index] for index in indices]
+    shape = (len(items), max(len(item["ids"]) for item in items))
+    ids, mask, labels = torch.zeros(shape).long(), torch.zeros(shape).long(), torch.full(shape, IGNORED)
+    for row, item in enumerate(items):
+        size, prompt = len(item["ids"]), item["prompt"]
+        ids[row, :size] = torch.tensor(item["ids"])
+        mask[row, :size] = 1
+        labels[row, prompt:size] = ids[row, prompt:size]
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+@torch.no_grad()
+def evaluate(model: Any, tokenizer: Any, problem: dict[str, Any]) -> dict[str, float]:
+    """Return the means of the ROUGE-L recall of greedy answers and of the answers' token probability (forget set)."""
+    model.eval()
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    forget = problem["forget"]
+    probabilities, texts = list[float](), list[str]()
+    longest = max(len(item["ids"]) - item["prompt"] for item in forget)
+    for start in range(0, len(forget), 32):
+        rows = list(range(start, min(start + 32, len(forget))))
+        inputs = batch(forget, rows)
+        labels = inputs.pop("labels")[:, 1:]
+        logits = model(**inputs).logits[:, :-1].transpose(1, 2)
+        nll = torch.nn.functional.cross_entropy(logits, labels, ignore_index=IGNORED, reduction="none")
+        probabilities += [math.exp(-value) for value in (nll.sum(1) / (labels != IGNORED).sum(1)).tolist()]
+        prompts = [forget[row]["ids"][: forget[row]["prompt"]] for row in rows]
+        padded = tokenizer.pad({"input_ids": prompts}, padding_side="left", return_tensors="pt")
+        said = model.generate(**padded, max_new_tokens=longest, do_sample=False)
+        texts += tokenizer.batch_decode(said[:, padded["input_ids"].shape[1] :], skip_special_tokens=True)
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    pairs = zip(problem["references"], texts, strict=True)
+    recalls = [scorer.score(reference, text.strip())["rougeL"].recall for reference, text in pairs]
+    return {"verbmem": sum(recalls) / len(recalls), "forget_probability": sum(probabilities) / len(probabilities)}
 
 
 def main() -> None:
-    path, out, *words = sys.argv[1:]
-    problem, lrs = by_hand.Problem(path), [float(word) for word in words if not word.startswith("--")]
-    for lr in lrs:
+    path, out, *lrs = sys.argv[1:]
+    problem = json.loads(Path(path).read_text())
+    for lr in map(float, lrs):
+        model = transformers.AutoModelForCausalLM.from_pretrained(problem["target"], dtype=torch.float32)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(problem["target"])
         folder = Path(out) / f"{lr:g}"
-        if "--evaluate-only" in words:
-            model, tokenizer = by_hand.load(str(folder))
-        else:
-            model, (_, tokenizer) = train(problem, lr, folder), by_hand.load(problem.target)
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-        if "--train-only" not in words:
-            (folder / "scores.json").write_text(json.dumps(by_hand.evaluate(model, tokenizer, problem)))
+        arguments = transformers.TrainingArguments(output_dir=str(folder), learning_rate=lr, **ARGUMENTS)
+        steps = problem["steps"]
+        trainer = Unlearner(model=model, args=arguments, train_dataset=steps, data_collator=lambda items: items[0])
+        trainer.problem = problem
+        trainer.train()
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        (folder / "scores.json").write_text(json.dumps(evaluate(model, tokenizer, problem)))
 
 
 if __name__ == "__main__":

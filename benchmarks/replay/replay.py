@@ -1,12 +1,12 @@
-"""Replay a sweep on a table of recorded runs, with the real study and scheduler. Each epoch costs one unit of time."""
+"""Replay a sweep on a table of recorded runs, with the real study and scheduler, for one worker."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import optuna
 
 from replay.table import Run, Table
 from sweeper.search.archive import ParetoArchive, Row, number
@@ -29,25 +29,19 @@ class Arm:
     reduction: int = 2
     trials: int = 16
     epoch_budget: int | None = None
-    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
     """The result of a replay: each candidate with the number of epochs spent when it was found, in order.
 
-    Attributes:
-        spent: the total number of epochs.
-        trials, stopped: the number of trials, and the number of trials that the scheduler stopped or left paused.
-        distance: the mean distance between proposals and the runs that replaced them (see :meth:`Table.nearest`).
-        order: the ids of the runs, in the order in which the search used them.
+    ``spent`` is the total number of epochs, ``stopped`` the number of trials that the scheduler stopped or left paused,
+    and ``order`` the ids of the runs, in the order in which the search used them.
     """
 
     found: tuple[tuple[int, Row], ...]
     spent: int
-    trials: int
     stopped: int
-    distance: float
     order: tuple[str, ...]
 
 
@@ -56,79 +50,60 @@ class _Trial:
     proposal: Proposal
     run: Run
     done: int = 0
-    ended: bool = False
 
     @property
     def row(self) -> Row:
-        """Return the row of the epoch that was just evaluated."""
+        """The row of the epoch that was just evaluated."""
         return self.run.epochs[self.done - 1]
 
 
 @dataclass(slots=True)
 class _Sweep:
-    """The state of a replayed sweep between two events."""
+    """The state of a replayed sweep between two epochs."""
 
     table: Table
     arm: Arm
     study: SweepStudy
     scheduler: Scheduler | None
-    untaken: set[int]
-    running: list[tuple[int, int, _Trial]] = field(default_factory=list)
+    unused: set[int]
     waiting: dict[str, _Trial] = field(default_factory=dict)
     found: list[tuple[int, Row]] = field(default_factory=list)
-    distances: list[float] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
     spent: int = 0
     stopped: int = 0
-    turns: itertools.count[int] = field(default_factory=itertools.count)
 
-    def run(self) -> None:
-        """Continue until nothing runs and nothing is left to start."""
-        now = 0
-        while True:
-            while len(self.running) < self.arm.workers and self._affordable and (trial := self._next()) is not None:
-                self._work(now, trial)
-            if not self.running:
-                return
-            now, _, trial = heapq.heappop(self.running)
-            self._after_epoch(now, trial)
-
-    @property
-    def _affordable(self) -> bool:
-        return self.arm.epoch_budget is None or self.spent + len(self.running) < self.arm.epoch_budget
-
-    def _work(self, now: int, trial: _Trial) -> None:
-        heapq.heappush(self.running, (now + 1, next(self.turns), trial))
-
-    def _next(self) -> _Trial | None:
+    def next_trial(self) -> _Trial | None:
         """Return a paused trial that may continue, or else a new trial with the unused run nearest to a proposal."""
         if self.scheduler is not None and (promoted := self.scheduler.next_promotion(among=list(self.waiting))):
             return self.waiting.pop(promoted)
-        if not self.untaken or (proposal := self.study.ask()) is None:
+        if not self.unused or (proposal := self.study.ask()) is None:
             return None
-        place, distance = self.table.nearest(proposal.config, self.untaken)
-        self.untaken.remove(place)
-        self.distances.append(distance)
+        place = self.table.nearest(proposal.config, self.unused)
+        self.unused.remove(place)
         self.order.append(self.table.runs[place].trial_id)
         return _Trial(proposal, self.table.runs[place])
 
-    def _after_epoch(self, now: int, trial: _Trial) -> None:
-        trial.done += 1
-        self.spent += 1
-        over = trial.done == len(trial.run.epochs)
-        if self.arm.candidates == "all" or (over and trial.run.status == Status.FINISHED):
-            self.found.append((self.spent, trial.row))
-        if over:
-            self._tell(now, trial, trial.run.status)
-            return
-        decision = self._decide(trial)
-        if decision == "continue" and self._affordable:
-            self._work(now, trial)
-        elif decision == "pause":
-            self.waiting[trial.proposal.trial_id] = trial
-        elif decision == "stop":
-            self.stopped += 1
-            self._tell(now, trial, Status.STOPPED)
+    def train(self, trial: _Trial) -> None:
+        """Spend epochs on a trial until it ends or pauses, or until the budget is spent."""
+        while not self.is_over:
+            trial.done += 1
+            self.spent += 1
+            is_over = trial.done == len(trial.run.epochs)
+            if self.arm.candidates == "all" or (is_over and trial.run.status == Status.FINISHED):
+                self.found.append((self.spent, trial.row))
+            decision = "continue" if is_over else self._decide(trial)
+            if is_over or decision == "stop":
+                self.stopped += not is_over
+                self._tell(trial, trial.run.status if is_over else Status.STOPPED)
+                return
+            if decision == "pause":
+                self.waiting[trial.proposal.trial_id] = trial
+                return
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the budget is spent."""
+        return self.arm.epoch_budget is not None and self.spent >= self.arm.epoch_budget
 
     def _decide(self, trial: _Trial) -> str:
         if self.scheduler is None:
@@ -137,8 +112,8 @@ class _Sweep:
         known = [value if math.isfinite(value) else None for value in values]
         return self.scheduler.decide(trial.proposal.trial_id, number(trial.row["epoch"]), known)
 
-    def _tell(self, now: int, trial: _Trial, status: str) -> None:
-        row: Mapping[str, object] = {**trial.row, "status": str(status), "ended_at": float(now)}
+    def _tell(self, trial: _Trial, status: str) -> None:
+        row: Mapping[str, object] = {**trial.row, "status": str(status), "ended_at": float(self.spent)}
         epochs = trial.run.epochs[: trial.done] if self.arm.candidates == "all" else ()
         self.study.tell(trial.proposal.trial_id, row, epochs)
 
@@ -146,11 +121,8 @@ class _Sweep:
 def replay(table: Table, arm: Arm, *, seed: int) -> Course:
     """Replay one search of the table until its trials, its epochs or the table's runs are used up.
 
-    Workers are equally fast. If two epochs end at the same time, the one that started first is reported first. With one
-    worker, the proposals are those of a real sweep with one worker, as long as the table has the proposed runs.
+    The proposals are those of a real sweep with one worker, as long as the table has the proposed runs.
     """
-    import optuna
-
     study = SweepStudy(
         optuna.storages.InMemoryStorage(),
         ParetoArchive(table.objectives),
@@ -168,12 +140,7 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
             mode=arm.stopping,
         )
     sweep = _Sweep(table, arm, study, scheduler, set(range(len(table.runs))))
-    sweep.run()
-    return Course(
-        found=tuple(sweep.found),
-        spent=sweep.spent,
-        trials=len(sweep.order),
-        stopped=sweep.stopped + len(sweep.waiting),
-        distance=sum(sweep.distances) / max(1, len(sweep.distances)),
-        order=tuple(sweep.order),
-    )
+    while not sweep.is_over and (trial := sweep.next_trial()) is not None:
+        sweep.train(trial)
+    stopped = sweep.stopped + len(sweep.waiting)
+    return Course(found=tuple(sweep.found), spent=sweep.spent, stopped=stopped, order=tuple(sweep.order))

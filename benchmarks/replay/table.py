@@ -49,18 +49,17 @@ class Table:
         """Return the number of epochs of the whole table."""
         return sum(len(run.epochs) for run in self.runs)
 
-    def nearest(self, config: Mapping[str, object], among: Collection[int]) -> tuple[int, float]:
-        """Return the position of the run in ``among`` that is nearest to a configuration, and its distance.
+    def nearest(self, config: Mapping[str, object], among: Collection[int]) -> int:
+        """Return the position of the run in ``among`` that is nearest to a configuration.
 
-        The distance is 0 if the run has exactly this configuration. Numbers are compared on the scale of the search
+        Numbers are compared on the scale of the search
         space, as shares of their range. Runs with different methods are farther apart than runs with different rates.
         Ties go to the first run.
         """
-        distances = ((self._distance(config, self.runs[place].config), place) for place in sorted(among))
-        distance, place = min(distances)
-        return place, distance
+        return min(sorted(among), key=lambda place: self.distance(config, self.runs[place].config))
 
-    def _distance(self, one: Mapping[str, object], other: Mapping[str, object]) -> float:
+    def distance(self, one: Mapping[str, object], other: Mapping[str, object]) -> float:
+        """Return the distance of two configurations, which is 0 if they are equal."""
         parts = [
             _apart(item, one.get(name), other.get(name))
             for name, item in self._parameter_by_name.items()

@@ -1,0 +1,35 @@
+"""A Phi model with random weights, for benchmarks of time and memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainables.data.examples import UnlearningData
+from trainables.target.target import Target
+
+
+def random_phi(folder: Path, data: UnlearningData, *, width: int, layers: int, vocabulary: int | None = None) -> Target:
+    """Save a random Phi with a tokenizer for the data in ``folder``, and return it as the target of the data.
+
+    ``vocabulary`` is the number of tokens of the model; by default, the number of tokens of the tokenizer.
+    """
+    import torch
+    from transformers import PhiConfig, PhiForCausalLM
+
+    from trainables.models.checkpoints import save_model
+    from trainables.models.tiny import train_tokenizer
+
+    tokenizer = train_tokenizer(data.full[:256])
+    end = tokenizer.eos_token_id
+    config = PhiConfig(
+        vocab_size=vocabulary or len(tokenizer),
+        hidden_size=width,
+        intermediate_size=4 * width,
+        num_hidden_layers=layers,
+        num_attention_heads=max(1, width // 64),
+        max_position_embeddings=2048,
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+    )
+    torch.manual_seed(0)
+    save_model(PhiForCausalLM(config), tokenizer, folder)
+    return Target("0" * 16, str(folder), data, config.vocab_size, {}, (0.0,) * len(data.forget))
