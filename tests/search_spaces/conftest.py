@@ -1,15 +1,9 @@
-"""A space in which much applies under conditions only, and writers that are killed."""
+"""A space in which many parameters have conditions."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
-from search_spaces import durable
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 
@@ -26,17 +20,6 @@ CONDITIONAL = Space(
     ),
     {"epochs": 15},
 )
-
-
-def kill_in_the_middle(script: str, folder: Path, *, after: float) -> None:
-    """Run ``script`` in ``folder`` until it says it has begun, and ``after`` seconds more; then ``kill -9``."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(durable.__file__).parents[1])}
-    command = [sys.executable, "-u", "-c", f"import search_spaces.durable\nprint('begun')\n{script}"]
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(after)
-        process.send_signal(signal.SIGKILL)
 
 
 def names(folder: Path) -> list[str]:

@@ -1,10 +1,10 @@
-"""The built-in spaces: what is searched for which methods, what given values replace, and the paper's grids."""
+"""The built-in spaces: what is searched for which methods, what given values replace, and the grids."""
 
 from __future__ import annotations
 
 import pytest
 
-from search_spaces.builtin import Methods, default_space, paper_space
+from search_spaces.builtin import Methods, default_space, lr_study_space, paper_space
 from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE, Field, Range
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space, SpaceError
@@ -23,50 +23,62 @@ METHODS: Methods = {
     "npo+gdiff": {"npo.beta": BETA, "gdiff.c": C},
     "ngdiff": {},
 }
+WITH_C, WITH_BETA = {"method": ("gdiff", "npo+gdiff")}, {"method": ("npo", "npo+gdiff")}
+CAGRAD = {"cagrad": {"cagrad.alpha": option("alpha", 0.1, 0.9, LINEAR), "cagrad.target": option("target")}}
 
 
-def parameters(space: Space) -> dict[str, object]:
-    """The space's parameters by key."""
-    return {parameter.key: parameter for parameter in space.parameters}
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        # Every option is searched where it applies.
+        (
+            {"methods": METHODS},
+            Space(
+                (
+                    Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
+                    Number("lr", 1e-5, 1e-3, log=True),
+                    Number("c", 0.1, 0.995, log_to_one=True, when=WITH_C, key="gdiff.c"),
+                    Number("beta", 0.01, 1.0, log=True, when=WITH_BETA, key="npo.beta"),
+                ),
+                {"auto_lr": "off"},
+            ),
+        ),
+        # Options of a single method have no conditions. An option without a range keeps its default.
+        (
+            {"methods": CAGRAD, "lr_range": (1e-6, 1e-4)},
+            Space(
+                (Number("lr", 1e-6, 1e-4, log=True), Number("alpha", 0.1, 0.9, key="cagrad.alpha")),
+                {"method": "cagrad", "auto_lr": "off"},
+            ),
+        ),
+        # Given values replace ranges.
+        (
+            {
+                "methods": METHODS,
+                "lr": (1e-4,),
+                "auto_lr": "both",
+                "options": {"npo.beta": (0.1, 0.5), "gdiff.c": (0.1, 0.9, 0.1)},
+            },
+            Space(
+                (
+                    Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
+                    Choice("auto_lr", ("off", "on")),
+                    Choice("c", (0.1, 0.9), when=WITH_C, key="gdiff.c"),
+                    Choice("beta", (0.1, 0.5), when=WITH_BETA, key="npo.beta"),
+                ),
+                {"lr": 1e-4},
+            ),
+        ),
+    ],
+    ids=["several methods", "one method", "values"],
+)
+def test_the_default_space(given: dict[str, object], expected: Space) -> None:
+    found = default_space(**given)  # type: ignore[arg-type]
+    assert found.constants == expected.constants
+    assert {item.key: item for item in found.parameters} == {item.key: item for item in expected.parameters}
 
 
-def test_every_option_is_searched_where_it_applies() -> None:
-    space = default_space(methods=METHODS)
-    assert space.constants == {"auto_lr": "off"}
-    assert parameters(space) == {
-        "method": Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
-        "lr": Number("lr", 1e-5, 1e-3, log=True),
-        "gdiff.c": Number("c", 0.1, 0.995, log_to_one=True, when={"method": ("gdiff", "npo+gdiff")}, key="gdiff.c"),
-        "npo.beta": Number("beta", 0.01, 1.0, log=True, when={"method": ("npo", "npo+gdiff")}, key="npo.beta"),
-    }
-
-
-def test_options_of_one_method_need_no_conditions_and_without_a_range_keep_their_default() -> None:
-    options = {"cagrad.alpha": option("alpha", 0.1, 0.9, LINEAR), "cagrad.target": option("target")}
-    space = default_space(methods={"cagrad": options}, lr_range=(1e-6, 1e-4))
-    assert space.constants == {"method": "cagrad", "auto_lr": "off"}
-    assert parameters(space) == {
-        "lr": Number("lr", 1e-6, 1e-4, log=True),
-        "cagrad.alpha": Number("alpha", 0.1, 0.9, key="cagrad.alpha"),
-    }
-
-
-def test_given_values_replace_ranges_and_one_value_is_never_searched() -> None:
-    space = default_space(
-        methods=METHODS,
-        lr=(1e-4,),
-        auto_lr="both",
-        options={"npo.beta": (0.1, 0.5), "gdiff.c": (0.1, 0.9, 0.1)},
-    )
-    assert space.constants == {"lr": 1e-4}
-    found = parameters(space)
-    assert found["auto_lr"] == Choice("auto_lr", ("off", "on"))
-    assert found["gdiff.c"] == Choice("c", (0.1, 0.9), when={"method": ("gdiff", "npo+gdiff")}, key="gdiff.c")
-    assert found["npo.beta"] == Choice("beta", (0.1, 0.5), when={"method": ("npo", "npo+gdiff")}, key="npo.beta")
-    assert len(space.grid()) == 2 * (2 + 2 + 2 * 2 + 1)
-
-
-def test_a_single_c_stays_with_its_methods() -> None:
+def test_a_single_value_stays_with_its_methods() -> None:
     grid = default_space(methods=METHODS, lr=(1e-4,), options={"gdiff.c": (0.5,), "npo.beta": (0.1,)}).grid()
     common = {"auto_lr": "off", "lr": 1e-4}
     assert grid == [
@@ -78,21 +90,14 @@ def test_a_single_c_stays_with_its_methods() -> None:
 
 
 def test_all_problems_with_the_methods_are_reported_at_once() -> None:
+    options = {"gdiff.c": (0.5,), "npo.beta": (0.1,)}
     with pytest.raises(SpaceError) as caught:
-        default_space(
-            methods={"ngdiff": {}, "mgda": {}},
-            auto_lr="maybe",
-            options={"gdiff.c": (0.5,), "npo.beta": (0.1,)},
-            lr_range=(1.0, 0.1),
-        )
+        default_space(methods={"ngdiff": {}, "mgda": {}}, auto_lr="maybe", options=options, lr_range=(1.0, 0.1))
     facts = [("auto_lr", "'maybe'"), ("gdiff.c", "ngdiff, mgda"), ("npo.beta", "ngdiff, mgda"), ("lr", "1 and 0.1")]
     for problem, named in zip(caught.value.problems, facts, strict=True):
         assert_names(problem, *named)
     with pytest.raises(SpaceError):
         default_space(methods={})
-
-
-def test_options_of_one_method_must_not_share_a_plain_name() -> None:
     with pytest.raises(SpaceError, match=r"wga\.beta and undial\.beta.*'beta'"):
         default_space(methods={"wga+undial": {"wga.beta": BETA, "undial.beta": BETA}})
 
@@ -107,32 +112,80 @@ def test_every_range_lies_within_what_the_option_allows_and_around_its_default()
         assert at.source, key
 
 
-def test_the_papers_grid_is_three_learning_rates_times_three_values_of_c_where_c_applies() -> None:
-    grid = paper_space(methods={name: METHODS[name] for name in ("gdiff", "ngdiff", "npo")}).grid()
-    assert len(grid) == 9 + 3 + 3
-    assert {(point["lr"], point.get("c")) for point in grid if point["method"] == "gdiff"} == {
-        (lr, c) for lr in (1e-5, 5e-5, 1e-4) for c in (0.9, 0.5, 0.1)
+@pytest.mark.parametrize(
+    ("given", "points"),
+    [
+        (
+            {},
+            [
+                *(("gdiff", lr, c, None) for lr in (1e-5, 5e-5, 1e-4) for c in (0.9, 0.5, 0.1)),
+                *((method, lr, None, None) for method in ("npo", "ngdiff") for lr in (1e-5, 5e-5, 1e-4)),
+            ],
+        ),
+        (
+            {"lr": (2e-5,), "auto_lr": "on", "lr_range": (1e-6, 1e-4)}
+            | {"options": {"gdiff.c": (0.7,), "npo.beta": (0.05, 0.2)}},
+            [
+                *(("gdiff", 2e-5, 0.7, None), ("npo", 2e-5, None, 0.05), ("npo", 2e-5, None, 0.2)),
+                ("ngdiff", 2e-5, None, None),
+            ],
+        ),
+    ],
+    ids=["as published", "with other values"],
+)
+def test_the_papers_grid(given: dict[str, object], points: list[tuple[object, ...]]) -> None:
+    methods = {name: METHODS[name] for name in ("gdiff", "npo", "ngdiff")}
+    grid = paper_space(methods=methods, **given).grid()  # type: ignore[arg-type]
+    assert [(point["method"], point["lr"], point.get("c"), point.get("beta")) for point in grid] == points
+    constants = {(point["epochs"], point["optimizer"], point["auto_lr"]) for point in grid}
+    assert constants == {(15, "adamw", given.get("auto_lr", "off"))}
+
+
+AUTOMATIC = {"auto_lr": ("on",)}
+ARMS = {
+    "smoothings": Field("auto_lr_smoothing", "search", "rule", kind=str, when=AUTOMATIC),
+    "probes": Field("auto_lr_probe", "fresh", "batch", kind=str, when=AUTOMATIC),
+    "probe_batches": Field("auto_lr_probe_batches", 4, "count", when={**AUTOMATIC, "auto_lr_probe": ("fresh",)}),
+}
+
+
+def study(**changes: object) -> Space:
+    """Return a study's space. Keys of ``ARMS`` change the values of AutoLR's settings."""
+    values: dict[str, object] = {"smoothings": ("clip",), "probes": ("fresh",), "probe_batches": (4,)}
+    arms = [(ARMS[name], changes.pop(name, default)) for name, default in values.items()]
+    methods = {"gdiff": {"gdiff.c": Field("c", 0.5, "share")}, "ngdiff": {}}
+    given: dict[str, object] = {"methods": methods, "lr": (1e-4, 1e-3), "options": {"gdiff.c": (0.5, 0.9)}}
+    return lr_study_space(arms=arms, **(given | changes))  # type: ignore[arg-type]
+
+
+def test_a_study_visits_every_method_at_every_rate_fixed_and_as_autolrs_start() -> None:
+    grid = study().grid()
+    cells = [(method, c) for method, c in (("gdiff", 0.5), ("gdiff", 0.9), ("ngdiff", None))]
+    rates = [(policy, lr) for policy in ("off", "on") for lr in (1e-4, 1e-3)]
+    found = [(point["method"], point.get("c"), point["auto_lr"], point["lr"]) for point in grid]
+    assert sorted(found, key=str) == sorted([(*cell, *rate) for cell in cells for rate in rates], key=str)
+    assert all(("auto_lr_smoothing" in point) == (point["auto_lr"] == "on") for point in grid)
+    assert study(lr=(1e-4, 1e-4), smoothings=("clip", "clip")).grid() == study(lr=(1e-4,)).grid()
+
+
+def test_every_combination_of_smoothing_and_probe_is_an_arm() -> None:
+    grid = study(smoothings=("clip", "paper"), probes=("same", "fresh"), start_lr=(1e-5,), probe_batches=(1, 4)).grid()
+    arms = {
+        (point["auto_lr_smoothing"], point["auto_lr_probe"], point.get("auto_lr_probe_batches"), point["lr"])
+        for point in grid
+        if point["auto_lr"] == "on"
     }
-    assert [point["lr"] for point in grid if point["method"] == "npo"] == [1e-5, 5e-5, 1e-4]
-    assert all((point["epochs"], point["optimizer"], point["auto_lr"]) == (15, "adamw", "off") for point in grid)
-    assert not any("beta" in point for point in grid)
+    assert arms == {
+        (smoothing, probe, batches, 1e-5)
+        for smoothing in ("clip", "paper")
+        for probe, batches in (("same", None), ("fresh", 1), ("fresh", 4))
+    }
+    assert {point["lr"] for point in grid if point["auto_lr"] == "off"} == {1e-4, 1e-3}
+    # A setting without an effect in any arm is left out.
+    assert not any("auto_lr_probe_batches" in point for point in study(probes=("same",), probe_batches=(1, 4)).grid())
 
 
-def test_given_values_replace_the_papers() -> None:
-    space = paper_space(
-        methods=METHODS,
-        lr=(2e-5,),
-        auto_lr="on",
-        lr_range=(1e-6, 1e-4),
-        options={"gdiff.c": (0.7,), "npo.beta": (0.05, 0.2)},
-    )
-    grid = space.grid()
-    assert [(point["method"], point.get("c"), point.get("beta")) for point in grid] == [
-        ("gdiff", 0.7, None),
-        ("npo", None, 0.05),
-        ("npo", None, 0.2),
-        ("npo+gdiff", 0.7, 0.05),
-        ("npo+gdiff", 0.7, 0.2),
-        ("ngdiff", None, None),
-    ]
-    assert {(point["lr"], point["auto_lr"], point["epochs"]) for point in grid} == {(2e-5, "on", 15)}
+@pytest.mark.parametrize(("changes", "named"), [({"options": {"npo.beta": (0.1,)}}, r"npo\.beta"), ({"lr": ()}, "lr")])
+def test_an_option_of_no_method_and_an_empty_list_are_refused(changes: dict[str, object], named: str) -> None:
+    with pytest.raises(SpaceError, match=named):
+        study(**changes)

@@ -1,4 +1,4 @@
-"""What is on disk is whole, whatever happens to the process that writes it: files and folders."""
+"""Files, folders and growing logs are whole on disk, whatever happens to the process that writes them."""
 
 from __future__ import annotations
 
@@ -7,18 +7,60 @@ import json
 import math
 import os
 import random
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from search_spaces.durable import append, remove_leftovers, staged, write_json, write_whole
+from search_spaces import durable
+from search_spaces.durable import append, cut_torn_line, remove_leftovers, staged, whole_lines, write_json, write_whole
 from tests.conftest import disk_full_after
-from tests.search_spaces.conftest import kill_in_the_middle, names
+from tests.search_spaces.conftest import names
 
 OLD, NEW = b"old\n" * 100, b"new\n" * 10_000
+WITHOUT_NEWLINE = st.binary(max_size=20).map(lambda line: line.replace(b"\n", b""))
+LINES = st.lists(WITHOUT_NEWLINE.map(lambda line: line + b"\n"), max_size=8).map(b"".join)
+ENDLESS = """
+from itertools import count
+from pathlib import Path
+from search_spaces.durable import append, staged, write_whole
+print("begun")
+for number in count():
+    write_whole(Path("file"), f"{number % 10}" * 100_000)
+    with staged(Path("folder")) as staging:
+        staging.mkdir()
+        for name in range(20):
+            (staging / str(name)).write_text(str(number))
+    append(Path("log"), f"{number:06d}{'x' * 50_000}\\n".encode())
+"""
 
 
-# Files ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("attempt", range(6))
+def test_a_killed_writer_leaves_whole_files_whole_folders_and_whole_lines(tmp_path: Path, attempt: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(durable.__file__).parents[1])}
+    command = [sys.executable, "-u", "-c", ENDLESS]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(random.Random(attempt).uniform(0.1, 0.4))
+        process.send_signal(signal.SIGKILL)
+    for name in ("file", "folder"):
+        remove_leftovers(tmp_path / name)
+    append(tmp_path / "log", b"after\n")
+    assert {"file", "log"} <= set(names(tmp_path)) <= {"file", "folder", "log"}
+    text = (tmp_path / "file").read_text()
+    assert (len(text), len(set(text))) == (100_000, 1)
+    if (tmp_path / "folder").exists():
+        files = list((tmp_path / "folder").iterdir())
+        assert (len(files), len({path.read_text() for path in files})) == (20, 1)
+    *lines, last = (tmp_path / "log").read_bytes().splitlines()
+    assert [(int(line[:6]), len(line)) for line in lines] == [(number, 50_006) for number in range(len(lines))]
+    assert last == b"after"
 
 
 @pytest.mark.parametrize(("content", "sync"), [("text, ü\n", False), (b"\x00\xff", True)])
@@ -30,30 +72,18 @@ def test_a_file_is_replaced_and_folders_above_it_are_created(tmp_path: Path, con
     assert names(path.parent) == ["file.bin"]
 
 
-@pytest.mark.parametrize("attempt", range(3))
-def test_a_killed_writer_leaves_the_old_content_or_the_new(tmp_path: Path, attempt: int) -> None:
-    script = f"""
-from pathlib import Path
-from search_spaces.durable import write_whole
-while True:
-    write_whole(Path("file"), {OLD!r})
-    write_whole(Path("file"), {NEW!r})
-"""
+@pytest.mark.parametrize("fits", [0, 1, 7, 1000])
+def test_a_full_disk_leaves_the_old_file_and_the_old_lines(tmp_path: Path, fits: int) -> None:
     write_whole(tmp_path / "file", OLD)
-    kill_in_the_middle(script, tmp_path, after=random.Random(attempt).uniform(0.1, 0.4))
-    assert (tmp_path / "file").read_bytes() in (OLD, NEW)
-    remove_leftovers(tmp_path / "file")
-    assert names(tmp_path) == ["file"]
-
-
-@pytest.mark.parametrize("fits", [0, 1, 1000])
-def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path, fits: int) -> None:
-    path = tmp_path / "file"
-    write_whole(path, OLD)
     with disk_full_after(fits), pytest.raises(OSError, match="File too large"):
-        write_whole(path, NEW)
-    assert path.read_bytes() == OLD
-    assert names(tmp_path) == ["file"]
+        write_whole(tmp_path / "file", NEW)
+    append(tmp_path / "log", b"kept\n", header=b"header\n")
+    with disk_full_after(len(b"header\nkept\n") + fits), pytest.raises(OSError, match="File too large"):
+        append(tmp_path / "log", NEW)
+    append(tmp_path / "log", b"after\n")
+    assert (tmp_path / "file").read_bytes() == OLD
+    assert (tmp_path / "log").read_bytes() == b"header\nkept\nafter\n"
+    assert names(tmp_path) == ["file", "log"]
 
 
 def test_written_files_and_folders_follow_the_umask(tmp_path: Path) -> None:
@@ -72,20 +102,16 @@ def test_written_files_and_folders_follow_the_umask(tmp_path: Path) -> None:
 
 
 def test_json_has_null_for_numbers_that_are_not_finite(tmp_path: Path) -> None:
-    content = {"x": math.nan, "y": [math.inf, 1.5], "z": {"w": -math.inf}, 3: (1, None)}
-    for indent in (2, None):
-        write_json(tmp_path / "a.json", content, indent=indent)
-        text = (tmp_path / "a.json").read_text()
-        assert json.loads(text) == {"x": None, "y": [None, 1.5], "z": {"w": None}, "3": [1, None]}
-        assert text.endswith("}\n")
-        assert (text.count("\n") > 1) == (indent is not None)
+    path = tmp_path / "a.json"
+    write_json(path, {"x": math.nan, "y": [math.inf, 1.5], "z": {"w": -math.inf}, 3: (1, None)}, indent=None)
+    text = path.read_text()
+    assert text == '{"x": null, "y": [null, 1.5], "z": {"w": null}, "3": [1, null]}\n'
     with pytest.raises(TypeError):
-        write_json(tmp_path / "a.json", {"new": object()})
-    assert (tmp_path / "a.json").read_text() == text
+        write_json(path, {"new": object()})
+    assert path.read_text() == text
+    write_json(path, json.loads(text))
+    assert path.read_text().count("\n") > 1
     assert names(tmp_path) == ["a.json"]
-
-
-# Whatever writes to a path, and folders ------------------------------------------------------------------------------
 
 
 def fill(folder: Path, text: str, *, files: int = 5) -> None:
@@ -94,43 +120,20 @@ def fill(folder: Path, text: str, *, files: int = 5) -> None:
         (folder / "deep" / f"{number}").write_text(text)
 
 
-def contents(folder: Path) -> set[str]:
-    return {path.read_text() for path in (folder / "deep").iterdir()}
+def contents(folder: Path) -> list[str]:
+    return [path.read_text() for path in (folder / "deep").iterdir()]
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["new", "replaced"])
-def test_a_folder_appears_whole(tmp_path: Path, there: bool) -> None:
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_appears_whole(tmp_path: Path, exists: bool) -> None:
     path = tmp_path / "folder"
-    if there:
+    if exists:
         fill(path, "old", files=9)
     with staged(path) as staging:
         fill(staging, "new")
-        assert path.exists() == there
-    assert len(list((path / "deep").iterdir())) == 5
-    assert contents(path) == {"new"}
+        assert path.exists() == exists
+    assert contents(path) == ["new"] * 5
     assert names(tmp_path) == ["folder"]
-
-
-@pytest.mark.parametrize("attempt", range(3))
-def test_a_killed_writer_leaves_a_whole_folder_or_none(tmp_path: Path, attempt: int) -> None:
-    script = """
-from pathlib import Path
-from search_spaces.durable import staged
-number = 0
-while True:
-    number += 1
-    with staged(Path("folder")) as staging:
-        staging.mkdir()
-        for name in range(20):
-            (staging / str(name)).write_text(str(number))
-"""
-    kill_in_the_middle(script, tmp_path, after=random.Random(attempt).uniform(0.1, 0.4))
-    if (tmp_path / "folder").exists():
-        files = list((tmp_path / "folder").iterdir())
-        assert len(files) == 20
-        assert len({path.read_text() for path in files}) == 1
-    remove_leftovers(tmp_path / "folder")
-    assert set(names(tmp_path)) <= {"folder"}
 
 
 def write_half(staging: Path, kind: str) -> None:
@@ -142,26 +145,19 @@ def write_half(staging: Path, kind: str) -> None:
     raise RuntimeError("the disk refuses, says a library")
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_writer_that_fails_changes_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_writer_that_fails_or_writes_nothing_changes_nothing(tmp_path: Path) -> None:
     write_whole(tmp_path / "file", "old")
     fill(tmp_path / "folder", "old")
-    with pytest.raises(RuntimeError), staged(tmp_path / kind) as staging:
-        write_half(staging, kind)
-    assert (tmp_path / "file").read_text() == "old"
-    assert contents(tmp_path / "folder") == {"old"}
-    assert names(tmp_path) == ["file", "folder"]
-
-
-def test_a_block_that_writes_nothing_changes_nothing_and_a_file_never_replaces_a_folder(tmp_path: Path) -> None:
-    write_whole(tmp_path / "file", "old")
-    with staged(tmp_path / "file"):
-        pass
-    assert (tmp_path / "file").read_text() == "old"
-    fill(tmp_path / "folder", "old")
+    for kind in ("file", "folder"):
+        with pytest.raises(RuntimeError), staged(tmp_path / kind) as staging:
+            write_half(staging, kind)
+        with staged(tmp_path / kind):
+            pass
     with pytest.raises(OSError):  # noqa: PT011
-        write_whole(tmp_path / "folder", "new")
-    assert contents(tmp_path / "folder") == {"old"}
+        write_whole(tmp_path / "folder", "new")  # a file never replaces a folder
+    assert (tmp_path / "file").read_text() == "old"
+    assert contents(tmp_path / "folder") == ["old"] * 5
+    assert names(tmp_path) == ["file", "folder"]
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["with links", "a file system without links"])
@@ -177,7 +173,7 @@ def test_with_keep_existing_nothing_is_replaced(tmp_path: Path, monkeypatch: pyt
         with staged(tmp_path / "folder", keep_existing=True) as staging:
             fill(staging, text)
     assert (tmp_path / "file").read_text() == "first"
-    assert contents(tmp_path / "folder") == {"first"}
+    assert contents(tmp_path / "folder") == ["first"] * 5
     assert names(tmp_path) == ["file", "folder"]
 
 
@@ -192,6 +188,45 @@ def test_only_leftovers_of_the_same_name_and_old_ones_are_removed(tmp_path: Path
     assert names(tmp_path) == sorted([*kept, "file", ".file.89abcdef"])
     remove_leftovers(tmp_path / "file")
     assert names(tmp_path) == sorted([*kept, "file"])
-    (tmp_path / ".file[1].01234567").touch()
     remove_leftovers(tmp_path / "file[1]")
     assert ".file[1].01234567" not in names(tmp_path)
+
+
+@given(whole=LINES, torn=WITHOUT_NEWLINE, after=LINES.filter(bool))
+def test_a_torn_last_line_is_cut_before_lines_are_added(
+    tmp_path_factory: pytest.TempPathFactory, whole: bytes, torn: bytes, after: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "log"
+    assert whole_lines(whole + torn) == whole
+    path.write_bytes(whole + torn)
+    cut_torn_line(path)
+    assert path.read_bytes() == whole
+    path.write_bytes(whole + torn)
+    append(path, after, header=b"header\n")
+    assert path.read_bytes() == (whole or b"header\n") + after
+
+
+@pytest.mark.parametrize("length", [durable._BLOCK - 1, durable._BLOCK, durable._BLOCK + 1, 3 * durable._BLOCK])
+def test_a_torn_line_may_be_longer_than_a_block(tmp_path: Path, length: int) -> None:
+    for before in (b"", b"kept\n", b"x" * durable._BLOCK + b"\n"):
+        (tmp_path / "log").write_bytes(before + b"y" * length)
+        cut_torn_line(tmp_path / "log")
+        assert (tmp_path / "log").read_bytes() == before
+
+
+def test_lines_that_could_not_be_synced_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    append(tmp_path / "log", b"kept\n")
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        append(tmp_path / "log", b"lost\n", sync=True)
+    assert (tmp_path / "log").read_bytes() == b"kept\n"
+
+
+def test_a_missing_folder_or_file_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        append(tmp_path / "gone" / "log", b"x\n")
+    cut_torn_line(tmp_path / "log")
+    assert names(tmp_path) == []

@@ -35,18 +35,11 @@ def test_a_parameter_accepts_the_values_inside_and_no_others(
     assert [value for value in outside if parameter.accepts(value)] == []
 
 
-def test_the_key_is_the_name_unless_another_is_given() -> None:
-    assert Number("lr", 0.1, 1.0).key == "lr"
-    assert Number("beta", 0.1, 1.0, key="npo.beta").key == "npo.beta"
-
-
 def test_a_grid_visits_every_number_of_a_whole_range_up_to_a_thousand_and_otherwise_the_listed_points() -> None:
-    assert Number("epochs", 3, 6, whole=True).points() == (3, 4, 5, 6)
-    assert len(Number("steps", 1, 1000, whole=True).points() or ()) == 1000
+    assert Number("steps", 1, 1000, whole=True).points() == tuple(range(1, 1001))
     assert Number("steps", 1, 1001, whole=True).points() is None
     assert Number("steps", 1, 10**9, grid=(10, 100), whole=True).points() == (10, 100)
     assert Number("c", 0.0, 1.0).points() is None
-    assert Number("c", 0.0, 1.0, grid=(0.1, 0.9)).points() == (0.1, 0.9)
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,12 @@ def page_of(out: Path, *sources: Path) -> str:
 
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A study, the same one on another data set, and an external row without a seed."""
+    """A study, the same one on another data set without its first trial, and an external row without a seed."""
     folder = tmp_path_factory.mktemp("merged")
     other = Path(shutil.copytree(GOLDEN, folder / "other"))
     trials = other / "trials.csv"
-    trials.write_text(trials.read_text().replace(",authors,", ",tofu,"))
+    head, _, *rows = trials.read_text().splitlines(keepends=True)
+    trials.write_text("".join([head, *rows]).replace(",authors,", ",tofu,"))
     theirs = folder / "theirs.csv"
     theirs.write_text("method,forget_loss,retain_loss,name\nNPO,6.0,0.4,best\n")
     with without_rendering():
@@ -51,11 +52,10 @@ def test_every_data_set_has_its_own_verdict_tuning_curve_answer_and_frontier(mer
     assert len([name for name in figures if name.startswith("tuning-curve")]) == 4
     assert not (out / "pareto.png").exists()
     assert "2 problems" in page
+    assert "1 front of" in page, "it lacks a trial"
 
 
-def test_a_row_without_a_seed_joins_the_frontier_and_not_the_study(
-    merged: tuple[Path, str],
-) -> None:
+def test_a_row_without_a_seed_joins_the_frontier_and_not_the_study(merged: tuple[Path, str]) -> None:
     out, page = merged
     assert "gdiff on tiny-phi, authors: " in page
     assert "Gdiff" not in page
@@ -87,12 +87,6 @@ def test_a_trial_is_held_against_the_model_of_its_own_sweep(
     assert json.loads((tmp_path / "out" / "pareto.json").read_text())["baseline"] is None
     assert ("different No-unlearn models" in page) is pooled
     assert "verbatim memorisation of the forget set" in page
-
-
-def test_a_front_that_lacks_a_trial_is_counted_on_the_page(golden: Path) -> None:
-    lines = (golden / "trials.csv").read_text().splitlines(keepends=True)
-    (golden / "trials.csv").write_text("".join(lines[:1] + lines[2:]))
-    assert "1 front of" in page_of(golden)
 
 
 @pytest.mark.parametrize(

@@ -1,55 +1,16 @@
-"""What a report holds: the answer, the trials, the failures and the cost."""
+"""The sections of a report on the trials, the failures and the cost."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.frontier.frontier import frontier
-from analysis.frontier.judgement import choose_model
-from analysis.report.answer import Answer, answer
 from analysis.report.outcomes import EarlyStops, cost, early_stops, ended_as, failures
 from analysis.report.render import say
-from analysis.report.report import write_report
 from analysis.report.trials import page_data, trials_section
 from analysis.tables.trial_table import TrialTable
-from tests.analysis.conftest import GUESS, MakeSweep, report, tables_of, trial
-
-BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5}
-GOOD = {"verbmem": 0.05, "utility": 0.8, "truth_ratio": 0.5}
-
-
-def _answer(out: Path) -> Answer:
-    table, sweep = tables_of(out)
-    return answer(table, sweep, frontier(table.models, sweep.objectives), choose_model(table, sweep))
-
-
-@pytest.mark.parametrize(
-    ("forget", "scores", "warned"), [(0.03, {}, True), (4.0, {}, False), (None, GOOD | {"verbmem": 0.0}, False)]
-)
-def test_no_gain_warns(make_sweep: MakeSweep, forget: float | None, scores: dict[str, float], warned: bool) -> None:
-    """Without an objective, nobody knows whether something was gained."""
-    baseline = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05, "verbmem": 0.9, "utility": 0.8}
-    found = _answer(make_sweep([trial("0", forget, 0.9, **scores)], baseline=baseline))
-    assert found.no_gain is warned
-
-
-@pytest.mark.parametrize(
-    ("rows", "entries", "named"),
-    [
-        (None, {"objectives": None}, "target model"),
-        ([], {}, "no trial"),
-        ([("0", "diverged"), ("1", "failed"), ("2", "diverged")], {}, r"2 diverged, 1 failed"),
-    ],
-)
-def test_if_there_is_nothing_to_take_the_headline_says_why(
-    make_sweep: MakeSweep, rows: Any, entries: dict[str, object], named: str
-) -> None:
-    trials = None if rows is None else [trial(name, None, None, status=status) for name, status in rows]
-    found = _answer(make_sweep(trials, **entries))
-    assert (named in found.headline, found.model, found.members) == (True, None, ())
+from tests.analysis.conftest import MakeSweep, report, tables_of, trial
 
 
 def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(make_sweep: MakeSweep) -> None:
@@ -131,15 +92,3 @@ def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sw
     assert (found.seconds, found.starts) == (81, 50)
     assert [(line.name, line.mean) for line in found.by_method] == [("gdiff", 10), ("ngdiff", 11)]
     assert sum(line.share for line in found.by_method) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("retain", "collapsed"), [(0.7 * GUESS, False), (0.8 * GUESS, True), (1.2 * GUESS, True)])
-def test_members_that_keep_nothing_are_marked_and_folded_away(
-    make_sweep: MakeSweep, retain: float, collapsed: bool
-) -> None:
-    out = make_sweep([trial("0", 7.9, retain), trial("1", 4.0, 0.2)])
-    assert [member.collapsed for member in _answer(out).members] == [collapsed, False]
-    write_report(out)
-    page = (out / "report.html").read_text()
-    _, _, folded = page.partition("<details><summary>1 model on the frontier")
-    assert ('href="#trial-0">0</a></td><td class="n">' in folded.partition("</details>")[0]) is collapsed
