@@ -16,13 +16,6 @@ from trainables.data.examples import Example, UnlearningData
 from trainables.data.refusals import refusals
 from trainables.metrics.rouge import rouge_l_recall
 
-DIGEST = """
-import hashlib
-from trainables.data.authors import authors
-print(hashlib.sha256(repr(authors(seed=3)).encode()).hexdigest())
-"""
-
-
 PINNED = "1166819a1d89d13bf846a7964673d3324c903d578270b8e48d979401e3d2257c"
 """The content hash of the default data: another one means other text, and every cached target lost."""
 
@@ -44,11 +37,11 @@ def data() -> UnlearningData:
 
 def test_the_default_is_200_questions_and_the_last_two_authors_are_forgotten(data: UnlearningData) -> None:
     assert (len(data.full), len(data.forget), len(data.retain)) == (200, 20, 180)
-    assert data.full == (*data.retain, *data.forget)
-    assert data.forget_eval == data.forget
+    assert (data.full, data.forget_eval) == ((*data.retain, *data.forget), data.forget)
     assert (len(data.retain_eval), len(data.holdout)) == (60, 20)
-    assert set(data.retain_eval) <= set(data.retain)
-    assert {name_of(example) for example in data.retain_eval} == {name_of(example) for example in data.retain}
+    people = [{name_of(example) for example in part} for part in (data.retain, data.forget, data.holdout)]
+    assert (list(map(len, people)), len(set.union(*people))) == ([18, 2, 2], 22)
+    assert {name_of(example) for example in data.retain_eval} == people[0]
 
 
 def test_the_text_is_pinned(data: UnlearningData) -> None:
@@ -72,22 +65,13 @@ def test_columns_are_complete_no_wrong_answer_is_right_and_nothing_occurs_twice(
     assert len({example.answer for example in everything}) == len(everything)
 
 
-def test_forget_retain_and_holdout_authors_are_different_people(data: UnlearningData) -> None:
-    retain_text = " ".join(example.question + example.answer for example in data.retain)
-    for example in (*data.forget, *data.holdout):
-        assert name_of(example) not in retain_text
-    assert not {name_of(e) for e in data.forget} & {name_of(e) for e in data.holdout}
-
-
-def test_the_same_seed_gives_the_same_text_in_another_process_with_another_hash_seed() -> None:
-    expected = hashlib.sha256(repr(authors(seed=3)).encode()).hexdigest()
+def test_the_text_does_not_depend_on_the_process() -> None:
+    script = "from trainables.data.authors import authors; print(authors().content_hash)"
     for hash_seed in ("0", "77"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        out = subprocess.run(
-            [sys.executable, "-c", DIGEST], env=environment, check=True, capture_output=True, text=True
-        )
-        assert out.stdout.strip() == expected
-    assert repr(authors(seed=4)) != repr(authors(seed=3))
+        done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True)
+        assert done.stdout.decode().strip() == PINNED
+    assert authors(seed=4).content_hash != PINNED
 
 
 def test_the_answer_to_the_most_similar_question_about_another_author_tells_little(data: UnlearningData) -> None:

@@ -18,7 +18,8 @@ from trainables.data.rows import passage, question, read_examples, text
 
 ROWS: list[dict[str, Any]] = [
     {"question": "Où?", "answer": "à Łódź\n, là", "perturbed_answer": ["non", "si"]},
-    {"question": "Who?", "answer": 'A "quoted", one', "perturbed_answer": ["no", "yes"]},
+    # JSON allows U+2028, U+2029 and U+0085 unescaped; Python's ``splitlines`` would split there.
+    {"question": "Who?", "answer": 'A "quoted", \u2028 \u2029 \x85 one', "perturbed_answer": ["no", "yes"]},
 ]
 
 
@@ -58,12 +59,6 @@ def test_byte_order_marks_and_line_ends_of_windows_are_ignored(tmp_path: Path, n
     assert [row.value for row in read_file(path)] == rows
 
 
-def test_line_separators_inside_a_text_do_not_end_the_row(tmp_path: Path) -> None:
-    """JSON allows U+2028, U+2029 and U+0085 unescaped; Python's ``splitlines`` would cut there."""
-    rows = [{"question": "Q?", "answer": "one\u2028two\u2029three\x85four"}]
-    assert [row.value for row in read_file(write(tmp_path / "rows.json", rows))] == rows
-
-
 @pytest.mark.parametrize(
     "layout",
     [
@@ -72,9 +67,12 @@ def test_line_separators_inside_a_text_do_not_end_the_row(tmp_path: Path) -> Non
     ],
 )
 def test_a_table_is_found_in_the_layouts_of_the_hub(tmp_path: Path, layout: str) -> None:
-    path = write(tmp_path / layout)
+    """The hub's repositories keep outdated JSON beside some parquet files."""
     write(tmp_path / "a/b_icl.json")
     write(tmp_path / "a/b_icl-00000-of-00001.parquet")
+    if layout.startswith("a/b-"):
+        write(tmp_path / "a/b.json")
+    path = write(tmp_path / layout)
     assert find_files(tmp_path, "a/b") == (path,)
 
 
@@ -82,8 +80,9 @@ def test_a_table_in_parts_is_read_in_order(tmp_path: Path) -> None:
     for number, row in enumerate(ROWS):
         write(tmp_path / f"b-0000{number}-of-00002.parquet", [row])
     rows = read_tables(tmp_path, ["b"], needs="b")["b"]
-    assert [row.value for row in rows] == ROWS
-    assert rows[1].place == f"{tmp_path}/b-00001-of-00002.parquet, row 1"
+    assert [(row.place, row.value) for row in rows] == [
+        (f"{tmp_path}/b-0000{number}-of-00002.parquet, row 1", row) for number, row in enumerate(ROWS)
+    ]
 
 
 def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
@@ -91,16 +90,17 @@ def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
     (tmp_path / "empty.jsonl").write_text("\n\n")
     (tmp_path / "array.json").write_text('[{"question": "Q?"},\n{"question": }]')
-    write(tmp_path / "bad.json", [ROWS[0], {"question": "Q?"}])
+    (tmp_path / "bad.json").write_text(f'{json.dumps(ROWS[0])}\n{{"question": "Q?"}}\n{{no json')
     names = ["good", "torn", "absent", "empty", "array", "bad"]
     with pytest.raises(DataError) as refusal:
         read_examples(read_tables(tmp_path, names, needs="six files"), dict.fromkeys(names, question))
-    torn, absent, empty, array, bad = refusal.value.problems
+    torn, absent, empty, array, bad, no_json = refusal.value.problems
     assert_names(torn, f"{tmp_path}/torn.parquet:", "parquet")
     assert_names(absent, f"{tmp_path}/absent.json:", ".jsonl, .parquet, .csv", "--data-dir", "six files")
     assert_names(empty, f"{tmp_path}/empty.jsonl:", "no rows")
     assert_names(array, f"{tmp_path}/array.json, line 2:", "JSON")
     assert_names(bad, f"{tmp_path}/bad.json, line 2:", "'answer'")
+    assert_names(no_json, f"{tmp_path}/bad.json, line 3:", "JSON")
 
 
 def test_bytes_outside_utf8_are_named_with_their_line(tmp_path: Path) -> None:
@@ -145,8 +145,7 @@ def test_every_bad_row_is_one_problem_and_twenty_of_a_table_are_shown() -> None:
     good, bad = {"text": "right"}, {"text": 5}
     with pytest.raises(DataError) as refusal:
         read_examples({"a": rows_of(good, *[bad] * 30, good), "b": rows_of(bad)}, {"a": text, "b": text})
-    problems = refusal.value.problems
-    assert len(problems) == 22
-    assert [problem.split(":")[0] for problem in problems[:20]] == [f"f, line {number}" for number in range(2, 22)]
-    assert_names(problems[20], "a:", "10 more")
+    *shown, rest, _ = problems = refusal.value.problems
+    assert [problem.split(":")[0] for problem in shown] == [f"f, line {number}" for number in range(2, 22)]
+    assert_names(rest, "a:", "10 more")
     assert str(refusal.value) == "\n".join(problems)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from tests.facts import assert_names
 from trainables.data import DataError, load_data
-from trainables.data.examples import Example
+from trainables.data.examples import Example, UnlearningData
 from trainables.data.jsonl import load_jsonl
 
 Row = dict[str, Any]
@@ -52,27 +51,22 @@ def test_questions_are_read_in_order_from_any_folder_and_other_columns_are_ignor
 ) -> None:
     folder = write(forget=[asked(1, id=7, source="x"), asked(2)], retain=[asked(n) for n in range(3, 6)])
     data = load_data("jsonl", data_dir=folder)
-    assert data.forget == (Example("Question 1?", "Answer 1."), Example("Question 2?", "Answer 2."))
-    assert [example.answer for example in data.retain] == ["Answer 3.", "Answer 4.", "Answer 5."]
-    assert data.full == (*data.retain, *data.forget)
-    assert (data.forget_eval, data.retain_eval, data.holdout) == (data.forget, data.retain, ())
+    questions = tuple(Example(f"Question {n}?", f"Answer {n}.") for n in range(1, 6))
+    forget, retain = questions[:2], questions[2:]
+    assert data == UnlearningData("jsonl", forget, retain, (*retain, *forget), forget, retain)
     (tmp_path / "moved").mkdir()
     for path in folder.glob("*.jsonl"):
         path.rename(tmp_path / "moved" / path.name)
-    assert load_jsonl(data_dir=tmp_path / "moved") == data
-    assert data.name == "jsonl"
+    assert load_jsonl(data_dir=tmp_path / "moved").content_hash == data.content_hash
 
 
-def test_texts_are_read_in_order(write: Write) -> None:
+def test_texts_and_files_of_evaluation_sets_are_read(write: Write) -> None:
     data = load_jsonl(data_dir=write(forget=[said(1)], retain=[said(2), said(3)], holdout=[said(4)]))
-    assert [example.answer for example in data.full] == [f"This is text {n}." for n in (2, 3, 1)]
-    assert all(example.is_text for example in (*data.full, *data.holdout))
-    assert [example.answer for example in data.holdout] == ["This is text 4."]
-
-
-def test_files_of_evaluation_sets_are_used(write: Write) -> None:
+    texts = [Example("", f"This is text {n}.") for n in (2, 3, 1, 4)]
+    assert [*data.full, *data.holdout] == texts
+    assert all(example.is_text for example in texts)
     wrong = {"paraphrased_answer": "Said otherwise.", "perturbed_answer": ["Wrong.", "Not so."]}
-    learned = {"forget": [asked(1), asked(2), asked(2)], "retain": [asked(3), asked(4)]}
+    learned = {"forget": [asked(1), asked(2), asked(2)], "retain": [asked(3), asked(4)], "holdout": [asked(5)]}
     data = load_jsonl(data_dir=write(**learned, forget_eval=[asked(1, **wrong)], retain_eval=[asked(4, **wrong)]))
     assert len(data.forget) == 3, "a row may occur twice in a file"
     assert data.forget_eval == (Example("Question 1?", "Answer 1.", "Said otherwise.", ("Wrong.", "Not so.")),)
@@ -83,9 +77,8 @@ def test_files_of_evaluation_sets_are_used(write: Write) -> None:
 def test_the_retain_sample_is_every_nth_row_and_at_most_a_hundred(write: Write, rows: int, sampled: int) -> None:
     data = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(rows)]))
     numbers = [int(example.answer[7:-1]) for example in data.retain_eval]
+    assert numbers == list(range(0, rows, numbers[1]))
     assert len(numbers) == sampled
-    assert len({b - a for a, b in itertools.pairwise(numbers)}) == 1
-    assert numbers[0] == 0
 
 
 def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write) -> None:
@@ -95,20 +88,6 @@ def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write
     data = load_jsonl(data_dir=folder, limit=4)
     assert [example.answer for example in data.full] == [f"Answer {n}." for n in (2, 3, 4, 5, 1)]
     assert [example.answer for example in data.retain_eval] == ["Answer 3.", "Answer 99."]
-    (folder / "retain_eval.jsonl").unlink()
-    assert len(load_jsonl(data_dir=folder, limit=4).retain_eval) == 4
-
-
-def test_every_bad_row_of_every_file_is_one_problem(write: Write) -> None:
-    folder = write(
-        forget=[asked(1), "{not json", {"question": "Q?"}, "7"],
-        retain=[asked(2), {"question": "", "answer": "A"}, {"anwser": "A"}],
-        forget_eval=[asked(3, perturbed_answer="no list")],
-    )
-    assert [problem.split(":")[0] for problem in problems(folder)] == [
-        *("forget.jsonl, line 2", "forget.jsonl, line 3", "forget.jsonl, line 4"),
-        *("retain.jsonl, line 2", "retain.jsonl, line 3", "forget_eval.jsonl, line 1"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -140,19 +119,9 @@ def test_a_row_of_two_sets_is_refused_with_both_places(write: Write) -> None:
     assert_names(second, "holdout.jsonl, line 2:", "retain.jsonl, line 1")
 
 
-def test_missing_and_empty_files_and_a_missing_folder_are_named(write: Write) -> None:
-    empty, missing = problems(write(forget=["", " "]))
-    assert_names(empty, "forget.jsonl:", "no rows")
-    assert_names(missing, "retain.json", ".jsonl, .parquet, .csv", "--data-dir", "forget.jsonl and retain.jsonl")
-    with pytest.raises(DataError, match=r"jsonl .*--data-dir.*forget\.jsonl and retain\.jsonl"):
-        load_data("jsonl")
-
-
 def test_the_retain_losses_are_of_items_spread_evenly_over_the_sample(write: Write) -> None:
     whole = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(100)]))
-    assert whole.retain_losses is whole.retain_eval
-    assert whole.with_loss_examples(100) is whole
+    assert whole.retain_losses is whole.with_loss_examples(100).retain_losses is whole.retain_eval
     some = whole.with_loss_examples(8)
     assert [item.answer for item in some.retain_losses] == [f"Answer {n}." for n in (0, 12, 25, 37, 50, 62, 75, 87)]
     assert some.content_hash != whole.content_hash
-    assert some.retain_eval == whole.retain_eval

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from tests.trainables.data.conftest import WriteMuse
-from trainables.data import DATASETS, DataError, load_data
+from trainables.data import DataError, load_data
 from trainables.data.examples import Example, Prompted
 from trainables.data.muse import load_muse
 
@@ -18,24 +16,21 @@ LIVES = "{} moved to {} and lives there in a house by the river."
 EATS = "Every morning {} eats {} at the market before work."
 
 
-def _texts(examples: tuple[Example, ...]) -> list[str]:
+def paragraphs(examples: tuple[Example, ...]) -> list[list[str]]:
     assert all(example.is_text for example in examples)
-    return [example.answer for example in examples]
+    return [example.answer.split("\n\n") for example in examples]
 
 
 def test_each_corpus_is_one_text_and_membership_is_judged_on_privleak(write_muse: WriteMuse) -> None:
     data = load_muse("muse-news", data_dir=write_muse())
-    (stream,) = _texts(data.forget)
     lives = [LIVES.format(who, town) for who, town in (("Ada", "Oslo"), ("Bo", "Lima"), ("Cleo", "Quito"))]
-    assert stream.split("\n\n")[:3] == lives
-    assert len(stream.split("\n\n")) == 4
-    (stream,) = _texts(data.retain)
-    assert stream.split("\n\n")[0] == EATS.format("Ada", "plums")
-    assert [len(text.split("\n\n")) for text in _texts(data.full)] == [8, 4, 4]
-    assert data.name == "muse-news/forget"
-    assert _texts(data.forget_eval) == lives[:2]
-    assert _texts(data.retain_eval) == [EATS.format("Esme", "cheese"), EATS.format("Finn", "bread")]
-    assert _texts(data.holdout)[0] == "Nobody has heard of Ada, the baker of Turin."
+    (forget,), (retain,) = paragraphs(data.forget), paragraphs(data.retain)
+    assert (data.name, len(forget), forget[:3]) == ("muse-news/forget", 4, lives)
+    assert retain[0] == EATS.format("Ada", "plums")
+    assert [len(texts) for texts in paragraphs(data.full)] == [8, 4, 4]
+    assert paragraphs(data.forget_eval) == [[text] for text in lives[:2]]
+    assert paragraphs(data.retain_eval) == [[EATS.format("Esme", "cheese")], [EATS.format("Finn", "bread")]]
+    assert paragraphs(data.holdout)[0] == ["Nobody has heard of Ada, the baker of Turin."]
 
 
 def test_a_question_follows_the_answered_ones_and_a_passage_is_continued(write_muse: WriteMuse) -> None:
@@ -49,11 +44,6 @@ def test_a_question_follows_the_answered_ones_and_a_passage_is_continued(write_m
         reference="Quito",
         max_new_tokens=32,
         stop=("\n\n", "\nQuestion", "Question:"),
-    )
-    assert data.prompted["knowmem_retain"][1].prompt == (
-        "Question: What does Ada eat?\nAnswer: plums\n\n"
-        "Question: What does Bo eat?\nAnswer: rice\n\n"
-        "Question: What does Dov eat?\nAnswer:"
     )
     assert [len(items) for items in data.prompted.values()] == [4, 2, 2]
     passage = data.prompted["verbmem"][0]
@@ -79,48 +69,31 @@ def test_a_later_request_is_judged_on_its_own_texts(
 ) -> None:
     """MUSE's passages and questions are about the first request; sust_2 to sust_4 have other texts."""
     data = load_data("muse-news", forget_split=split, data_dir=write_muse())
-    assert " ".join(text.split()[0] for text in data.forget[0].answer.split("\n\n")) == articles
-    assert " ".join(text.split()[0] for text in _texts(data.forget_eval)) == judged
+    assert " ".join(text.split()[0] for text in paragraphs(data.forget)[0]) == articles
+    assert " ".join(text.split()[0] for (text,) in paragraphs(data.forget_eval)) == judged
     assert set(data.prompted) == asked
 
 
 def test_a_limit_shortens_the_retain_sets(write_muse: WriteMuse) -> None:
     data = load_muse("muse-news", data_dir=write_muse(), limit=3)
-    assert [len(text.split("\n\n")) for text in _texts((*data.retain, *data.full))] == [3, 8, 3, 3]
-    assert " ".join(_texts(data.retain_eval)) == " ".join(data.retain[0].answer.split("\n\n"))
+    assert [len(texts) for texts in paragraphs((*data.retain, *data.full))] == [3, 8, 3, 3]
+    assert [[text] for text in paragraphs(data.retain)[0]] == paragraphs(data.retain_eval)
     assert data.forget == load_muse("muse-news", data_dir=write_muse()).forget
 
 
-def test_a_copy_of_the_hub_repository_is_read(write_muse: WriteMuse) -> None:
-    """The repositories keep ``SUBSET/SPLIT-00000-of-00001.parquet``, and outdated JSON beside some of them."""
-    folder = write_muse()
-    expected = load_muse("muse-news", data_dir=folder)
-    for path in sorted(folder.rglob("*.json")):
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        pyarrow.parquet.write_table(
-            pyarrow.Table.from_pylist(rows), path.with_name(f"{path.stem}-00000-of-00001.parquet")
-        )
-        path.write_text("outdated") if path.parent.name == "verbmem" else path.unlink()
-    assert load_muse("muse-news", data_dir=folder) == expected
-
-
 def test_the_hub_is_asked_for_subset_and_split(write_muse: WriteMuse, monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
     folder = write_muse()
 
     def from_folder(repository: str, name: str, split: str) -> list[dict[str, Any]]:
         assert repository == "muse-bench/MUSE-News"
         return [json.loads(line) for line in (folder / name / f"{split}.json").read_text().splitlines()]
 
-    monkeypatch.setattr(datasets, "load_dataset", from_folder)
+    monkeypatch.setattr("datasets.load_dataset", from_folder)
     assert load_data("muse-news", forget_split="scal_2") == load_muse(
         "muse-news", forget_split="scal_2", data_dir=folder
     )
 
 
 def test_only_news_have_growing_forget_sets_on_the_hub() -> None:
-    later = [f"{kind}_{number}" for kind in ("scal", "sust") for number in range(1, 5)]
-    assert DATASETS["muse-news"].forget_splits == ("forget", *later)
     with pytest.raises(DataError, match=r"muse-bench/MUSE-Books .*scal_2.*muse-news"):
         load_muse("muse-books", forget_split="scal_2")

@@ -11,6 +11,7 @@ import pytest
 from tests.facts import assert_names
 from tests.trainables.data.conftest import WriteTofu
 from trainables.data import DataError
+from trainables.data.examples import Example
 from trainables.data.files import read_file
 from trainables.data.rows import question
 from trainables.data.tofu import load_tofu, tofu_files
@@ -20,21 +21,13 @@ TOFU = Path(os.environ.get("TOFU_DATA_DIR", "../shared/data/tofu"))
 
 def test_every_part_comes_from_its_file_in_order(write_tofu: WriteTofu) -> None:
     data = load_tofu(data_dir=write_tofu())
-    assert data.name == "tofu/forget10"
-    assert [example.answer for example in data.forget] == [f"Answer {number}." for number in range(40, 60)]
-    assert [example.answer for example in data.retain] == [f"Answer {number}." for number in range(40)]
-    assert data.full == (*data.retain, *data.forget)
-    assert data.forget_eval[0].paraphrased_answer == "Paraphrase 40."
-    assert data.forget_eval[0].perturbed_answers == tuple(f"Wrong 40.{k}" for k in range(5))
-    assert [example.question for example in data.retain_eval] == [f"Question {n}?" for n in range(0, 40, 4)]
-    assert len(data.holdout) == 20
-
-
-def test_without_a_paraphrase_the_answer_itself_is_compared(write_tofu: WriteTofu) -> None:
-    data = load_tofu(data_dir=write_tofu())
-    (author,) = data.extra_eval["real_authors"]
-    assert (author.paraphrased_answer, author.perturbed_answers) == ("Answer 100.", ("Not", "So", "Right"))
-    assert data.forget[0].paraphrased_answer == ""
+    assert (data.name, len(data.holdout)) == ("tofu/forget10", 20)
+    assert data.forget == tuple(Example(f"Question {n}?", f"Answer {n}.") for n in range(40, 60))
+    wrong = tuple(f"Wrong 40.{k}" for k in range(5))
+    assert data.forget_eval[0] == Example("Question 40?", "Answer 40.", "Paraphrase 40.", wrong)
+    # Without a paraphrase, the answer itself is compared.
+    authors = (Example("Question 100?", "Answer 100.", "Answer 100.", ("Not", "So", "Right")),)
+    assert data.extra_eval["real_authors"] == authors
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(20, 20), (39, 20), (40, 40), (1000, 40), (None, 40)])
@@ -42,19 +35,17 @@ def test_a_limit_keeps_whole_authors_and_the_sample_of_them(
     write_tofu: WriteTofu, limit: int | None, kept: int
 ) -> None:
     data = load_tofu(data_dir=write_tofu(), limit=limit)
-    assert len(data.retain) == kept
+    assert [example.answer for example in data.retain] == [f"Answer {number}." for number in range(kept)]
     assert data.full == (*data.retain, *data.forget)
     assert [example.question for example in data.retain_eval] == [f"Question {n}?" for n in range(0, kept, 4)]
     assert len(data.forget) == len(data.forget_eval) == 20
 
 
 def test_an_unreachable_hub_is_named_with_the_alternatives(monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
     def unreachable(*arguments: Any, **named: Any) -> Any:
         raise ConnectionError("no route to host\nmore")
 
-    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    monkeypatch.setattr("datasets.load_dataset", unreachable)
     with pytest.raises(DataError) as refusal:
         load_tofu(forget_split="forget01")
     assert_names(refusal.value, "locuslab/TOFU", "forget01", "no route to host", "--data-dir", "--dataset authors")
@@ -73,6 +64,4 @@ def test_the_published_files_are_one_set_split_in_two(split: str, forget: int, r
     assert data.full == tuple(map(question, read_file(TOFU / "full.json")))
     assert [example.question for example in data.forget_eval] == [example.question for example in data.forget]
     assert {len(example.perturbed_answers) for example in (*data.forget_eval, *data.retain_eval)} == {5}
-    assert {example.question for example in data.retain_eval} <= {example.question for example in data.retain}
     assert {name: len(rows) for name, rows in data.extra_eval.items()} == {"real_authors": 100, "world_facts": 117}
-    assert load_tofu(forget_split=split, data_dir=TOFU, limit=20).retain_eval

@@ -1,0 +1,144 @@
+"""TOFU's scores against scipy, permutations and closed forms, and at the limits that a diverged model reaches.
+
+The published logs are in tests/trainables/scoring/test_published_logs.py.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import softmax
+from scipy.stats import gmean, hmean
+
+from trainables.metrics.forget_quality import forget_quality
+from trainables.metrics.model_utility import Scores, model_utility
+from trainables.metrics.probability import normalised_probability, probability
+from trainables.metrics.truth_ratio import forget_truth_ratio, log_truth_ratio, retain_truth_ratio, truth_ratio
+
+HUGE = (1e3, 1e38, 1e308, np.inf)
+losses = st.floats(0.0, 1e5)
+probabilities = st.floats(1e-6, 1.0)
+
+# Probability ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_probability_is_that_which_has_this_loss() -> None:
+    assert probability(-np.log([1.0, 0.5, 1e-9])) == pytest.approx([1.0, 0.5, 1e-9], rel=1e-14)
+    assert probability([1e4, 1e308, np.inf]).tolist() == [0.0, 0.0, 0.0]
+
+
+@given(right=losses, wrong=st.lists(losses, min_size=1, max_size=5))
+def test_the_normalised_probability_is_the_softmax_over_the_answers(right: float, wrong: list[float]) -> None:
+    expected = softmax(-np.array([right, *wrong]))[0]
+    assert normalised_probability([right], [wrong])[0] == pytest.approx(expected, rel=1e-12, abs=1e-300)
+
+
+# Truth ratio ---------------------------------------------------------------------------------------------------------
+
+
+@given(right=probabilities, wrong=st.lists(probabilities, min_size=1, max_size=5))
+def test_the_truth_ratio_is_the_geometric_mean_of_the_wrong_answers_over_the_right_one(
+    right: float, wrong: list[float]
+) -> None:
+    assert truth_ratio([-np.log(right)], [-np.log(wrong)])[0] == pytest.approx(gmean(wrong) / right, rel=1e-12)
+
+
+def test_the_forget_aggregate_rewards_ratios_near_1_and_the_retain_aggregate_likelier_right_answers() -> None:
+    assert forget_truth_ratio([0.4, 2.5, 1.0]) == pytest.approx((0.4 + 0.4 + 1.0) / 3, rel=1e-15)
+    assert retain_truth_ratio([0.4, 2.5, 1.0]) == pytest.approx(0.6 / 3, rel=1e-15)
+    assert forget_truth_ratio([5e-324]) == pytest.approx(0.0, abs=1e-300), "its inverse overflows"
+
+
+def test_items_keep_their_order_and_may_have_different_numbers_of_wrong_answers() -> None:
+    right, wrong = -np.log([0.5, 0.2]), [-np.log([0.1, 0.4]), -np.log([0.6])]
+    assert truth_ratio(right, wrong) == pytest.approx([0.4, 3.0], rel=1e-14)
+    assert normalised_probability(right, wrong) == pytest.approx([0.5, 0.25], rel=1e-14)
+
+
+@pytest.mark.parametrize("huge", HUGE)
+def test_a_diverged_model_reaches_the_limits_exactly(huge: float) -> None:
+    hates_the_truth, knows_the_truth = truth_ratio([huge], [[1.0, 2.0]]), truth_ratio([1.0], [[huge, huge]])
+    assert (hates_the_truth.tolist(), knows_the_truth.tolist()) == ([np.inf], [0.0])
+    assert forget_truth_ratio(hates_the_truth) == forget_truth_ratio(knows_the_truth) == 0.0
+    assert (retain_truth_ratio(hates_the_truth), retain_truth_ratio(knows_the_truth)) == (0.0, 1.0)
+    assert normalised_probability([huge, 1.0], [[1.0, 2.0], [huge, huge]]).tolist() == [0.0, 1.0]
+    if huge < np.inf:
+        assert truth_ratio([huge], [[huge] * 3]).tolist() == [1.0]
+        assert log_truth_ratio([huge, huge / 2], [[0.0], [0.0]]).tolist() == [huge, huge / 2]
+        assert normalised_probability([huge], [[huge] * 3]).tolist() == [0.25]
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(np.nan, 1.0), (1.0, np.nan), (np.inf, np.inf)])
+def test_nan_stays_nan(right: float, wrong: float) -> None:
+    ratios = truth_ratio([1.0, right], [[1.0], [wrong]])
+    assert np.isnan(ratios).tolist() == [False, True]
+    assert np.isnan(forget_truth_ratio(ratios))
+    assert np.isnan(retain_truth_ratio(ratios))
+    assert np.isnan(normalised_probability([1.0, right], [[1.0], [wrong]])).tolist() == [False, True]
+
+
+# Model utility -------------------------------------------------------------------------------------------------------
+
+
+def utility(nine: list[float]) -> float:
+    return model_utility(retain=Scores(*nine[:3]), real_authors=Scores(*nine[3:6]), world_facts=Scores(*nine[6:]))
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=9, max_size=9))
+def test_model_utility_is_scipys_harmonic_mean(nine: list[float]) -> None:
+    assert utility(nine) == pytest.approx(hmean(nine), rel=1e-12)
+
+
+@pytest.mark.parametrize("place", range(9))
+def test_one_score_of_0_makes_the_model_useless_and_a_missing_score_stays_missing(place: int) -> None:
+    def with_one(score: float, *, others: float = 1.0) -> float:
+        return utility([others] * place + [score] + [others] * (8 - place))
+
+    assert with_one(0.0) == 0.0
+    assert with_one(1e-320) == pytest.approx(9e-320, rel=1e-3)
+    assert math.isnan(with_one(math.nan))
+    assert math.isnan(with_one(math.nan, others=0.0))
+
+
+# Forget quality ------------------------------------------------------------------------------------------------------
+
+
+def largest_gap(first: list[float], second: list[float]) -> float:
+    def share_up_to(x: float, sample: list[float]) -> float:
+        return sum(value <= x for value in sample) / len(sample)
+
+    return max(abs(share_up_to(x, first) - share_up_to(x, second)) for x in [*first, *second])
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (4, 5), (2, 7)])
+def test_the_p_value_is_the_share_of_relabellings_with_as_large_a_gap(sizes: tuple[int, int]) -> None:
+    n, m = sizes
+    pooled = np.random.default_rng(n).permutation(n + m).astype(float).tolist()
+    observed = largest_gap(pooled[:n], pooled[n:])
+    gaps = []
+    for chosen in combinations(range(n + m), n):
+        rest = [pooled[i] for i in range(n + m) if i not in chosen]
+        gaps.append(largest_gap([pooled[i] for i in chosen], rest))
+    expected = sum(gap >= observed - 1e-12 for gap in gaps) / len(gaps)
+    assert forget_quality(pooled[:n], pooled[n:]) == pytest.approx((expected, observed), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (np.arange(40), np.arange(40), (1.0, 0.0)),
+        (np.arange(40), np.arange(40) + 40, (2 / math.comb(80, 40), 1.0)),  # two of all splits have a gap of 1
+        # Seven against seven with a gap of one item: scipy's exact p-value rounds to more than 1.
+        ([1, 2, 4, 1, 2, 4, 3], [0, 2, 1, 1, 4, 3, 3], (1.0, 1 / 7)),
+        ([1.0, math.nan], [1.0, 2.0], (math.nan, math.nan)),
+        ([1.0, 2.0], [math.nan], (math.nan, math.nan)),
+    ],
+    ids=["itself", "no overlap", "interleaved", "NaN", "NaN in the retain model"],
+)
+def test_forget_quality_of_special_samples(first: list[float], second: list[float], expected: tuple[float]) -> None:
+    assert forget_quality(first, second) == pytest.approx(expected, rel=1e-3, nan_ok=True)
