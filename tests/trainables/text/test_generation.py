@@ -51,14 +51,12 @@ def test_the_answers_of_a_batch_are_those_of_each_prompt_alone(
     assert len(set(alone)) > 10
 
 
-@pytest.mark.parametrize("sampling", [False, True])
 def test_generation_is_greedy_and_ends_after_max_new_tokens_whatever_the_models_settings(
-    make_network: Any, tokenizer: Any, prompts: Any, sampling: bool
+    make_network: Any, tokenizer: Any, prompts: Any
 ) -> None:
     model = make_network(seed=3)
-    if sampling:
-        model.generation_config.do_sample = True
-        model.generation_config.temperature = 5.0
+    model.generation_config.do_sample = True
+    model.generation_config.temperature = 5.0
     for limit in (1, 5):
         found = _generate(model, tokenizer, prompts, limit=limit, batch_size=8)
         assert found == [_by_hand(model, tokenizer, prompt, limit) for prompt in prompts]
@@ -86,32 +84,30 @@ def test_verified_answers_are_not_generated(
     assert found == [example.answer for example in tiny_data.full]
 
 
+def _phi(layers: int, width: int) -> PhiConfig:
+    return PhiConfig(vocab_size=51_200, hidden_size=32 * width, num_hidden_layers=layers, num_attention_heads=32)
+
+
+def _llama(shared: int) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=shared
+    )
+
+
 @pytest.mark.parametrize(
-    ("vocabulary", "layers", "width", "longest", "rows"),
+    ("config", "longest", "rows"),
     [
-        (51_200, 24, 64, 100, 8),  # Phi-1.5: a position's logits, 614 kB, against twice its keys and values, 786 kB
-        (51_200, 12, 64, 100, 8),  # against 393
-        (51_200, 6, 64, 100, 24),  # against 197
-        (51_200, 6, 8, 100, 32),  # never more than four times as many
-        (51_200, 6, 8, 200, 16),  # 512 tokens a row may be scored, but 200 are put through
-        (51_200, 6, 8, 2000, 8),
+        (_phi(24, 64), 100, 8),  # Phi-1.5: a position's logits, 614 kB, against twice its keys and values, 786 kB
+        (_phi(12, 64), 100, 8),  # against 393
+        (_phi(6, 64), 100, 24),  # against 197
+        (_phi(6, 8), 100, 32),  # never more than four times as many
+        (_phi(6, 8), 200, 16),  # 512 tokens a row may be scored, but 200 are put through
+        (_phi(6, 8), 2000, 8),
+        (_llama(4), 100, 32),  # shared keys and values count once
+        (_llama(32), 100, 24),
+        (MambaConfig(), 10, 8),  # no attention, so no keys and values
     ],
 )
-def test_the_number_of_answers_at_once_is_limited_by_the_memory_of_scoring(
-    vocabulary: int, layers: int, width: int, longest: int, rows: int
-) -> None:
-    config = PhiConfig(vocab_size=vocabulary, hidden_size=32 * width, num_hidden_layers=layers, num_attention_heads=32)
-    model = SimpleNamespace(config=config, dtype=torch.float32)
-    assert generation_batch_size(model, 8, longest=longest, max_length=512) == rows  # type: ignore[arg-type]
-
-
-def test_shared_keys_and_values_count_once_and_models_without_attention_have_none() -> None:
-    config = LlamaConfig(
-        vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=4
-    )
-    model = SimpleNamespace(config=config, dtype=torch.float32)
-    assert generation_batch_size(model, 8, longest=100, max_length=512) == 32  # type: ignore[arg-type]
-    config.num_key_value_heads = 32
-    assert generation_batch_size(model, 8, longest=100, max_length=512) == 24  # type: ignore[arg-type]
-    mamba = SimpleNamespace(config=MambaConfig(), dtype=torch.float32)
-    assert generation_batch_size(mamba, 8, longest=10, max_length=512) == 8  # type: ignore[arg-type]
+def test_the_batch_size_of_generation_is_limited_by_the_memory_of_scoring(config: Any, longest: int, rows: int) -> None:
+    model: Any = SimpleNamespace(config=config, dtype=torch.float32)
+    assert generation_batch_size(model, 8, longest=longest, max_length=512) == rows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, ResNetConfig, ResNetForImageClassification
 
 from trainables.models.adapters import add_adapter
 from trainables.objectives import OBJECTIVES, HiddenBatch
@@ -42,15 +42,9 @@ def test_both_losses_are_mean_squared_lengths_over_the_tokens_that_are_there() -
 @pytest.mark.parametrize("loss", [_rmu, _kept], ids=["forget", "retain"])
 def test_the_gradient_is_that_of_finite_differences_and_zero_at_padding(loss: Callable[[Tensor], Tensor]) -> None:
     hidden = HIDDEN.clone().requires_grad_()
+    assert torch.autograd.gradcheck(loss, (hidden,))
     (gradient,) = torch.autograd.grad(loss(hidden), hidden)
-    step = 1e-5
-    for place in [(0, 0, 0), (0, 3, 2), (1, 1, 1), (1, 2, 0)]:
-        ahead, behind = HIDDEN.clone(), HIDDEN.clone()
-        ahead[place] += step
-        behind[place] -= step
-        slope = float(loss(ahead) - loss(behind)) / (2 * step)
-        assert float(gradient[place]) == pytest.approx(slope, rel=1e-6, abs=1e-9)
-    assert float(gradient[~PRESENT].abs().max()) == 0.0
+    assert not gradient[~PRESENT].any()
 
 
 def test_the_direction_is_a_unit_vector_of_the_seed_alone() -> None:
@@ -96,8 +90,6 @@ def test_blocks_behind_the_layer_are_not_run_and_get_no_gradient(make_network: A
 
 
 def test_a_model_without_decoder_blocks_is_refused() -> None:
-    from transformers import ResNetConfig, ResNetForImageClassification
-
     model = ResNetForImageClassification(ResNetConfig(embedding_size=4, hidden_sizes=[4], depths=[1]))
     with pytest.raises(ValueError, match="ResNetForImageClassification"):
         decoder_blocks(model)

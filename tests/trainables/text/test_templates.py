@@ -13,7 +13,7 @@ from tokenizers import processors
 
 from trainables.data.examples import Example
 from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_tokenizer
-from trainables.template import CHAT, QUESTION_ANSWER, Template, TemplateError, end_id, template_problems
+from trainables.template import CHAT, Template, TemplateError, template_problems
 from trainables.testing.templates import check_template
 from trainables.text.generation import generate_greedy
 from trainables.text.tokens import encode, end_ids, prompt_text
@@ -120,25 +120,16 @@ def test_greedy_answers_stop_at_the_templates_end_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "fact"),
+    ("template", "chat", "fact"),
     [
-        ("{{ question }} {{ answer }} and so on", "'and so on'"),
-        ("{{ question }} {{ answer }} {{ answer }}", "2 times"),
-        (CHAT, "no chat template"),
+        ("{{ question }} {{ answer }} and so on", None, "'and so on'"),
+        ("{{ question }} {{ answer }} {{ answer }}", None, "2 times"),
+        (CHAT, None, "no chat template"),
+        (CHAT, "{{ raise_exception('only one turn') }}", "only one turn"),
     ],
 )
-def test_a_template_that_does_not_fit_the_tokenizer_is_refused(template: str, fact: str) -> None:
-    with pytest.raises(TemplateError, match=fact):
-        encode(byte_level(), "Where is Lima?", "Lima", max_length=200, template=template)
-
-
-def test_a_chat_template_that_fails_is_refused_with_its_own_reason() -> None:
+def test_a_template_that_does_not_fit_the_tokenizer_is_refused(template: str, chat: str | None, fact: str) -> None:
     tokenizer = byte_level()
-    tokenizer.chat_template = "{{ raise_exception('only one turn') }}"
-    with pytest.raises(TemplateError, match="only one turn"):
-        end_id(CHAT, "?", tokenizer)
-
-
-def test_the_default_template_is_that_of_base_models() -> None:
-    assert prompt_text("Where?") == "Question: Where?\nAnswer:"
-    assert QUESTION_ANSWER == "Question: {question}\nAnswer: {answer}"
+    tokenizer.chat_template = chat
+    with pytest.raises(TemplateError, match=fact):
+        encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=template)

@@ -22,60 +22,51 @@ from trainables.models.tiny import train_metaspace_tokenizer
 from trainables.text.losses import sequence_nll
 from trainables.text.tokens import IGNORED, Tokens, collate, encode, encode_text
 
-BOS, EOS, PAD = "<s>", "</s>", "<pad>"
+SPECIAL = ["<unk>", "<s>", "</s>", "<pad>"]
+_, BOS, EOS, PAD = SPECIAL
 TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
 
 _EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "is")] * 5
 
 
-def _byte_level(*, trim_offsets: bool) -> Tokenizer:
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    raw.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
+def _trained(pre_tokenizer: Any, decoder: Any, *, size: int, alphabet: Sequence[str] = ()) -> Tokenizer:
+    raw = Tokenizer(models.BPE(unk_token="<unk>"))
+    raw.pre_tokenizer, raw.decoder = pre_tokenizer, decoder
     trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[BOS, EOS, PAD], initial_alphabet=alphabet, show_progress=False
+        vocab_size=size, special_tokens=SPECIAL, initial_alphabet=list(alphabet), show_progress=False
     )
     raw.train_from_iterator(TEXTS, trainer)
     return raw
 
 
-def _metaspace_bpe() -> Tokenizer:
-    raw = Tokenizer(models.BPE(unk_token="<unk>"))
-    raw.pre_tokenizer = pre_tokenizers.Metaspace()
-    raw.decoder = decoders.Metaspace()
-    trainer = trainers.BpeTrainer(vocab_size=80, special_tokens=["<unk>", BOS, EOS, PAD], show_progress=False)
-    raw.train_from_iterator(TEXTS, trainer)
+def _byte_level(*, trim_offsets: bool = False) -> Tokenizer:
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw = _trained(level, decoders.ByteLevel(), size=300, alphabet=pre_tokenizers.ByteLevel.alphabet())
+    raw.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
     return raw
+
+
+def _metaspace() -> Tokenizer:
+    return _trained(pre_tokenizers.Metaspace(), decoders.Metaspace(), size=80)
 
 
 def _unigram_with_lone_space() -> Tokenizer:
     """No piece holds a space and a letter: the answer begins with a lone ``▁`` token, as it may in sentencepiece."""
-    pieces = [("<unk>", 0.0), (BOS, 0.0), (EOS, 0.0), (PAD, 0.0), ("▁", -2.0), ("Answer", -3.0), ("Question", -3.0)]
+    pieces = [*((name, 0.0) for name in SPECIAL), ("▁", -2.0), ("Answer", -3.0), ("Question", -3.0)]
     pieces += [(character, -6.0) for character in sorted(set("".join(TEXTS)) - {" "})]
     raw = Tokenizer(models.Unigram(pieces, unk_id=0))
-    raw.pre_tokenizer = pre_tokenizers.Metaspace()
-    raw.decoder = decoders.Metaspace()
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
     return raw
 
 
 def _llama_like() -> Tokenizer:
     """As Llama-2's tokenizer.json: ``▁`` put before the text and for spaces by a normalizer, unknown text as bytes."""
-    learned = json.loads(_metaspace_bpe().to_str())["model"]
+    learned = json.loads(_metaspace().to_str())["model"]
     vocabulary = dict(learned["vocab"])
-    for byte in range(256):
-        vocabulary[f"<0x{byte:02X}>"] = len(vocabulary)
-    raw = Tokenizer(
-        models.BPE(
-            vocabulary,
-            [tuple(pair) for pair in learned["merges"]],
-            unk_token="<unk>",
-            fuse_unk=True,
-            byte_fallback=True,
-        )
-    )
-    raw.add_special_tokens(["<unk>", BOS, EOS, PAD])
+    vocabulary |= {f"<0x{byte:02X}>": len(vocabulary) + byte for byte in range(256)}
+    merges = [tuple(pair) for pair in learned["merges"]]
+    raw = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    raw.add_special_tokens(SPECIAL)
     raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     raw.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
@@ -83,33 +74,31 @@ def _llama_like() -> Tokenizer:
     return raw
 
 
-def _adding(raw: Tokenizer, template: str) -> Tokenizer:
-    added = processors.TemplateProcessing(
-        single=template, special_tokens=[(name, raw.token_to_id(name)) for name in (BOS, EOS)]
-    )
-    raw.post_processor = processors.Sequence([raw.post_processor, added]) if raw.post_processor else added
-    return raw
-
-
-def _fast(raw: Tokenizer, *, bos: bool) -> Any:
-    names = {"unk_token": "<unk>"} if raw.token_to_id("<unk>") is not None else {}
-    names |= {"bos_token": BOS} if bos else {}
+def _fast(raw: Tokenizer, adds: str = "$A") -> Any:
+    """Return a tokenizer of transformers that adds special tokens of itself: ``<s> $A`` begins with BOS."""
+    if adds != "$A":
+        named = [(name, raw.token_to_id(name)) for name in (BOS, EOS)]
+        added = processors.TemplateProcessing(single=adds, special_tokens=named)
+        raw.post_processor = processors.Sequence([raw.post_processor, added]) if raw.post_processor else added
     return PreTrainedTokenizerFast(
-        tokenizer_object=raw, eos_token=EOS, pad_token=PAD, clean_up_tokenization_spaces=False, **names
+        tokenizer_object=raw,
+        eos_token=EOS,
+        pad_token=PAD,
+        clean_up_tokenization_spaces=False,
+        unk_token="<unk>",
+        **({"bos_token": BOS} if BOS in adds else {}),
     )
 
 
 TOKENIZERS = {
-    "byte level": lambda: _fast(_byte_level(trim_offsets=False), bos=False),
-    "byte level, trimmed offsets": lambda: _fast(_byte_level(trim_offsets=True), bos=False),
-    "byte level, adds BOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"{BOS} $A"), bos=True),
-    "byte level, adds EOS": lambda: _fast(_adding(_byte_level(trim_offsets=False), f"$A {EOS}"), bos=False),
-    "metaspace BPE": lambda: _fast(_metaspace_bpe(), bos=False),
-    "metaspace BPE, adds BOS and EOS": lambda: _fast(_adding(_metaspace_bpe(), f"{BOS} $A {EOS}"), bos=True),
-    "Llama's normalizer, adds BOS": lambda: _fast(_adding(_llama_like(), f"{BOS} $A"), bos=True),
+    "byte level": lambda: _fast(_byte_level()),
+    "byte level, trimmed offsets": lambda: _fast(_byte_level(trim_offsets=True)),
+    "byte level, adds BOS": lambda: _fast(_byte_level(), f"{BOS} $A"),
+    "byte level, adds EOS": lambda: _fast(_byte_level(), f"$A {EOS}"),
+    "metaspace BPE, adds BOS and EOS": lambda: _fast(_metaspace(), f"{BOS} $A {EOS}"),
+    "Llama's normalizer, adds BOS": lambda: _fast(_llama_like(), f"{BOS} $A"),
     "tiny-llama's": lambda: train_metaspace_tokenizer(_EXAMPLES),
-    "lone space token": lambda: _fast(_unigram_with_lone_space(), bos=False),
-    "lone space token, adds BOS": lambda: _fast(_adding(_unigram_with_lone_space(), f"{BOS} $A"), bos=True),
+    "lone space token": lambda: _fast(_unigram_with_lone_space()),
 }
 CASES = [("Where is Lima?", "Lima is in Peru"), ("Is Oslo in Peru?", "is"), ("Where?", "Paris"), ("A r", "Answer: r")]
 
@@ -123,68 +112,37 @@ def any_tokenizer(request: pytest.FixtureRequest) -> Any:
 def test_the_boundary_lies_between_the_colon_and_the_space_of_the_answer(
     any_tokenizer: Any, question: str, answer: str
 ) -> None:
-    """The supervised tokens are the whole answer, its space first, and EOS; the prompt ends with the colon."""
+    """The supervised tokens are the whole answer, its space first, and EOS; the prompt ends with the colon.
+
+    Prompt and answer tokenised separately would teach other tokens than the model sees in running text.
+    """
     tokens = encode(any_tokenizer, question, answer, max_length=200)
-    *supervised, last = tokens.ids[tokens.prompt_length :]
+    supervised = tokens.ids[tokens.prompt_length : -1]
     assert any_tokenizer.decode(supervised).strip() == answer
-    assert last == any_tokenizer.eos_token_id
     assert any_tokenizer.convert_ids_to_tokens(supervised[0]).startswith(("Ġ", "▁"))
-    prompt = any_tokenizer.decode(tokens.prompt, skip_special_tokens=True)
-    assert prompt.removeprefix(" ") == f"Question: {question}\nAnswer:"
+    prompt = f"Question: {question}\nAnswer:"
+    assert any_tokenizer.decode(tokens.prompt, skip_special_tokens=True).removeprefix(" ") == prompt
+    whole = any_tokenizer(f"{prompt} {answer}", add_special_tokens=False).input_ids
+    bos = [any_tokenizer.bos_token_id] if any_tokenizer.bos_token else []
+    assert list(tokens.ids) == [*bos, *whole, any_tokenizer.eos_token_id]
 
 
-@pytest.mark.parametrize(("question", "answer"), CASES)
-def test_no_character_of_the_prompt_and_every_character_of_the_answer_is_labelled(
-    any_tokenizer: Any, question: str, answer: str
+def test_a_sequence_too_long_is_cut_at_its_end_and_a_prompt_without_room_for_an_answer_is_refused(
+    tokenizer: Any,
 ) -> None:
-    """The two public errors at once, on the labels a loss is taken of: characters, by the tokenizer's own offsets."""
-    prompt, text = f"Question: {question}\nAnswer:", f"Question: {question}\nAnswer: {answer}"
-    tokens = encode(any_tokenizer, question, answer, max_length=200)
-    batch = collate([tokens], [0], pad_id=any_tokenizer.pad_token_id or 0, device="cpu")
-    offsets = any_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-    labelled = {
-        place
-        for (first, last), label in zip(offsets, batch.labels[0].tolist(), strict=False)
-        for place in range(first, last)
-        if label != IGNORED
-    }
-    assert not labelled & set(range(len(prompt)))
-    assert labelled >= {place for place in range(len(prompt), len(text)) if text[place] != " "}
-
-
-def test_the_ids_are_those_of_the_text_as_one_piece_with_each_special_token_once(any_tokenizer: Any) -> None:
-    """Prompt and answer tokenised separately would teach other tokens than the model sees in running text."""
-    tokens = encode(any_tokenizer, "Where is Lima?", "Lima is in Peru", max_length=200)
-    assert tokens.ids.count(any_tokenizer.eos_token_id) == 1
-    bos = any_tokenizer.convert_tokens_to_ids(BOS)
-    expected = [bos] if any_tokenizer.bos_token is not None else []
-    assert [token for token in tokens.ids if token == bos] == expected
-    assert list(tokens.ids[: len(expected)]) == expected
-    whole = any_tokenizer("Question: Where is Lima?\nAnswer: Lima is in Peru", add_special_tokens=False).input_ids
-    assert [token for token in tokens.ids if token not in (any_tokenizer.eos_token_id, bos)] == whole
-
-
-def test_a_sequence_too_long_is_cut_at_its_end(tokenizer: Any) -> None:
-    whole = encode(tokenizer, "Where does Ada live?", "Ada lives in Oslo", max_length=200)
-    for length in range(whole.prompt_length + 1, len(whole) + 1):
-        cut = encode(tokenizer, "Where does Ada live?", "Ada lives in Oslo", max_length=length)
-        assert (cut.ids, cut.prompt_length) == (whole.ids[:length], whole.prompt_length)
-
-
-def test_a_prompt_that_leaves_no_room_for_an_answer_is_refused(tokenizer: Any) -> None:
-    """Nothing of it would be supervised: a batch of such sequences has the loss 0/0."""
-    room = encode(tokenizer, "Where does Ada live?", "Oslo", max_length=200).prompt_length
+    """Nothing of such a prompt would be supervised: a batch of them has the loss 0/0."""
+    question, answer = "Where does Ada live?", "Ada lives in Oslo"
+    whole = encode(tokenizer, question, answer, max_length=200)
+    room = whole.prompt_length
+    for length in range(room + 1, len(whole) + 1):
+        assert encode(tokenizer, question, answer, max_length=length) == Tokens(whole.ids[:length], room)
     with pytest.raises(DataError, match=rf"Where does Ada live.*takes {room} tokens.*max_length {room}"):
-        encode(tokenizer, "Where does Ada live?", "Oslo", max_length=room)
+        encode(tokenizer, question, answer, max_length=room)
 
 
 # Plain text -----------------------------------------------------------------------------------------------------------
 
 PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on: " + "one two three " * 30
-
-
-def _content(tokenizer: Any, windows: Sequence[Tokens]) -> list[int]:
-    return [token for window in windows for token in window.ids[window.prompt_length :]]
 
 
 @pytest.mark.parametrize("max_length", [8, 9, 10, 64, 10_000])
@@ -194,7 +152,8 @@ def test_the_windows_of_a_text_are_its_token_stream_cut_and_begin_with_any_bos(
     """Decoding a window and encoding it again would merge other tokens at its ends."""
     windows = encode_text(any_tokenizer, PROSE, max_length=max_length)
     stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
-    assert _content(any_tokenizer, windows) == [*stream, any_tokenizer.eos_token_id]
+    content = [token for window in windows for token in window.ids[window.prompt_length :]]
+    assert content == [*stream, any_tokenizer.eos_token_id]
     assert all(2 <= len(window) <= max_length for window in windows)
     assert all(len(window) >= max_length - 1 for window in windows[:-1])
     begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)

@@ -12,10 +12,10 @@ import torch
 from transformers import AutoImageProcessor
 
 from trainables.data import DataError
-from trainables.data.images import ImageData, LabelledImages
+from trainables.data.images import ImageData
 from trainables.models.checkpoints import LoadError
 from trainables.vision.models import processor_for
-from trainables.vision.processing import ImageProcessor, collate
+from trainables.vision.processing import ImageProcessor
 
 COLOUR = ImageProcessor(64, 1 / 255, (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 
@@ -75,11 +75,3 @@ def test_images_of_another_size_or_number_of_channels_are_refused() -> None:
         COLOUR.pixel_values(random_pixels(48, 3), "cpu")
     with pytest.raises(DataError, match=r"2 channels.* 3"):
         COLOUR.pixel_values(random_pixels(32, 2), "cpu")
-
-
-def test_a_batch_has_one_position_to_predict_per_image(data: ImageData, processor: ImageProcessor) -> None:
-    batch = collate(data.forget, [2, 0], processor=processor, device="cpu")
-    source: LabelledImages = data.source
-    assert batch.labels.tolist() == [[3], [3]]
-    row = data.forget.rows[2]
-    assert float(batch.pixel_values[0, 0, 5, 3]) == pytest.approx((source.pixels[row, 2, 1, 0] / 16 - 0.3) / 0.4)

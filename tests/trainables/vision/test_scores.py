@@ -31,29 +31,19 @@ def logits_of(network: Any, plain_input: Any, data: ImageData, items: ImageSet) 
         return network(pixel_values=values).logits, labels
 
 
-def test_a_batch_is_a_sequence_of_one_position(
+def test_a_batch_is_a_sequence_of_one_position_with_the_losses_and_gradients_of_plain_torch(
     network: Any, data: ImageData, processor: ImageProcessor, plain_input: Any
 ) -> None:
     network.eval()
-    predicted = predict(network, collate(data.retain, range(9), processor=processor, device="cpu"))
-    logits, labels = logits_of(network, plain_input, data, data.retain)
-    assert predicted.logits.shape == (9, 1, 10)
-    assert predicted.labels.shape == predicted.nll.shape == predicted.supervised.shape == (9, 1)
-    assert predicted.supervised.all()
-    torch.testing.assert_close(predicted.logits[:, 0], logits[:9], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(mean_loss(predicted.nll, predicted.supervised), cross_entropy(logits[:9], labels[:9]))
-
-
-def test_gradients_are_those_of_the_plain_loss(
-    network: Any, data: ImageData, processor: ImageProcessor, plain_input: Any
-) -> None:
-    network.eval()
-    predicted = predict(network, collate(data.retain, [3, 1, 4], processor=processor, device="cpu"))
-    mine = torch.autograd.grad(mean_loss(predicted.nll, predicted.supervised), list(network.parameters()))
+    found = predict(network, collate(data.retain, [3, 1, 4], processor=processor, device="cpu"))
     values, labels = plain_input(data, data.retain.rows[[3, 1, 4]])
-    theirs = torch.autograd.grad(cross_entropy(network(pixel_values=values).logits, labels), list(network.parameters()))
-    for one, other in zip(mine, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    logits = network(pixel_values=values).logits
+    assert found.supervised.tolist() == [[True]] * 3
+    torch.testing.assert_close(found.logits[:, 0], logits, rtol=1e-5, atol=1e-5)
+    losses = mean_loss(found.nll, found.supervised), cross_entropy(logits, labels)
+    torch.testing.assert_close(*losses)
+    for mine, theirs in zip(*(torch.autograd.grad(loss, [*network.parameters()]) for loss in losses), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
@@ -81,8 +71,8 @@ def test_losses_are_means_over_each_set_and_each_forget_image_is_capped_at_the_g
     assert losses["forget_loss_capped"] == pytest.approx(float(each.clamp(max=math.log(10)).mean()), rel=1e-5)
 
 
-def test_accuracies_are_scikit_learns(
-    evaluator: ClassificationEvaluator, network: Any, data: ImageData, plain_input: Any
+def test_accuracies_are_scikit_learns_and_need_held_out_images_for_the_test_accuracy(
+    evaluator: ClassificationEvaluator, network: Any, data: ImageData, processor: ImageProcessor, plain_input: Any
 ) -> None:
     final = evaluator.measure(network).metrics
     for name, items in zip(SETS["accuracy"], (data.forget, data.retain, data.holdout), strict=True):
@@ -92,6 +82,9 @@ def test_accuracies_are_scikit_learns(
     evaluator.losses(network)
     assert evaluator.retain_agreement == final["retain_accuracy"]
     assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
+    bare = replace(data, holdout=ImageSet(data.source, np.empty(0, dtype=np.int64)))
+    without = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu").measure(network).metrics
+    assert without == {name: final[name] for name in ("forget_accuracy", "retain_accuracy")}
 
 
 def test_the_passes_of_the_losses_are_used_for_the_accuracies(
@@ -105,11 +98,3 @@ def test_the_passes_of_the_losses_are_used_for_the_accuracies(
     handle.remove()
     assert sum(seen) == len(data.forget) + len(data.retain_eval) + len(data.holdout)
     assert (again.metrics, again.items) == (measured.metrics, measured.items)
-
-
-def test_without_held_out_images_there_is_no_test_accuracy(
-    network: Any, data: ImageData, processor: ImageProcessor
-) -> None:
-    bare = replace(data, holdout=ImageSet(data.source, np.empty(0, dtype=np.int64)))
-    evaluator = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu")
-    assert set(evaluator.measure(network).metrics) == {"forget_accuracy", "retain_accuracy"}
