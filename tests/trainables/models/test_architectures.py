@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from torch.nn.functional import cross_entropy
 
+from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
-from trainables.models.registry import MODELS, TargetRecipe
+from trainables.models.registry import TargetRecipe
 from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -24,7 +23,7 @@ from trainables.run.workspace import Workspace
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
 from trainables.text.losses import predict, sequence_nll
-from trainables.text.tokens import Batch, Tokens, collate, encode_examples
+from trainables.text.tokens import Tokens, collate, encode_examples
 
 CLASSES = {
     "tiny-phi": transformers.PhiForCausalLM,
@@ -46,14 +45,6 @@ class Twin:
     sequences: tuple[Tokens, ...]
     workspace: Workspace
 
-    @property
-    def pad_id(self) -> int:
-        return int(self.tokenizer.pad_token_id)
-
-    def batch(self, most: int = 100) -> Batch:
-        """The first so many sequences."""
-        return collate(self.sequences, range(len(self.sequences))[:most], pad_id=self.pad_id, device="cpu")
-
 
 @pytest.fixture(scope="module", params=TWINS)
 def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_factory: pytest.TempPathFactory) -> Twin:
@@ -71,50 +62,15 @@ def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_fac
 
 
 def test_it_has_the_class_of_the_model_it_represents_and_about_a_million_parameters(twin: Twin) -> None:
+    torch.manual_seed(123)
+    before = torch.get_rng_state()
+    again = make_tiny(twin.name, twin.tokenizer)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert same_bits(again.parameters(), twin.model.parameters())
     assert type(twin.model) is CLASSES[twin.name]
     assert 1.0e6 < sum(parameter.numel() for parameter in twin.model.parameters()) < 1.4e6
     assert {parameter.dtype for parameter in twin.model.parameters()} == {torch.float32}
     assert twin.model.config.eos_token_id == twin.tokenizer.eos_token_id
-    assert MODELS[twin.name].hub_id is None
-
-
-def test_it_is_a_function_of_its_seed_and_leaves_the_global_rng_alone(twin: Twin) -> None:
-    torch.manual_seed(123)
-    before = torch.get_rng_state()
-    again, other = make_tiny(twin.name, twin.tokenizer), make_tiny(twin.name, twin.tokenizer, seed=1)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert all(torch.equal(one, two) for one, two in zip(twin.model.parameters(), again.parameters(), strict=True))
-    assert not torch.equal(twin.model.get_input_embeddings().weight, other.get_input_embeddings().weight)
-
-
-def test_the_logits_it_leaves_out_change_no_loss(twin: Twin) -> None:
-    """Against transformers' whole logits, shifted here."""
-    batch = twin.batch()
-    seen: list[dict[str, Any]] = []
-    with torch.no_grad():
-        handle = twin.model.register_forward_pre_hook(lambda _, __, given: seen.append(given), with_kwargs=True)
-        kept = predict(twin.model, batch)
-        handle.remove()
-        whole = twin.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
-    assert seen[0]["logits_to_keep"] == kept.logits.shape[1] + 1 < batch.input_ids.shape[1]
-    expected = cross_entropy(whole[:, :-1].flatten(0, 1), batch.labels[:, 1:].flatten(), reduction="none")
-    expected = expected.view(len(twin.sequences), -1)[:, -kept.nll.shape[1] :]
-    torch.testing.assert_close(kept.nll, expected, rtol=0, atol=1e-5)
-    assert int(kept.supervised.sum()) == int((batch.labels != -100).sum())
-
-
-def test_padding_on_the_right_changes_no_loss(twin: Twin, exact_nll: Callable[..., torch.Tensor]) -> None:
-    """Each sequence in one batch with the longest, against itself alone in float64."""
-    lengths = {len(item) for item in twin.sequences}
-    assert len(lengths) > 2
-    with torch.no_grad():
-        totals, *_ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=16, device="cpu")
-        alone, *_ = sequence_nll(twin.model, twin.sequences, pad_id=twin.pad_id, batch_size=1, device="cpu")
-    exact = [exact_nll(twin.model, item) for item in twin.sequences]
-    counts = torch.tensor([len(item) for item in exact])
-    torch.testing.assert_close(torch.tensor(totals) / counts, torch.tensor(alone) / counts, rtol=0, atol=1e-5)
-    per_token = torch.tensor([float(item.mean()) for item in exact], dtype=torch.float64)
-    torch.testing.assert_close(torch.tensor(totals) / counts, per_token, rtol=0, atol=1e-5)
 
 
 def test_padding_on_the_left_changes_no_logit_of_a_generation(twin: Twin) -> None:
@@ -122,7 +78,7 @@ def test_padding_on_the_left_changes_no_logit_of_a_generation(twin: Twin) -> Non
     prompt = list(twin.sequences[0].prompt)
 
     def scores(padding: int) -> torch.Tensor:
-        ids = torch.tensor([[*[twin.pad_id] * padding, *prompt]])
+        ids = torch.tensor([[*[twin.tokenizer.pad_token_id] * padding, *prompt]])
         mask = torch.tensor([[*[0] * padding, *[1] * len(prompt)]])
         made = twin.model.generate(
             input_ids=ids,
@@ -130,7 +86,7 @@ def test_padding_on_the_left_changes_no_logit_of_a_generation(twin: Twin) -> Non
             max_new_tokens=6,
             min_new_tokens=6,
             do_sample=False,
-            pad_token_id=twin.pad_id,
+            pad_token_id=twin.tokenizer.pad_token_id,
             output_logits=True,
             return_dict_in_generate=True,
         )
@@ -205,49 +161,52 @@ def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
     assert {name.removesuffix(".weight") for name in moved} <= owners
 
 
-# Tied embeddings -----------------------------------------------------------------------------------------------------
-
-
-def _is_tied(model: Any) -> bool:
-    return model.get_output_embeddings().weight is model.get_input_embeddings().weight
-
-
-def _embeddings(model: Any) -> torch.Tensor:
-    weight: torch.Tensor = model.get_input_embeddings().weight
-    return weight.detach().clone()
-
-
 def test_tied_embeddings_stay_one_tensor_through_a_run_with_auto_lr_and_a_checkpoint(
     twin: Twin, make_spec: Any, tmp_path: Path
 ) -> None:
     list(run := UnlearningRun(make_spec(method="ngdiff", auto_lr="on", auto_lr_every=1, epochs=1), twin.workspace))
     save_model(run.model, twin.tokenizer, tmp_path / "checkpoint")
-    loaded = load_model(tmp_path / "checkpoint")
-    assert _is_tied(run.model) is _is_tied(loaded) is (twin.name in TIED)
-    assert torch.equal(_embeddings(loaded), _embeddings(run.model))
-    assert torch.equal(loaded.get_output_embeddings().weight, run.model.get_output_embeddings().weight)
-    assert not torch.equal(_embeddings(loaded), _embeddings(twin.model))
+    models = run.model, load_model(tmp_path / "checkpoint"), twin.model
+    inside, after, before = ([m.get_input_embeddings().weight, m.get_output_embeddings().weight] for m in models)
+    assert (inside[0] is inside[1]) is (after[0] is after[1]) is (twin.name in TIED)
+    assert same_bits(inside, after)
+    assert not torch.equal(after[0], before[0])
 
 
-# What is particular to one ------------------------------------------------------------------------------------------
+# Tokenizers ----------------------------------------------------------------------------------------------------------
+
+TEXTS = ["Ada lives in\nOslo", "naïve Łódź  東京 🦜\ttab", "He said , do n't . Who ?"]
+
+
+@pytest.mark.parametrize("name", ["tiny-phi", "tiny-llama"])
+def test_a_tokenizer_is_a_function_of_its_texts_and_any_text_comes_back_even_after_saving(
+    name: str, tiny_data: UnlearningData, tmp_path: Path
+) -> None:
+    """A network may generate any of its 2,048 outputs, even those a smaller tokenizer has no token for."""
+    tokenizer, again, other = (tokenizer_for(name, part) for part in (tiny_data.full, tiny_data.full, tiny_data.forget))
+    assert tokenizer.get_vocab() == again.get_vocab() != other.get_vocab()
+    assert len(tokenizer) <= VOCABULARY
+    assert isinstance(tokenizer.batch_decode([[VOCABULARY - 1, 40]])[0], str)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = load_tokenizer(tmp_path)
+    for text in TEXTS:
+        ids = tokenizer(text).input_ids
+        assert loaded(text).input_ids == ids
+        assert tokenizer.unk_token_id not in ids
+        assert tokenizer.decode(ids, skip_special_tokens=True) == text
+    pads = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    assert (loaded.eos_token_id, loaded.pad_token_id) == (tokenizer.eos_token_id, pads)
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-mistral"])
-def test_their_tokenizer_is_laid_out_as_llamas(name: str, tiny_data: UnlearningData, tmp_path: Path) -> None:
+def test_their_tokenizer_is_laid_out_as_llamas(name: str, tiny_data: UnlearningData) -> None:
     tokenizer = tokenizer_for(name, tiny_data.full)
     assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3, 258]) == ["<unk>", "<s>", "</s>", "<0x00>", "<0xFF>"]
     assert tokenizer.pad_token is None
-    text = "Où est Łódź?  東京 🦜\nAnswer: x"
-    ids = tokenizer(text).input_ids
-    assert ids[0] == tokenizer.bos_token_id
-    assert tokenizer.unk_token_id not in ids
-    assert tokenizer.decode(ids, skip_special_tokens=True) == text
-    tokenizer.save_pretrained(tmp_path)
-    loaded = load_tokenizer(tmp_path)
-    assert loaded(text).input_ids == ids
-    assert encode_examples(loaded, tiny_data.full, max_length=64) == encode_examples(
-        tokenizer, tiny_data.full, max_length=64
-    )
+    assert tokenizer("Ada").input_ids[0] == tokenizer.bos_token_id
+
+
+# What is particular to one ------------------------------------------------------------------------------------------
 
 
 class _AllLogits(transformers.PhiForCausalLM):
@@ -265,9 +224,7 @@ def test_an_architecture_that_always_gives_all_logits_has_the_same_losses(
     batch = collate(sequences, range(len(sequences)), pad_id=tokenizer.pad_token_id, device="cpu")
     other = _AllLogits(known_network.config)
     other.load_state_dict(known_network.state_dict())
-    other.eval()
-    if lora:
-        other = add_adapter(other, rank=2, seed=0).eval()
+    other = add_adapter(other, rank=2, seed=0).eval() if lora else other.eval()
     with torch.no_grad():
         expected, actual = predict(known_network.eval(), batch), predict(other, batch)
     assert torch.equal(actual.supervised, expected.supervised)

@@ -15,7 +15,6 @@ from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import (
     LoadError,
-    folder_problems,
     load_model,
     load_tokenizer,
     save_model,
@@ -146,18 +145,6 @@ def test_a_target_is_keyed_by_the_commit_which_is_all_that_a_cached_one_needs(
 
 
 # Folders -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_folder_without_one_of_the_files_of_a_model_has_a_problem(
-    make_network: Any, tokenizer: Any, tmp_path: Path
-) -> None:
-    save_model(make_network(), tokenizer, tmp_path / "whole")
-    assert folder_problems(tmp_path / "whole") == []
-    for name, word in {"config.json": "config", "model.safetensors": "safetensors", "tokenizer.json": "token"}.items():
-        (tmp_path / "whole" / name).rename(tmp_path / name)
-        (problem,) = folder_problems(tmp_path / "whole")
-        assert word in problem
-        (tmp_path / name).rename(tmp_path / "whole" / name)
 
 
 def test_weights_longer_or_shorter_than_their_header_are_a_problem(

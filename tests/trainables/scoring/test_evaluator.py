@@ -1,36 +1,26 @@
-"""The evaluator's numbers against token-by-token float64 losses, greedy answers and the published formulas."""
+"""The evaluator's losses in float64, the questions that metrics are measured on, and the passes and memory it takes."""
 
 from __future__ import annotations
 
+import gc
+import json
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from rouge_score.rouge_scorer import RougeScorer
 from transformers import PhiForCausalLM
 
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, SETS
-from trainables.text.generation import generate_greedy
-from trainables.text.tokens import encode, encode_examples
-
-
-def test_losses_are_means_over_tokens_in_float64(
-    make_evaluator: MakeEvaluator, half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData, exact_nll: Any
-) -> None:
-    def mean(examples: Sequence[Example]) -> float:
-        parts = [exact_nll(half_known, item) for item in encode_examples(tokenizer, examples, max_length=64)]
-        return float(torch.cat(parts).mean())
-
-    found = make_evaluator().losses(half_known)
-    assert tuple(found) == LOSS_METRICS
-    assert found["forget_loss"] == pytest.approx(mean(tiny_data.forget), rel=1e-5)
-    assert found["retain_loss"] == pytest.approx(mean(tiny_data.retain), rel=1e-5)
+from trainables.data.jsonl import load_jsonl
+from trainables.metrics.registry import DEFAULT_SET, SETS
+from trainables.text.tokens import encode_examples
 
 
 def test_the_agreement_is_the_share_of_each_answer_before_the_first_wrong_token(
@@ -54,7 +44,7 @@ def test_the_agreement_is_the_share_of_each_answer_before_the_first_wrong_token(
 
 
 @pytest.mark.parametrize("scale", [1.0, 200.0, 1e6])
-def test_every_token_of_the_forget_set_counts_for_at_most_a_random_guess(
+def test_losses_are_means_over_tokens_and_every_forgotten_token_counts_for_at_most_a_random_guess(
     make_evaluator: MakeEvaluator,
     make_network: Any,
     tokenizer: Any,
@@ -70,9 +60,18 @@ def test_every_token_of_the_forget_set_counts_for_at_most_a_random_guess(
     evaluator = make_evaluator()
     found, guess = evaluator.losses(model), evaluator.random_guess
     assert guess == pytest.approx(math.log(len(tokenizer)))
-    each = torch.cat([exact_nll(model, item) for item in encode_examples(tokenizer, tiny_data.forget, max_length=64)])
-    assert found["forget_loss"] == pytest.approx(float(each.mean()), rel=1e-5)
-    assert found["forget_loss_capped"] == pytest.approx(float(each.clamp(max=guess).mean()), rel=1e-5)
+    forget, retain = (
+        torch.cat([exact_nll(model, item) for item in encode_examples(tokenizer, part, max_length=64)])
+        for part in (tiny_data.forget, tiny_data.retain)
+    )
+    assert found == pytest.approx(
+        {
+            "forget_loss": float(forget.mean()),
+            "retain_loss": float(retain.mean()),
+            "forget_loss_capped": float(forget.clamp(max=guess).mean()),
+        },
+        rel=1e-5,
+    )
     if scale > 1:
         assert found["forget_loss"] > 2 * guess > 2 * found["forget_loss_capped"]
 
@@ -89,53 +88,6 @@ def test_losses_that_are_not_finite_are_nan_and_never_the_cap(
         assert all(math.isnan(value) for value in make_evaluator().losses(model).values())
 
 
-def test_verbmem_and_utility_are_the_mean_rouge_of_greedy_answers(
-    make_evaluator: MakeEvaluator, half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
-) -> None:
-    scorer = RougeScorer(["rougeL"], use_stemmer=True)
-
-    def mean_recall(examples: Sequence[Example]) -> float:
-        sequences = encode_examples(tokenizer, examples, max_length=64)
-        longest = max(len(item) - item.prompt_length for item in sequences)
-        prompts = [item.prompt for item in sequences]
-        answers = generate_greedy(
-            half_known, tokenizer, prompts, max_new_tokens=longest, batch_size=1, device=torch.device("cpu")
-        )
-        pairs = zip(examples, answers, strict=True)
-        return float(np.mean([scorer.score(example.answer, said)["rougeL"].recall for example, said in pairs]))
-
-    evaluator = make_evaluator()
-    found = evaluator.measure(half_known).metrics
-    assert found["verbmem"] == pytest.approx(mean_recall(tiny_data.forget), rel=1e-12)
-    assert found["utility"] == pytest.approx(mean_recall(tiny_data.retain), rel=1e-12)
-    assert 0.2 < found["verbmem"] < 1.0 > found["utility"]
-    assert evaluator.verbmem(half_known) == found["verbmem"]
-
-
-def test_truth_ratios_compare_the_paraphrase_with_the_wrong_answers(
-    make_evaluator: MakeEvaluator, half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData, exact_nll: Any
-) -> None:
-    """SCIENCE.md, section 5: ``exp(loss_paraphrased - mean_k loss_perturbed_k)``, losses per token."""
-
-    def ratios(examples: Sequence[Example]) -> list[float]:
-        def loss(question: str, answer: str) -> float:
-            return float(exact_nll(half_known, encode(tokenizer, question, answer, max_length=64)).mean())
-
-        return [
-            math.exp(
-                loss(example.question, example.paraphrased_answer)
-                - sum(loss(example.question, wrong) for wrong in example.perturbed_answers) / 2
-            )
-            for example in examples
-        ]
-
-    found = make_evaluator().measure(half_known).metrics
-    assert set(found) == set(DEFAULT_SET) - {"knowmem", *SETS["accuracy"]}
-    on_retain, on_forget = ratios(tiny_data.retain_eval), ratios(tiny_data.forget_eval)
-    assert found["truth_ratio"] == pytest.approx(sum(max(0.0, 1 - r) for r in on_retain) / 8, rel=1e-4)
-    assert found["forget_truth_ratio"] == pytest.approx(sum(min(r, 1 / r) for r in on_forget) / 8, rel=1e-4)
-
-
 def test_the_truth_ratio_is_left_out_if_there_are_no_wrong_answers(
     make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData
 ) -> None:
@@ -144,20 +96,79 @@ def test_the_truth_ratio_is_left_out_if_there_are_no_wrong_answers(
     assert set(found) == set(DEFAULT_SET) - {"knowmem", "truth_ratio", *SETS["accuracy"]}
 
 
-def test_a_network_that_knows_the_data_has_no_loss_and_full_recall(
-    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM
-) -> None:
-    evaluator = make_evaluator()
-    scores = {**evaluator.losses(known_network), **evaluator.measure(known_network).metrics}
-    assert max(scores["forget_loss"], scores["retain_loss"]) < 0.05
-    assert scores["forget_loss_capped"] == scores["forget_loss"], "no token is above a random guess"
-    assert (scores["verbmem"], scores["utility"]) == (1.0, 1.0)
-    assert scores["truth_ratio"] > 0.5 > scores["forget_truth_ratio"]
+@pytest.fixture
+def judged_apart(tiny_data: UnlearningData, tmp_path: Path) -> UnlearningData:
+    """A folder of the user's own whose forget_eval has five of the eight questions, backwards."""
+    judged = tuple(reversed(tiny_data.forget[2:7]))
+    for name, rows in (("forget", tiny_data.forget), ("retain", tiny_data.retain), ("forget_eval", judged)):
+        lines = [
+            {"question": row.question, "answer": row.answer}
+            | {"paraphrased_answer": row.paraphrased_answer, "perturbed_answer": row.perturbed_answers}
+            for row in rows
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    held = {"question": "Where did Finn go?", "answer": "Finn went away"}
+    (tmp_path / "holdout.jsonl").write_text(json.dumps(held) + "\n")
+    return load_jsonl(data_dir=tmp_path)
 
 
-def test_the_batch_size_of_the_evaluation_does_not_matter(
-    make_evaluator: MakeEvaluator, half_known: PhiForCausalLM
+def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_set(
+    make_evaluator: MakeEvaluator,
+    half_known: PhiForCausalLM,
+    make_network: Any,
+    tokenizer: Any,
+    tiny_data: UnlearningData,
+    judged_apart: UnlearningData,
+    exact_nll: Any,
 ) -> None:
-    one, many = (make_evaluator(batch_size=batch_size) for batch_size in (1, 64))
-    assert one.losses(half_known) == pytest.approx(many.losses(half_known), rel=1e-5)
-    assert one.measure(half_known).metrics == pytest.approx(many.measure(half_known).metrics, rel=1e-4)
+    def losses_of(part: Sequence[Example]) -> list[float]:
+        return [float(exact_nll(half_known, item).mean()) for item in encode_examples(tokenizer, part, max_length=64)]
+
+    evaluator, judged = make_evaluator(judged_apart), judged_apart.forget_eval
+    losses = evaluator.losses(half_known)
+    assert losses["forget_loss"] == make_evaluator().losses(half_known)["forget_loss"]
+    retain = evaluator.reference(make_network(seed=3), key="other", path="")
+    names = ("verbmem", "forget_probability", "forget_truth_ratio", "exact_memorization", "mia_loss", "mia_reference")
+    found = evaluator.measure(half_known, names, retain=retain, unchanged=True)
+    log = found.items["eval_log_forget.json"]
+    paraphrased = [Example(item.question, item.paraphrased_answer) for item in judged]
+    for column, part in (("avg_gt_loss", judged), ("avg_paraphrased_loss", paraphrased)):
+        assert list(log[column].values()) == pytest.approx(losses_of(part), rel=1e-4)
+    asked = [(row[0], row[2]) for row in log["generated_text"].values()]
+    assert asked == [(f"Question: {item.question}\nAnswer:", item.answer) for item in judged]
+    assert {len(column) for column in log.values()} == {5} == {len(found.items["membership"]["mia_loss"]["forget"])}
+    # Whether a target knows the forget set is measured on the forget set.
+    assert evaluator.verbmem(half_known) == make_evaluator().verbmem(half_known) != found.metrics["verbmem"]
+
+
+@pytest.mark.parametrize(("apart", "passes"), [(False, 0), (True, 8)])
+def test_one_pass_gives_losses_and_probabilities_if_both_are_of_the_same_questions(
+    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData, apart: bool, passes: int
+) -> None:
+    """The questions and answers decide, not the paraphrases that forget_eval may have beside them."""
+    bare = tuple(Example(item.question, item.answer) for item in tiny_data.forget)
+    judged = tuple(reversed(tiny_data.forget)) if apart else tiny_data.forget
+    evaluator = make_evaluator(replace(tiny_data, forget=bare, forget_eval=judged), batch_size=1)
+    losses = evaluator.losses(known_network)
+    seen = []
+    handle = known_network.register_forward_hook(lambda *_: seen.append(1))
+    found = evaluator.measure(known_network, ("probability",), unchanged=True)
+    handle.remove()
+    assert len(seen) == passes
+    assert -math.log(found.metrics["forget_probability"]) == pytest.approx(losses["forget_loss"], abs=0.01)
+
+
+def test_a_scored_model_is_freed_without_the_garbage_collector(
+    make_evaluator: MakeEvaluator, make_network: Any
+) -> None:
+    """The next model needs its memory."""
+    evaluator, model = make_evaluator(), make_network(seed=4)
+    gone = weakref.ref(model)
+    gc.disable()
+    try:
+        retain = evaluator.reference(model, key="own", path="")
+        evaluator.measure(model, ("tofu",), retain=retain)
+        del model
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import statistics
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rouge_score.rouge_scorer import RougeScorer
 from scipy.stats import ks_2samp
 from sklearn.metrics import roc_auc_score
 from transformers import PhiForCausalLM
@@ -21,6 +24,7 @@ from tests.facts import assert_names
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import METRICS, SETS
+from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.chosen_metrics import MetricError, chosen_metrics
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
@@ -64,15 +68,18 @@ class ByHand:
     """The values of one model, each from a forward pass of its own in float64."""
 
     def __init__(self, model: PhiForCausalLM, tokenizer: Any) -> None:
-        self._model = model.double().eval()
+        self._model = copy.deepcopy(model).double().eval()
         self._tokenizer = tokenizer
+
+    def _logits(self, ids: Sequence[int]) -> torch.Tensor:
+        with torch.no_grad():
+            return self._model(input_ids=torch.tensor([list(ids)])).logits[0]
 
     def log_p(self, example: Example, answer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """``(T, V)`` log-probabilities at each answer token and EOS, and those tokens."""
         tokens = encode(self._tokenizer, example.question, answer or example.answer, max_length=64)
-        with torch.no_grad():
-            logits = self._model(input_ids=torch.tensor([tokens.ids])).logits[0, tokens.prompt_length - 1 : -1]
-        return torch.log_softmax(logits, -1).numpy(), np.array(tokens.ids[tokens.prompt_length :])
+        log_p = torch.log_softmax(self._logits(tokens.ids)[tokens.prompt_length - 1 : -1], -1).numpy()
+        return log_p, np.array(tokens.ids[tokens.prompt_length :])
 
     def loss(self, example: Example, answer: str | None = None) -> float:
         log_p, ids = self.log_p(example, answer)
@@ -86,6 +93,22 @@ class ByHand:
         """Of the right answer among the wrong ones."""
         right = math.exp(-self.loss(example))
         return right / (right + sum(math.exp(-self.loss(example, wrong)) for wrong in example.perturbed_answers))
+
+    def answers(self, examples: Sequence[Example]) -> list[str]:
+        """Greedy answers, token by token, none longer than the longest reference."""
+        sequences = [encode(self._tokenizer, item.question, item.answer, max_length=64) for item in examples]
+        longest, texts = max(len(item) - item.prompt_length for item in sequences), []
+        for item in sequences:
+            said: list[int] = []
+            while len(said) < longest and (not said or said[-1] != self._tokenizer.eos_token_id):
+                said.append(int(self._logits([*item.prompt, *said])[-1].argmax()))
+            texts.append(self._tokenizer.decode(said, skip_special_tokens=True).strip())
+        return texts
+
+    def recall(self, examples: Sequence[Example]) -> float:
+        scorer = RougeScorer(["rougeL"], use_stemmer=True)
+        pairs = zip(examples, self.answers(examples), strict=True)
+        return _mean([scorer.score(item.answer, text)["rougeL"].recall for item, text in pairs])
 
     def attack(self, name: str, example: Example, reference: ByHand) -> float:
         log_p, ids = (part[:-1] for part in self.log_p(example))
@@ -113,128 +136,110 @@ class ByHand:
         return [bool(row.argmax() == token) for row, token in zip(log_p, ids, strict=True)]
 
 
+def _mean(values: Iterable[float]) -> float:
+    return statistics.fmean(values)
+
+
+def _utility(own: ByHand, data: UnlearningData) -> float:
+    """The harmonic mean of nine."""
+    nine = [_mean(math.exp(-own.loss(item)) for item in data.retain_eval)]
+    nine += [_mean(map(own.chance, part)) for part in data.extra_eval.values()]
+    for part in (data.retain_eval, *data.extra_eval.values()):
+        nine += [own.recall(part), _mean(max(0.0, 1 - own.ratio(item)) for item in part)]
+    return statistics.harmonic_mean(nine)
+
+
+def _extracted(hits: list[bool]) -> float:
+    return max((len(hits) - start) / len(hits) for start in range(len(hits) + 1) if all(hits[start:]))
+
+
+def _leak(own: ByHand, other: ByHand, data: UnlearningData) -> float:
+    mine, theirs = (1 - model.auc("mia_min_k", data, other) for model in (own, other))
+    return 100 * (mine - theirs) / theirs
+
+
+Formula = Callable[[ByHand, ByHand, UnlearningData], float]
+FORMULAS: dict[str, Formula] = {
+    "verbmem": lambda own, _, data: own.recall(data.forget),
+    "utility": lambda own, _, data: own.recall(data.retain),
+    "forget_repetition": lambda own, _, data: repetition(own.answers(data.forget)).mean(),
+    "retain_repetition": lambda own, _, data: repetition(own.answers(data.retain)).mean(),
+    "forget_longest_loop": lambda own, _, data: longest_loop(own.answers(data.forget)).mean(),
+    "retain_longest_loop": lambda own, _, data: longest_loop(own.answers(data.retain)).mean(),
+    "truth_ratio": lambda own, _, data: _mean(max(0.0, 1 - own.ratio(item)) for item in data.retain_eval),
+    "forget_truth_ratio": lambda own, _, data: _mean(min(own.ratio(i), 1 / own.ratio(i)) for i in data.forget_eval),
+    "forget_probability": lambda own, _, data: _mean(math.exp(-own.loss(item)) for item in data.forget),
+    "retain_probability": lambda own, _, data: _mean(math.exp(-own.loss(item)) for item in data.retain_eval),
+    "forget_quality": lambda own, other, data: (
+        ks_2samp(*([model.ratio(item) for item in data.forget_eval] for model in (own, other))).pvalue
+    ),
+    "model_utility": lambda own, _, data: _utility(own, data),
+    "extraction_strength": lambda own, _, data: _mean(_extracted(own.hits(item)) for item in data.forget),
+    "exact_memorization": lambda own, _, data: _mean(_mean(own.hits(item)) for item in data.forget),
+    **{name: lambda own, other, data, name=name: own.auc(name, data, other) for name in SETS["mia"]},
+    "privleak": _leak,
+}
+
+
 @pytest.fixture(scope="module")
 def found(evaluator: Evaluator, half_known: PhiForCausalLM, retained: PhiForCausalLM) -> Any:
     retain = evaluator.reference(retained, key="retain", path="")
     return evaluator.measure(half_known, NAMES, retain=retain)
 
 
-@pytest.fixture(scope="module")
-def by_hand(found: Any, half_known: PhiForCausalLM, tokenizer: Any) -> ByHand:
-    return ByHand(half_known, tokenizer)  # after ``found``: it makes the network a float64 one
-
-
-@pytest.fixture(scope="module")
-def retained_by_hand(found: Any, retained: PhiForCausalLM, tokenizer: Any) -> ByHand:
-    return ByHand(retained, tokenizer)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def test_every_metric_asked_for_is_there(found: Any) -> None:
+def test_every_metric_asked_for_is_there_with_the_distances_from_ideal_values(found: Any) -> None:
     assert tuple(found.metrics) == NAMES
-    assert all(math.isfinite(value) for value in found.metrics.values())
+    distances = {"privleak": 0.0, **dict.fromkeys(SETS["mia"], 0.5)}
+    assert {*NAMES} == FORMULAS.keys() | {f"{name}_distance" for name in distances}
+    for name, ideal in distances.items():
+        assert found.metrics[f"{name}_distance"] == abs(found.metrics[name] - ideal)
+    assert not [name for names in SETS.values() for name in names if name.endswith("_distance")]
     assert found.generation_seconds > 0
 
 
-def test_probabilities_are_those_of_each_answer(found: Any, by_hand: ByHand, data: UnlearningData) -> None:
-    for name, part in (("forget_probability", data.forget), ("retain_probability", data.retain_eval)):
-        assert found.metrics[name] == pytest.approx(_mean([math.exp(-by_hand.loss(item)) for item in part]), rel=1e-4)
-
-
-def test_forget_quality_is_scipys_test_of_the_two_models_truth_ratios(
-    found: Any, by_hand: ByHand, retained_by_hand: ByHand, data: UnlearningData
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_metric_is_its_formula(
+    name: str, found: Any, half_known: PhiForCausalLM, retained: PhiForCausalLM, tokenizer: Any, data: UnlearningData
 ) -> None:
-    samples = [[scores.ratio(item) for item in data.forget_eval] for scores in (by_hand, retained_by_hand)]
-    assert found.metrics["forget_quality"] == pytest.approx(ks_2samp(*samples).pvalue, rel=1e-12)
+    own, other = ByHand(half_known, tokenizer), ByHand(retained, tokenizer)
+    assert math.isfinite(found.metrics[name])
+    assert found.metrics[name] == pytest.approx(FORMULAS[name](own, other, data), rel=1e-4)
 
 
-def test_model_utility_is_the_harmonic_mean_of_nine(found: Any, by_hand: ByHand, data: UnlearningData) -> None:
-    nine = [found.metrics["utility"], _mean([math.exp(-by_hand.loss(item)) for item in data.retain_eval])]
-    nine.append(_mean([max(0.0, 1 - by_hand.ratio(item)) for item in data.retain_eval]))
-    keys = {"real_authors": "eval_real_author_wo_options.json", "world_facts": "eval_real_world_wo_options.json"}
-    for part, key in keys.items():
-        examples = data.extra_eval[part]
-        nine.append(_mean([by_hand.chance(item) for item in examples]))
-        nine.append(_mean([max(0.0, 1 - by_hand.ratio(item)) for item in examples]))
-        nine.append(_mean(list(found.items[key]["rougeL_recall"].values())))
-    assert found.metrics["model_utility"] == pytest.approx(9 / sum(1 / score for score in nine), rel=1e-4)
+def test_the_repetition_metrics_need_no_further_generation(evaluator: Evaluator, make_network: Any) -> None:
+    model, calls = make_network(seed=2), []
+    generate = model.generate
+    model.generate = lambda *given, **named: calls.append(1) or generate(*given, **named)
+    evaluator.measure(model, ("verbmem", "utility"))
+    generated = len(calls)
+    evaluator.measure(model)
+    assert len(calls) == 2 * generated > 0
 
 
-@pytest.mark.parametrize("name", SETS["mia"])
-def test_an_attack_is_the_auc_over_texts_scored_one_by_one(
-    found: Any, by_hand: ByHand, retained_by_hand: ByHand, data: UnlearningData, name: str
+@pytest.mark.parametrize("loops", [False, True], ids=["as it is", "a model that repeats itself"])
+def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
+    evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path, loops: bool
 ) -> None:
-    assert found.metrics[name] == pytest.approx(by_hand.auc(name, data, retained_by_hand), rel=1e-9)
-
-
-def test_privleak_is_relative_to_the_retain_model(
-    found: Any, by_hand: ByHand, retained_by_hand: ByHand, data: UnlearningData
-) -> None:
-    own, other = (1 - scores.auc("mia_min_k", data, by_hand) for scores in (by_hand, retained_by_hand))
-    assert found.metrics["privleak"] == pytest.approx(100 * (own - other) / other, rel=1e-9)
-
-
-@pytest.mark.parametrize(("name", "ideal"), [("privleak", 0.0), *((name, 0.5) for name in SETS["mia"])])
-def test_the_distance_from_an_ideal_is_measured_by_name_and_in_no_set(found: Any, name: str, ideal: float) -> None:
-    assert found.metrics[f"{name}_distance"] == abs(found.metrics[name] - ideal)
-    assert not [names for names in SETS.values() if f"{name}_distance" in names]
-
-
-def test_memorisation_is_that_of_the_answers_without_eos(found: Any, by_hand: ByHand, data: UnlearningData) -> None:
-    hits = [by_hand.hits(item) for item in data.forget]
-    assert found.metrics["exact_memorization"] == pytest.approx(_mean([_mean(item) for item in hits]), rel=1e-12)
-    strengths = [
-        max((len(item) - start) / len(item) for start in range(len(item) + 1) if all(item[start:])) for item in hits
-    ]
-    assert found.metrics["extraction_strength"] == pytest.approx(_mean(strengths), rel=1e-12)
-
-
-def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(found: Any, tmp_path: Path) -> None:
-    write_item_log(tmp_path / "items.json", found.items)
-    again = evaluate_log(read_eval_log(tmp_path / "items.json"))
-    assert again["model_utility"] == pytest.approx(found.metrics["model_utility"], rel=1e-12)
-    for part, score, name in (
-        ("forget", "probability", "forget_probability"),
-        ("forget", "truth_ratio", "forget_truth_ratio"),
-        ("forget", "rouge_l_recall", "verbmem"),
-        ("retain", "rouge_l_recall", "utility"),
-        ("retain", "truth_ratio", "truth_ratio"),
-    ):
-        assert again[part][score] == pytest.approx(found.metrics[name], rel=1e-12)
-
-
-def test_forget_quality_of_two_item_logs_is_the_one_measured(
-    evaluator: Evaluator, make_network: Any, tmp_path: Path
-) -> None:
-    one, other = make_network(seed=5), make_network(seed=6)
-    retain = evaluator.reference(other, key="retain", path="")
-    paths = []
-    for index, model in enumerate((one, other)):
-        measured = evaluator.measure(model, ("tofu",), retain=retain)
-        paths.append(tmp_path / f"{index}.json")
-        write_item_log(paths[-1], measured.items)
-        if index == 0:
-            expected = measured.metrics["forget_quality"]
-    found = evaluate_log(read_eval_log(paths[0]), read_eval_log(paths[1]))
-    assert found["forget_quality"] == pytest.approx(expected, rel=1e-12)
-
-
-def test_the_item_log_of_a_model_that_repeats_itself_gives_the_same_repetition(
-    evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path
-) -> None:
-    model = make_network(seed=5)
-    with torch.no_grad():
-        model.lm_head.bias[tokenizer(" Oslo").input_ids[-1]] = 1e3  # whatever is asked, it says nothing else
-    found = evaluator.measure(model, ("default", "model_utility"))
-    write_item_log(tmp_path / "items.json", found.items)
-    again = evaluate_log(read_eval_log(tmp_path / "items.json"))
-    for part in ("forget", "retain"):
-        assert again[part]["repetition"] == pytest.approx(found.metrics[f"{part}_repetition"], rel=1e-12)
-        assert again[part]["longest_loop"] == found.metrics[f"{part}_longest_loop"] == 1.0
-        assert again[part]["repetition"] > 0.0
+    models = [make_network(seed=seed) for seed in (5, 6)]
+    if loops:
+        with torch.no_grad():
+            models[0].lm_head.bias[tokenizer(" Oslo").input_ids[-1]] = 1e3  # its only word, whatever is asked
+    retain = evaluator.reference(models[1], key="retain", path="")
+    logs = []
+    for model in models:
+        measured = evaluator.measure(model, ("tofu", "default"), retain=retain)
+        logs.append((measured.metrics, tmp_path / f"{len(logs)}.json"))
+        write_item_log(logs[-1][1], measured.items)
+    (metrics, path), (_, retain_path) = logs
+    again = evaluate_log(read_eval_log(path), read_eval_log(retain_path))
+    scores = ("repetition", "longest_loop", "probability")
+    places = {f"{side}_{score}": (side, score) for side in ("forget", "retain") for score in scores}
+    places |= {"verbmem": ("forget", "rouge_l_recall"), "utility": ("retain", "rouge_l_recall")}
+    places |= {"truth_ratio": ("retain", "truth_ratio"), "forget_truth_ratio": ("forget", "truth_ratio")}
+    expected = {name: again[part][score] for name, (part, score) in places.items()}
+    expected |= {name: again[name] for name in ("model_utility", "forget_quality")}
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert (metrics["retain_longest_loop"] == 1.0) is loops
 
 
 def test_values_that_are_not_finite_are_null_in_the_log(tmp_path: Path) -> None:
