@@ -32,20 +32,6 @@ def test_with_the_same_draws_it_is_torchjds(leak: float, scale: float) -> None:
     torch.testing.assert_close(drop_signs(jacobian[0], jacobian[1], draws, leak), expected, rtol=1e-14, atol=0.0)
 
 
-def test_elements_of_one_sign_are_summed_and_of_opposite_signs_keep_one() -> None:
-    g_r, g_f = torch.tensor([1.0, -2.0, 3.0, -3.0]), torch.tensor([4.0, -1.0, -1.0, 1.0])
-    d = combined(g_r, g_f)
-    assert d[:2].tolist() == [5.0, -3.0]
-    assert d[2].item() in (3.0, -1.0)
-    assert d[3].item() in (-3.0, 1.0)
-
-
-def test_the_positive_sign_is_kept_as_often_as_its_purity_says() -> None:
-    g_r, g_f = torch.full((40_000,), 3.0), torch.full((40_000,), -1.0)
-    d = combined(g_r, g_f)
-    assert (d == 3.0).double().mean().item() == pytest.approx(0.75, abs=0.01)  # 4.6 standard errors
-
-
 def test_zero_and_missing_gradients_leave_the_other_one() -> None:
     g = torch.tensor([1.0, -2.0, 0.0])
     zero = torch.zeros(3)

@@ -6,31 +6,19 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.linalg import expm
 
-from search_spaces.fields import defaults
-from trainables.weightings import WEIGHTINGS, Gramian, Losses, State, Weights
-
-ROTOGRAD, SCALE = WEIGHTINGS["rotograd"], WEIGHTINGS["rotograd-scale"]
-LOSSES = Losses(1.0, -1.0)
-Vector = NDArray[np.float64]
-
-
-def gramian_between(g_r: Vector, g_f: Vector) -> Gramian:
-    return Gramian(float(g_r @ g_r), float(g_r @ g_f), float(g_f @ g_f))
+from tests.trainables.weightings.gramians import Vector, combined, gramian_between, step, weigh
+from trainables.weightings import Gramian, State
 
 
 def directions(pairs: list[tuple[Vector, Vector]], name: str, **options: float) -> list[Vector]:
     """The step's direction at consecutive pairs of gradients."""
-    weighting = WEIGHTINGS[name]
-    state: State = weighting.init(0)
+    state: State | None = None
     found: list[Vector] = []
-    for g_r, g_f in pairs:
-        weights, state = weighting.weigh(
-            LOSSES, gramian_between(g_r, g_f), state, defaults(weighting.options) | options
-        )
-        found.append(weights.retain * g_r + weights.forget * g_f)
+    for pair in pairs:
+        weights, state = step(name, gramian_between(*pair), state, **options)
+        found.append(combined(weights, *pair))
     return found
 
 
@@ -65,14 +53,6 @@ def test_it_is_gradient_descent_on_the_alignment_of_the_turned_forget_gradient(s
         assert abs(theta) < math.pi
 
 
-def test_the_turned_gradient_comes_to_lie_along_the_mean_of_the_two() -> None:
-    g_r, g_f = np.array([1.0, 0.0]), np.array([-0.4, 2.0])
-    last = directions([(g_r, g_f)] * 400, "rotograd")[-1]
-    u_r, u_f = g_r, g_f / np.linalg.norm(g_f)
-    mean = (u_r + u_f) / np.linalg.norm(u_r + u_f)
-    np.testing.assert_allclose(last / np.linalg.norm(last), (u_r + mean) / np.linalg.norm(u_r + mean), atol=1e-9)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_step_and_every_step_at_rate_0_are_rotograd_scales(seed: int) -> None:
     pairs = pairs_of(seed, 10)
@@ -92,37 +72,16 @@ def test_it_conflicts_with_neither_gradient(seed: int) -> None:
 
 
 def test_opposed_gradients_teach_nothing() -> None:
-    _, state = ROTOGRAD.weigh(LOSSES, Gramian(1.0, 0.5, 1.0), ROTOGRAD.init(0), defaults(ROTOGRAD.options))
-    weights, after = ROTOGRAD.weigh(LOSSES, Gramian(1.0, -2.0, 4.0), state, defaults(ROTOGRAD.options))
+    _, state = step("rotograd", Gramian(1.0, 0.5, 1.0))
+    weights, after = step("rotograd", Gramian(1.0, -2.0, 4.0), state)
     assert after["theta"] == state["theta"] > 0
-    assert weights == SCALE.weigh(LOSSES, Gramian(1.0, -2.0, 4.0), state, defaults(SCALE.options))[0]
-
-
-# The scaling stage alone: equal lengths, the paper's C, NGDiff's direction ---------------------------------------
+    assert weights == step("rotograd-scale", Gramian(1.0, -2.0, 4.0), state)[0]
 
 
 def test_both_gradients_get_the_length_the_paper_gives_and_ngdiffs_direction() -> None:
-    _, state = SCALE.weigh(LOSSES, Gramian(4.0, 1.0, 100.0), SCALE.init(0), {})
+    _, state = step("rotograd-scale", Gramian(4.0, 1.0, 100.0))
     gramian = Gramian(1.0, -2.0, 400.0)  # the norms 2 and 10 have become 1 and 20
-    weights, _ = SCALE.weigh(LOSSES, gramian, state, {})
-    alpha_r, alpha_f = 0.5 / 2.5, 2.0 / 2.5
-    length = alpha_r * 1.0 + alpha_f * 20.0
-    assert weights.retain * 1.0 == pytest.approx(length, rel=1e-14)
-    assert weights.forget * 20.0 == pytest.approx(length, rel=1e-14)
-    assert weights.c == pytest.approx(WEIGHTINGS["ngdiff"].weigh(LOSSES, gramian, {}, {})[0].c, rel=1e-14)
-
-
-@pytest.mark.parametrize("gramian", [Gramian(0.0, 0.0, 4.0), Gramian(4.0, 0.0, 0.0), Gramian(0.0, 0.0, 0.0)])
-def test_a_zero_gradient_leaves_the_sum_and_no_first_norm(gramian: Gramian) -> None:
-    weights, state = SCALE.weigh(LOSSES, gramian, SCALE.init(0), {})
-    assert weights == Weights(1.0, 1.0)
-    assert 0.0 not in state.values()
-
-
-@pytest.mark.parametrize("exponent", [-6, 0, 6])
-def test_the_weights_do_not_change_when_all_gradients_are_rescaled(exponent: int) -> None:
-    s = 10.0 ** (2 * exponent)
-    state = SCALE.init(0)
-    for rr, rf, ff in ((4.0, 1.0, 9.0), (1.0, -0.5, 16.0)):
-        weights, state = SCALE.weigh(LOSSES, Gramian(s * rr, s * rf, s * ff), state, {})
-    assert weights.retain == pytest.approx((0.5 / (0.5 + 4 / 3)) + (4 / 3) / (0.5 + 4 / 3) * 4.0, rel=1e-12)
+    weights, _ = step("rotograd-scale", gramian, state)
+    length = 0.5 / 2.5 * 1.0 + 2.0 / 2.5 * 20.0
+    assert (weights.retain * 1.0, weights.forget * 20.0) == pytest.approx((length, length), rel=1e-14)
+    assert weights.c == pytest.approx(weigh("ngdiff", gramian).c, rel=1e-14)

@@ -9,29 +9,15 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from search_spaces.fields import defaults
+from tests.trainables.weightings.gramians import LOSSES, gramian_of, step
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, State, Weights
 from trainables.weightings.gradnorm import loss_ratio, slopes
-
-LOSSES = Losses(1.0, -1.0)
-
-
-def weigh(
-    name: str, gramian: Gramian | None, state: State | None = None, losses: Losses = LOSSES, **options: float
-) -> tuple[Weights, State]:
-    """A step of the method with its defaults unless options are given, from its first state unless one is given."""
-    method = WEIGHTINGS[name]
-    return method.weigh(losses, gramian, method.init(0) if state is None else state, defaults(method.options) | options)
-
-
-def gramian_of(rho: float, phi: float, cosine: float) -> Gramian:
-    return Gramian(rho * rho, cosine * rho * phi, phi * phi)
 
 
 def random_weights(seed: int, count: int) -> list[Weights]:
     state, drawn = WEIGHTINGS["rlw"].init(seed), []
     for _ in range(count):
-        weights, state = weigh("rlw", None, state)
+        weights, state = step("rlw", None, state)
         drawn.append(weights)
     return drawn
 
@@ -53,53 +39,35 @@ def test_rlw_draws_repeat_with_the_seed_differ_between_seeds_and_steps_and_leave
     assert random.random() == expected
 
 
-def violations(*gramians: Gramian) -> float:
-    state = WEIGHTINGS["pcgrad-paper"].init(0)
+def last_state(name: str, *gramians: Gramian, **options: float) -> State:
+    state: State | None = None
     for gramian in gramians:
-        _, state = weigh("pcgrad-paper", gramian, state)
-    return state["violations"]
+        _, state = step(name, gramian, state, **options)
+    assert state is not None
+    return state
 
 
-def test_pcgrad_paper_leaves_the_unit_interval_at_the_known_counterexample() -> None:
-    """k = -0.5, rho = 1, phi = 5: c = 3."""
-    weights, state = weigh("pcgrad-paper", gramian_of(1.0, 5.0, 0.5))
-    assert weights == Weights(-1.5, 1.0)
-    assert weights.c == 3.0
-    assert state == {"violations": 1}
-
-
-def test_pcgrad_paper_counts_steps_that_raise_the_loss_they_should_lower() -> None:
-    """k = 0.9, rho = 10, phi = 1: ``g_f.d = 0.19 - 9``, though both weights are positive."""
+def test_pcgrad_paper_counts_steps_with_a_negative_weight_and_steps_that_raise_the_loss_they_should_lower() -> None:
+    """k = -0.5, rho = 1, phi = 5: c = 3. With k = 0.9, rho = 10, phi = 1: ``g_f.d = 0.19 - 9`` at positive weights."""
     sound, negative, raising = gramian_of(1.0, 1.0, -0.5), gramian_of(1.0, 5.0, 0.5), gramian_of(10.0, 1.0, -0.9)
-    assert violations(raising) == 1
-    assert violations(sound, negative, sound, raising, gramian_of(0.0, 0.0, 0.0), gramian_of(1.0, 0.0, 0.0)) == 2
+    assert step("pcgrad-paper", negative) == (Weights(-1.5, 1.0), {"violations": 1})
+    assert last_state("pcgrad-paper", raising) == {"violations": 1}
+    zeros = gramian_of(0.0, 0.0, 0.0), gramian_of(1.0, 0.0, 0.0)
+    assert last_state("pcgrad-paper", sound, negative, sound, raising, *zeros) == {"violations": 2}
 
 
-def similarities(cosines: list[float], **options: float) -> list[float]:
-    """GradVac's target after each step."""
-    state, seen = WEIGHTINGS["gradvac"].init(0), []
-    for cosine in cosines:
-        _, state = weigh("gradvac", gramian_of(2.0, 0.5, cosine), state, **options)
-        seen.append(state["similarity"])
-    return seen
-
-
-def test_gradvac_follows_the_similarity_by_an_exponential_moving_average() -> None:
-    assert similarities([0.8, -0.4], ema_beta=0.25, target=0.4) == pytest.approx([0.5, 0.275])
-    assert similarities([0.8, -0.4, 0.1], ema_beta=0.0, target=0.4) == [0.4, 0.4, 0.4]
-    _, state = weigh("gradvac", gramian_of(1.0, 0.0, 0.0), {"similarity": 0.3})
-    assert state == {"similarity": 0.3}, "a zero gradient has no similarity"
-
-
-def test_gradvac_corrects_gradients_that_do_not_conflict_but_used_to_be_more_similar() -> None:
-    weights, _ = weigh("gradvac", gramian_of(1.0, 1.0, 0.2), {"similarity": 0.6})
-    assert weights.retain == weights.forget > 1.0
+@pytest.mark.parametrize(("beta", "expected"), [(0.25, 0.275), (0.0, 0.4)])
+def test_gradvac_follows_the_similarity_from_its_target_and_a_zero_gradient_has_none(
+    beta: float, expected: float
+) -> None:
+    seen = gramian_of(2.0, 0.5, 0.8), gramian_of(2.0, 0.5, -0.4), gramian_of(1.0, 0.0, 0.0)
+    assert last_state("gradvac", *seen, ema_beta=beta, target=0.4) == {"similarity": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize("similarity", [1.0, 1.0 - 1e-14])
 @pytest.mark.parametrize("cosine", [1.0 - 1e-15, 0.0, -1.0])
 def test_gradvac_bounds_the_correction_of_gradients_that_were_always_equal(similarity: float, cosine: float) -> None:
-    weights, _ = weigh("gradvac", gramian_of(1.0, 1.0, cosine), {"similarity": similarity})
+    weights, _ = step("gradvac", gramian_of(1.0, 1.0, cosine), {"similarity": similarity})
     assert 1.0 <= weights.retain < 1e6
 
 
@@ -127,8 +95,8 @@ def gradnorm_run(steps: int, rho: float, phi: float, losses: tuple[Losses, Losse
     """The weights after ``steps`` steps at fixed gradients; the losses are the first pair once, then the second."""
     state: State | None = None
     weights = Weights(math.nan, math.nan)
-    for step in range(steps):
-        weights, state = weigh("gradnorm", gramian_of(rho, phi, 0.1), state, losses[min(step, 1)], **options)
+    for number in range(steps):
+        weights, state = step("gradnorm", gramian_of(rho, phi, 0.1), state, losses[min(number, 1)], **options)
     return weights
 
 
@@ -175,15 +143,15 @@ def test_gradnorm_loss_ratio_is_small_for_a_task_that_has_come_far(
 def test_gradnorm_starts_from_the_first_loss_that_is_not_zero() -> None:
     state: State | None = None
     for losses in (Losses(0.0, -1.0), Losses(0.5, -2.0), Losses(0.2, -3.0)):
-        _, state = weigh("gradnorm", gramian_of(1.0, 1.0, 0.0), state, losses)
+        _, state = step("gradnorm", gramian_of(1.0, 1.0, 0.0), state, losses)
     assert state is not None
     assert (state["first_r"], state["first_f"]) == (0.5, -1.0)
 
 
 def test_gradnorm_uses_the_weights_from_before_the_update_and_one_that_reached_zero_grows_again() -> None:
-    weights, state = weigh("gradnorm", gramian_of(5.0, 1.0, 0.0))
+    weights, state = step("gradnorm", gramian_of(5.0, 1.0, 0.0))
     assert weights == Weights(1.0, 1.0)
     assert state["w_r"] < 1.0 < state["w_f"]
     at_zero = {"w_r": 0.0, "w_f": 2.0, "first_r": 1.0, "first_f": 1.0}
-    _, state = weigh("gradnorm", gramian_of(1.0, 1.0, 0.0), at_zero, Losses(1.0, 1.0))
+    _, state = step("gradnorm", gramian_of(1.0, 1.0, 0.0), at_zero, Losses(1.0, 1.0))
     assert state["w_r"] > 0.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from search_spaces.fields import defaults
+from tests.trainables.weightings.gramians import gramian_of, weigh
 from trainables.testing.weightings import check_weighting
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Needs, Weighting, Weights
 
@@ -82,10 +82,6 @@ every_gramian = pytest.mark.parametrize(
 )
 
 
-def first_weights(weighting: Weighting, gramian: Gramian) -> Weights:
-    return weighting.weigh(Losses(1.0, -1.0), gramian, weighting.init(7), defaults(weighting.options))[0]
-
-
 # What each method returns where a gradient is zero: (retain zero), (forget zero), (both zero), the other norm being 2.
 AT_ZERO = {
     "ngdiff": ((0.0, 0.5), (0.5, 0.0), (0.0, 0.0)),
@@ -108,7 +104,7 @@ AT_ZERO = {
 @every_gramian
 @pytest.mark.parametrize(("case", "rho", "phi"), [(0, 0.0, 2.0), (1, 2.0, 0.0), (2, 0.0, 0.0)])
 def test_zero_gradients_give_the_documented_weights(weighting: Weighting, case: int, rho: float, phi: float) -> None:
-    weights = first_weights(weighting, Gramian(rho * rho, 0.0, phi * phi))
+    weights = weigh(weighting.name, gramian_of(rho, phi, 0.0))
     assert (weights.retain, weights.forget) == AT_ZERO[weighting.name][case]
 
 
@@ -134,6 +130,43 @@ ALONG_A_LINE = {
 @every_gramian
 @pytest.mark.parametrize(("case", "sign"), [(0, -1.0), (1, 1.0)], ids=["opposed", "aligned"])
 def test_parallel_gradients_give_the_documented_direction(weighting: Weighting, case: int, sign: float) -> None:
-    weights = first_weights(weighting, Gramian(1.0, 2.0 * sign, 4.0))
+    weights = weigh(weighting.name, gramian_of(1.0, 2.0, sign))
     expected = ALONG_A_LINE[weighting.name][case]
     assert weights.retain + 2.0 * sign * weights.forget == pytest.approx(expected, abs=1e-12)
+
+
+# The value types ------------------------------------------------------------------------------------------------------
+
+
+def test_c_is_the_share_of_the_retain_weight_and_nan_if_the_weights_sum_to_zero() -> None:
+    assert Weights(3.0, 1.0).c == 0.75
+    assert Weights(-1.5, 1.0).c == 3.0
+    assert math.isnan(Weights(0.0, 0.0).c)
+    assert math.isnan(Weights(-1.0, 1.0).c)
+
+
+def test_unit_weights_sum_to_one_and_keep_the_direction_or_stay_as_they_are() -> None:
+    assert Weights(30.0, 10.0).unit() == Weights(0.75, 0.25)
+    for weights in (Weights(0.0, 0.0), Weights(-1.5, 1.0)):  # of zero or negative sum
+        assert weights.unit() == weights
+
+
+@pytest.mark.parametrize(
+    ("rr", "rf", "ff", "expected"),
+    [
+        (4.0, -6.0, 9.0, 1.0),
+        (4.0, 6.0, 9.0, -1.0),
+        (4.0, 0.0, 9.0, 0.0),
+        (4.0, 3.0, 9.0, -0.5),
+        (4.0, -6.0000000001, 9.0, 1.0),
+        (0.0, 0.0, 9.0, 0.0),
+        (0.0, 1e-170, 1.0, 0.0),
+        (1e-300, -5e-301, 1e-300, 0.5),
+        (1.0, math.nan, 1.0, math.nan),
+    ],
+    ids=["opposed", "aligned", "orthogonal", "acute", "beyond 1 by rounding", "zero", "underflown", "tiny", "nan"],
+)
+def test_k_is_the_cosine_between_the_retain_gradient_and_the_negated_forget_gradient(
+    rr: float, rf: float, ff: float, expected: float
+) -> None:
+    assert Gramian(rr, rf, ff).k == pytest.approx(expected, abs=1e-15, nan_ok=True)
