@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 
 from hypothesis import given, settings
@@ -33,21 +30,11 @@ def test_sorted_batches_are_a_partition_longest_first(lengths: list[int], batch_
     assert all(len(batch) == batch_size for batch in batches[:-1])
 
 
-LENGTHS = [10 + 7 * i % 50 for i in range(100)]
-
-
 def test_an_epoch_is_a_function_of_its_key_alone() -> None:
-    """Even in another process with another hash seed, and in any state of the global RNG."""
-    random.seed(1)
-    first = epoch_batches(LENGTHS, 8, "forget:0:0.0")
-    random.seed(2)
+    """The literal is of another process and another state of the global RNG, which does not change."""
     state = random.getstate()
-    assert epoch_batches(LENGTHS, 8, "forget:0:0.0") == first
+    assert epoch_batches([10, 3, 7, 12, 5, 6, 9], 3, "forget:0:0.0") == [[3], [2, 6, 0], [1, 4, 5]]
     assert random.getstate() == state
-    script = f"from trainables.batches import epoch_batches; print(epoch_batches({LENGTHS}, 8, 'forget:0:0.0'))"
-    environment = {**os.environ, "PYTHONHASHSEED": "77"}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.strip() == str(first)
 
 
 def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:

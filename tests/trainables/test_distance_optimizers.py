@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -15,13 +14,10 @@ from prodigyopt import Prodigy
 from torch import Tensor, nn
 
 from tests.trainables.conftest import Start
-from tests.trainables.runs import same_bits, weights_of
 from trainables.optimizers import LR_FREE
 from trainables.optimizers.distance import make_distance_optimizer
 from trainables.run.divergence import Diverged, check_distance, distance_columns
 from trainables.run.reports import Status
-from trainables.run.run import UnlearningRun
-from trainables.run.workspace import Workspace
 
 START = torch.tensor([0.5, -1.5, 2.0])
 UNCAPPED = 1e30
@@ -106,25 +102,6 @@ def test_a_parameter_without_gradient_and_a_zero_gradient_do_not_move(name: str)
     parameters[0].grad = torch.zeros(3)
     optimizer.step()
     assert all(torch.equal(parameter, START) for parameter in parameters)
-
-
-@pytest.mark.parametrize("name", LR_FREE)
-def test_a_run_resumes_bit_for_bit_and_reports_its_distance(
-    name: str, workspace: Workspace, make_spec: Any, tmp_path: Any
-) -> None:
-    spec = make_spec(method="graddrop", optimizer=name, lr=1.0, epochs=3, d_growth=2.0)
-    whole = UnlearningRun(spec, workspace)
-    rows = [report.row() for report in whole]
-    expected = weights_of(whole)
-    assert 0 < rows[0]["distance"] <= rows[-1]["distance"]  # type: ignore[operator]
-    assert rows[-1]["effective_lr"] > 0  # type: ignore[operator]
-    first = UnlearningRun(spec, workspace)
-    next(first)
-    torch.save(first.state_dict(), tmp_path / "state.pt")
-    second = UnlearningRun(spec, workspace)
-    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    list(second)
-    assert same_bits(second.parameters, expected)
 
 
 @pytest.mark.parametrize("name", LR_FREE)

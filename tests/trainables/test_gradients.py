@@ -67,19 +67,6 @@ def test_sums_over_many_elements_and_of_bfloat16_keep_float64_accuracy() -> None
     assert gramian([part], [part]).rr == pytest.approx(float((part.double() ** 2).sum()), rel=1e-12)
 
 
-def test_a_parameter_only_one_loss_depends_on_counts_for_that_loss() -> None:
-    shared, only_retain, only_forget = (nn.Parameter(torch.tensor(value)) for value in (2.0, 3.0, 5.0))
-    parameters = [shared, only_retain, only_forget]
-    (shared * 2 + only_retain * 4).backward()
-    g_r = take_gradient(parameters)
-    (shared * -1 + only_forget * 7).backward()
-    g_f = take_gradient(parameters)
-    found = gramian(g_r, g_f)
-    assert (found.rr, found.rf, found.ff) == (20.0, -2.0, 50.0)
-    combine_(parameters, g_r, g_f, Weights(0.5, 3.0))
-    assert [float(parameter.grad) for parameter in parameters if parameter.grad is not None] == [-2.0, 2.0, 21.0]
-
-
 def test_taking_a_gradient_leaves_none_and_copies_nothing_and_the_sum_reuses_its_memory() -> None:
     """At most two gradient buffers exist, even while they are combined."""
     parameters = [nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))]

@@ -36,15 +36,12 @@ def written(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_read_with_its_parts_and_their_lines(written: Path) -> None:
+def test_a_file_is_read_with_its_parts_and_their_lines(written: Path, tmp_path: Path) -> None:
     plugin = plugins.read(written)
     assert (plugin.name, plugin.place, plugin.source) == ("toy.py", str(written), TOY)
     assert [(part.kind, part.name, part.line) for part in plugin.parts] == [("weighting", "toy", 4)]
     written.write_text(TOY.replace("WEIGHTING =", "ONE =") + "WEIGHTING = (ONE,)\n")
     assert [part.name for part in plugins.read(written).parts] == ["toy"], "several parts are a tuple"
-
-
-def test_a_jinja_file_is_a_template_called_by_its_name(tmp_path: Path) -> None:
     path = tmp_path / "mine.jinja"
     path.write_text("Q {{ question }}\nA {{ answer }}\n")
     (part,) = plugins.read(path).parts
@@ -61,32 +58,19 @@ BROKEN = {
     TOY.replace('"toy"', '"a+b"'): "line 4: the name 'a+b'",
     "MODELS = __import__('dataclasses').replace("
     "__import__('trainables.models.registry').models.registry.local_model('own'), make=None)\n": "hub_id",
+    "Q: {question}": "{answer}",
+    "{question} {answer} {answer}": "more than once",
+    "A: {answer} Q: {question}": "before the answer",
+    "{{ question }}": "0 times",
+    "{{ answer }}{{ question }}": "before the answer",
+    "one\n{{ question }} {{ anser }}": "'anser'",
+    "one\n{{ question }\n{{ answer }}": "line 2: ",
 }
 
 
 @pytest.mark.parametrize(("text", "fact"), BROKEN.items(), ids=range(len(BROKEN)))
-def test_a_broken_file_is_refused_with_its_name_and_line(tmp_path: Path, text: str, fact: str) -> None:
-    path = tmp_path / "broken.py"
-    path.write_text(text)
-    with pytest.raises(PluginError) as caught:
-        plugins.read(path)
-    assert_names(caught.value, path, fact)
-
-
-@pytest.mark.parametrize(
-    ("text", "fact"),
-    [
-        ("Q: {question}", "{answer}"),
-        ("{question} {answer} {answer}", "more than once"),
-        ("A: {answer} Q: {question}", "before the answer"),
-        ("{{ question }}", "0 times"),
-        ("{{ answer }}{{ question }}", "before the answer"),
-        ("one\n{{ question }} {{ anser }}", "'anser'"),
-        ("one\n{{ question }\n{{ answer }}", "line 2: "),
-    ],
-)
-def test_a_template_without_one_question_before_one_answer_is_refused(tmp_path: Path, text: str, fact: str) -> None:
-    path = tmp_path / "mine.jinja"
+def test_a_broken_file_or_template_is_refused_with_its_name_and_line(tmp_path: Path, text: str, fact: str) -> None:
+    path = tmp_path / ("broken.jinja" if "{" in text and "=" not in text else "broken.py")
     path.write_text(text)
     with pytest.raises(PluginError) as caught:
         plugins.read(path)

@@ -37,12 +37,3 @@ def test_a_process_keeps_one_workspace_for_all_its_trials(target: Target, monkey
     other = worker_workspace(replace(target, key="another"), "cpu")
     assert other is not first
     assert list(worker_module._workspaces.values()) == [other]
-
-
-def test_setting_up_loads_nothing(make_worker: MakeWorker, make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray waits for it; the weights are loaded by the first step."""
-    monkeypatch.setattr(worker_module, "_workspaces", {})
-    worker = make_worker(worker_config(make_spec()))
-    assert worker_module._workspaces == {}
-    worker.step()
-    assert len(worker_module._workspaces) == 1

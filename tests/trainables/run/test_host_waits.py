@@ -90,16 +90,3 @@ def test_a_step_waits_for_its_losses_and_norms_only(
     # Of transformers at most one each pass, which asks whether several sequences were packed in one.
     assert len(passes) >= STEPS
     assert found["transformers"] <= len(passes)
-
-
-def test_a_scalar_read_and_a_mask_as_index_count_as_waits() -> None:
-    def here(code: str) -> Waits:
-        waits = Waits()
-        with waits:
-            exec(compile(code, f"/{HERE}/module.py", "exec"), {"torch": torch})
-        return waits
-
-    assert here("torch.ones(3).sum().item()").found == {HERE: 1}
-    assert here("bool(torch.ones(3).all())").found == {HERE: 1}
-    assert here("torch.ones(3)[torch.tensor([True, False, True])]").found == {HERE: 1}
-    assert here("torch.ones(3)[torch.tensor([0, 2])] + 1").found == {}

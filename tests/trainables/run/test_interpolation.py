@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainables.conftest import MakeSpec, Start
+from tests.trainables.conftest import Start
 from tests.trainables.runs import weights_of
 from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Quality, choose_share
 from trainables.run.run_state import weights_between
@@ -50,10 +50,17 @@ def test_it_goes_no_nearer_than_the_model_that_keeps_all(forgotten: float, all_k
     assert found <= max(all_kept, forgotten) + 2 * STEP
 
 
-def test_last_weights_that_keep_all_are_returned_after_one_look() -> None:
-    line = Line(forgotten=0.1, all_kept=1.0, kept=1.0)
-    assert choose_share(line, Quality(8.0, 0.9, 0.0)) == 1.0
-    assert line.asked == [0.0]
+@pytest.mark.parametrize(
+    ("line", "last", "looks"),
+    [
+        (Line(forgotten=0.1, all_kept=1.0, kept=1.0), Quality(8.0, 0.9, 0.0), 1),
+        (Line(forgotten=0.3, kept=1.0), Quality(8.0, 0.81, 0.0), 1 + HALVINGS),
+    ],
+    ids=["the last weights keep all", "they do not"],
+)
+def test_it_looks_at_the_target_and_at_most_five_times_between(line: Line, last: Quality, looks: int) -> None:
+    assert (choose_share(line, last) == 1.0) is (looks == 1)
+    assert len(set(line.asked)) == len(line.asked) == looks
 
 
 @pytest.mark.parametrize("answers", [math.nan, 0.0, 0.05])
@@ -68,20 +75,14 @@ def test_a_target_that_hardly_gives_an_answer_is_judged_by_its_retain_loss(answe
     assert choose_share(lambda share: Quality(8.0 * share, answers, 1.0), Quality(8.0, answers, 1.0)) == 1.0
 
 
-def test_what_the_target_did_not_know_does_not_count_as_forgotten() -> None:
+@pytest.mark.parametrize("known", [0.9, 0.3])
+def test_both_limits_are_relative_to_what_the_target_knew(known: float) -> None:
     """From 2.0 to 2.2 nats: nine tenths of 2.2 were there before the first step."""
 
     def look(share: float) -> Quality:
-        return Quality(2.0 + 0.2 * share, 0.9 if share == 0.0 else 0.85, 0.0)
+        return Quality(2.0 + 0.2 * share, known if share == 0.0 else 0.9 * known, 0.0)
 
     assert choose_share(look, look(1.0)) == pytest.approx(FORGOTTEN, abs=STEP)
-
-
-def test_it_looks_at_the_target_and_five_times_between() -> None:
-    line = Line(forgotten=0.3, kept=1.0)
-    choose_share(line, Quality(8.0, 0.81, 0.0))
-    assert len(line.asked) == 1 + HALVINGS
-    assert len(set(line.asked)) == len(line.asked)
 
 
 @pytest.mark.parametrize(("lora_rank", "lr"), [(None, 1e-2), (4, 1e-1)])
@@ -106,32 +107,6 @@ def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epoc
     assert run._evaluator.losses(run.model) == report.losses != last
     assert report.losses["forget_loss_capped"] <= last["forget_loss_capped"]
     assert run._evaluator.retain_agreement >= KEPT * at_first
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, False),
-        ({"auto_lr": "on"}, True),
-        ({"auto_lr": "on", "auto_lr_smoothing": "paper"}, False),
-        ({"auto_lr": "on", "interpolate": "off"}, False),
-        ({"interpolate": "on"}, True),
-    ],
-)
-def test_runs_under_the_safe_rule_are_interpolated_unless_set_otherwise(
-    changes: dict[str, str], expected: bool, make_spec: MakeSpec
-) -> None:
-    assert make_spec(**changes).is_interpolated is expected
-
-
-def test_the_share_kept_is_relative_to_the_targets_own_answers() -> None:
-    """An absolute threshold would call a poor target collapsed before training."""
-    poor = Line(forgotten=0.4, kept=0.7)
-
-    def look(share: float) -> Quality:
-        return poor(share)._replace(answers=poor(share).answers / 3.0)
-
-    assert choose_share(look, look(1.0)) == pytest.approx(0.4, abs=STEP)
 
 
 def test_a_buffer_that_is_infinite_at_both_ends_stays_so() -> None:

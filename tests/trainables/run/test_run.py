@@ -129,22 +129,15 @@ def test_one_sgd_step_over_both_whole_sets_is_the_hand_computed_one(
         assert report.training["grad_cosine"] == pytest.approx(float(r @ f / (r.norm() * f.norm())), abs=1e-4)
 
 
-def test_weights_of_unit_scale_sum_to_one_along_the_same_direction(
-    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
+@pytest.mark.parametrize("change", [{"weight_scale": "unit"}, {"max_grad_norm": 0.01}], ids=["unit", "clipped"])
+def test_the_weights_can_sum_to_one_and_the_direction_can_be_clipped(
+    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any], change: dict[str, Any]
 ) -> None:
     w_r, w_f = _weights("ngdiff", gradients_by_hand)
-    expected = -(w_r * gradients_by_hand["r"] + w_f * gradients_by_hand["f"]) / (w_r + w_f)
-    spec = make_spec(method="ngdiff", weight_scale="unit", optimizer="sgd", lr=1.0, **WHOLE_SETS)
-    list(run := UnlearningRun(spec, workspace))
-    assert float((moved(run, gradients_by_hand) - expected).norm() / expected.norm()) < 1e-4
-
-
-def test_clipping_shortens_the_combined_direction(
-    workspace: Workspace, make_spec: MakeSpec, gradients_by_hand: dict[str, Any]
-) -> None:
-    spec = make_spec(method="ngdiff", max_grad_norm=0.01, optimizer="sgd", lr=0.5, **WHOLE_SETS)
-    list(run := UnlearningRun(spec, workspace))
-    assert float(moved(run, gradients_by_hand).norm()) == pytest.approx(0.5 * 0.01, rel=1e-3)
+    expected = -(w_r * gradients_by_hand["r"] + w_f * gradients_by_hand["f"])
+    expected *= 1 / (w_r + w_f) if "weight_scale" in change else 0.01 / expected.norm()
+    list(run := UnlearningRun(make_spec(method="ngdiff", optimizer="sgd", lr=1.0, **WHOLE_SETS, **change), workspace))
+    assert float((moved(run, gradients_by_hand) - expected).norm() / expected.norm()) < 1e-3
 
 
 # Whole runs ----------------------------------------------------------------------------------------------------------

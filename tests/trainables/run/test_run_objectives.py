@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,44 +15,12 @@ from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
 from trainables.data.refusals import refusal
-from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
-from trainables.spec_checks import trial_problems
 from trainables.target.target import Target
 from trainables.text.hidden import unit_direction
 from trainables.text.tokens import Tokens, encode
-
-RUNS: dict[str, dict[str, Any]] = {
-    "idk-dpo under NGDiff": {"method": "idk-dpo+ngdiff"},
-    "dpo in bf16": {"method": "dpo", "dtype": "bf16"},
-    "undial under LoRA": {"method": "undial", "lora_rank": 4, "lr": 2e-2},
-    "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
-    "rmu": {"method": "rmu", "epochs": 6},
-    "rmu under NGDiff": {"method": "rmu+ngdiff", "epochs": 6},
-    "rmu under LoRA": {"method": "rmu", "lora_rank": 4, "lr": 3e-2, "epochs": 6},
-    "rmu with checkpointing": {"method": "rmu", "gradient_checkpointing": True, "epochs": 6},
-    "rmu with AutoLR": {"method": "rmu+ngdiff", "auto_lr": "on", "auto_lr_every": 4, "epochs": 6}
-    | {"auto_lr_smoothing": "clip", "auto_lr_probe_batches": 1},
-    "KL": {"method": "ngdiff", "retain_objective": "kl"},
-    "KL under LoRA in bf16": {"method": "gdiff", "retain_objective": "kl", "lora_rank": 4, "lr": 2e-2, "dtype": "bf16"},
-}
-"""Beside the plain objectives, which test_run.py runs."""
-
-
-@pytest.mark.parametrize("name", RUNS, ids=lambda name: name.replace(" ", "-"))
-def test_an_objective_raises_the_forget_loss_in_every_setting(
-    workspace: Workspace, make_spec: MakeSpec, name: str
-) -> None:
-    spec = make_spec(**{"lr": 5e-3, "epochs": 4, **RUNS[name]})
-    assert trial_problems(spec) == []
-    start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
-    last = list(UnlearningRun(spec, workspace))[-1]
-    assert last.status is Status.FINISHED
-    assert all(math.isfinite(value) for value in last.training.values())
-    assert last.losses["forget_loss"] > max(5 * start["forget_loss"], 0.1)
-
 
 # Values of a model that has moved away from the target, against plain forward passes ---------------------------------
 
@@ -212,19 +179,8 @@ def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Wor
         assert report.auto_lr[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)
 
 
-# Refusals -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "facts"),
-    [
-        ({"method": "rmu", "options": {"layer": 2}}, "layer .*0 to 1.* 2 decoder blocks, got 2"),
-        ({"method": "rmu", "retain_objective": "kl"}, "retain_objective kl.*'rmu'"),
-        ({"method": "npo", "retain_objective": "kl"}, "retain_objective kl.*'npo'"),
-    ],
-)
-def test_an_impossible_objective_is_refused_before_the_first_step(
-    start: Start, changes: dict[str, Any], facts: str
-) -> None:
-    with pytest.raises(ValueError, match=facts):
-        start(**changes)
+def test_an_impossible_objective_is_refused_before_the_first_step(start: Start) -> None:
+    with pytest.raises(ValueError, match=r"layer .*0 to 1.* 2 decoder blocks, got 2"):
+        start(method="rmu", options={"layer": 2})
+    with pytest.raises(ValueError, match=r"retain_objective kl.*'npo'"):
+        start(method="npo", retain_objective="kl")

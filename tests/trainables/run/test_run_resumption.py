@@ -13,10 +13,12 @@ from transformers import AutoModelForCausalLM, PhiForCausalLM
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits, weights_of, without_times
 from trainables.models.checkpoints import save_model
+from trainables.optimizers import LR_FREE
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
 from trainables.target.target import Target
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -36,10 +38,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "rmu": {"method": "rmu+ngdiff", "auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same"},
     "kl": {"method": "gdiff", "retain_objective": "kl", "auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same"},
     "undial under LoRA": {"method": "undial", "lora_rank": 2, "lr": 1e-2},
-    "rmu in bf16": {"method": "rmu", "dtype": "bf16"},
+    "rmu under LoRA in bf16": {"method": "rmu", "lora_rank": 2, "lr": 3e-2, "dtype": "bf16"},
+    "KL under LoRA": {"method": "gdiff", "retain_objective": "kl", "lora_rank": 2, "lr": 1e-2},
+    "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
     "LoRA": {"method": "ngdiff", "lora_rank": 2, "lr": 1e-2},
     "bf16": {"method": "gdiff", "dtype": "bf16"},
     "max_steps": {"method": "ngdiff", "max_steps": 5},
+    "safe": {"method": "ngdiff", "auto_lr": "on", "auto_lr_every": 2, "lr": 1e-2},
+    "safe, forgetting alone": {"method": "ga", "auto_lr": "on", "auto_lr_every": 2, "lr": 1e-2},
+    **{name: {"method": "graddrop", "optimizer": name, "lr": 1.0, "d_growth": 2.0} for name in LR_FREE},
 }
 
 
@@ -51,9 +58,14 @@ def variant(request: pytest.FixtureRequest, make_spec: MakeSpec) -> TrialSpec:
 def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoch(
     workspace: Workspace, target: Target, variant: TrialSpec, tmp_path: Path
 ) -> None:
+    start = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
     whole = UnlearningRun(variant, workspace)
     expected = list(whole)
     weights = weights_of(whole)
+    assert trial_problems(variant) == []
+    distant = variant.optimizer in LR_FREE
+    assert ("distance" in expected[-1].training) is distant
+    assert expected[-1].losses["forget_loss"] > (1.0 if distant else 1.3) * start["forget_loss"]
     again = UnlearningRun(variant, workspace)
     assert without_times(list(again)) == without_times(expected)
     assert same_bits(weights_of(again), weights)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,22 +88,3 @@ def test_a_start_too_far_for_every_probe_unlearns_nothing(start: Start) -> None:
     last = list(start(method="gdiff", lr=1e30, auto_lr="on"))[-1]
     assert last.status is Status.FINISHED
     assert last.losses == start()._evaluate()
-
-
-@pytest.mark.parametrize("method", ["ga", "ngdiff"])
-def test_a_run_continues_bit_for_bit_from_its_state(
-    method: str, workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
-) -> None:
-    spec = make_spec(method=method, lr=1e-2, epochs=5, **RUIN)
-    whole = UnlearningRun(spec, workspace)
-    rows = [report.training for report in whole]
-    expected = [part.detach().clone() for part in bits(whole)]
-    for done in (1, 3):
-        first = UnlearningRun(spec, workspace)
-        for _ in range(done):
-            next(first)
-        torch.save(first.state_dict(), tmp_path / "state.pt")
-        second = UnlearningRun(spec, workspace)
-        second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-        assert [report.training for report in second] == rows[done:]
-        assert same_bits(bits(second), expected)
