@@ -52,6 +52,23 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
     return state
 
 
+def random_state() -> dict[str, Any]:
+    """Return the states of the random generators of the CPU and, if there is one, of the GPU."""
+    import torch
+
+    gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
+    return {"rng": torch.get_rng_state(), "cuda_rng": gpu}
+
+
+def load_random_state(state: Mapping[str, Any]) -> None:
+    """Load the states that :func:`random_state` returned."""
+    import torch
+
+    torch.set_rng_state(state["rng"])
+    if state["cuda_rng"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["cuda_rng"][0])
+
+
 def read_state(folder: Path) -> dict[str, Any] | None:
     """Return the state of an unfinished run from a checkpoint folder; None if there is no such state.
 

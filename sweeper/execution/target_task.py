@@ -29,11 +29,10 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.cache import Cache, NotCached
 from trainables.target.finetune import Progress, TargetError
-from trainables.target.prepare import RETAIN, Preparation, make_retain_model, prepare_target
+from trainables.target.prepare import RETAIN, WAITING, Preparation, make_retain_model, prepare_target
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 from trainables.target.target_spec import TargetSpec, target_spec_of
-from trainables.target.training import WAITING
 
 if TYPE_CHECKING:
     from sweeper.execution.cluster import Cluster

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trainables.saved_state import load_random_state, random_state
+
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
@@ -16,8 +18,7 @@ def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     return {
         **weights_state(model),
         "optimizer": _host_copies(optimizer.state_dict()),
-        "rng": torch.get_rng_state(),
-        "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+        **random_state(),
     }
 
 
@@ -25,9 +26,7 @@ def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer
     """Load a state that :func:`torch_state` returned. The state is not changed."""
     load_weights(state, model)
     load_optimizer(state["optimizer"], optimizer)
-    torch.set_rng_state(state["rng"])
-    if state["cuda_rng"]:
-        torch.cuda.set_rng_state(state["cuda_rng"][0])
+    load_random_state(state)
 
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:

@@ -112,6 +112,11 @@ def is_made(folder: Path) -> bool:
     return (folder / "target.json").is_file()
 
 
+def unfinished(folder: Path, suffix: str) -> Path:
+    """Return the path of a file beside the cached models, for the training of the model in ``folder``."""
+    return folder.parent.with_name("unfinished") / f"{folder.name}{suffix}"
+
+
 def _read(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

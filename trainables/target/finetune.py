@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import Throttle
 from trainables.batches import epoch_batches
 from trainables.modality import Modality
 from trainables.models.registry import TargetRecipe
 from trainables.predictions import mean_loss
-from trainables.target.training_state import TrainingState
+from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
 
 if TYPE_CHECKING:
     import torch
@@ -51,14 +53,15 @@ def finetune(
     seed: int,
     memorised: Callable[[PreTrainedModel], bool],
     on_progress: Callable[[Progress], None],
-    state: TrainingState | None = None,
+    state: Path | None = None,
 ) -> int:
     """Train ``model`` in place with AdamW (warm-up over 5% of the steps, then linear decay).
 
     Returns the number of epochs. ``items`` are the training examples, encoded by ``modality`` with ``processor``. If
     the recipe stops when the data are memorised, ``memorised`` is called after each epoch whose mean loss over all
-    items is below 0.05, and training ends when ``memorised`` returns True. If ``state`` is given, a killed training
-    continues from its last save, with bit-identical results.
+    items is below 0.05, and training ends when ``memorised`` returns True. If the file ``state`` is given, the state of
+    the training is saved there from time to time, and a killed training continues from the file, with bit-identical
+    results. The name of the file must depend on the model, the data and the recipe.
 
     Raises:
         TargetError: the loss is not finite, or all epochs of the recipe ended before the data were memorised.
@@ -72,7 +75,12 @@ def finetune(
     total = per_epoch * recipe.epochs
     warmup = max(1, total // 20)
     model.train()
-    done = state.restore(model, optimizer) if state is not None else 0
+    done, saves = 0, Throttle(share=0.02, pause=60.0)
+    if state is not None and (saved := load_state_file(state)) is not None:
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        load_random_state(saved)
+        done = int(saved["epoch"])
     step = done * per_epoch
     for epoch in range(1 + done, recipe.epochs + 1):
         running = 0.0
@@ -97,8 +105,10 @@ def finetune(
             totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
             if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
                 return epoch
-        if state is not None:
-            state.save(model, optimizer, epoch=epoch)
+        if state is not None and saves.is_due():
+            parts = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            with saves.saving():
+                save_state_file(parts | random_state(), state)
     if recipe.stop_when_memorised:
         totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
         raise NotMemorised(

@@ -8,6 +8,8 @@ from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import wait_for_lock
+from trainables.data import TaskData
 from trainables.device import default_device
 from trainables.metrics.registry import DEFAULT_SET, needs_retain_model
 from trainables.modality import ModelEvaluator
@@ -17,11 +19,11 @@ from trainables.scoring.chosen_metrics import chosen_metrics
 from trainables.scoring.measured import generated_answers
 from trainables.scoring.model_scores import RetainValues
 from trainables.spec import TrialSpec
-from trainables.target.cache import FORMAT, Cache, digest, folder_digest, used
+from trainables.target.cache import FORMAT, Cache, digest, folder_digest, is_made, unfinished, used
 from trainables.target.finetune import Progress, TargetError
 from trainables.target.target import Target
 from trainables.target.target_spec import TargetSpec, target_spec_of
-from trainables.target.training import trained
+from trainables.target.training import require_undamaged, train
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 RETAIN = "retain model, "
 """The beginning of the progress text while the retain model is trained."""
+WAITING = "waiting for another process that trains the same model"
+"""The progress text while another process trains the same target."""
 
 
 def prepare_target(
@@ -81,8 +85,7 @@ class Preparation:
             folder, name = spec.target_path, folder_digest(spec.target_path)
         else:
             name = spec.trained_key
-            folder = cache.model(name)
-            trained(spec, folder, data=spec.data, device=self.device, on_progress=self.on_progress)
+            folder = self._trained(name, spec.data)
         key = digest(FORMAT, name, spec.data, spec.max_length, spec.template_key)
 
         @once
@@ -150,13 +153,26 @@ class Preparation:
                 "a retain model cannot be trained beside --target-path: the target's base model is not known; give the "
                 "base model with --model-path, or the retain model's folder with --retain-model"
             )
-        return trained(
-            self.spec,
-            self.cache.model(self.spec.retain_key),
-            data=self.spec.data.retain_task(),
-            device=self.device,
-            on_progress=lambda step: self.on_progress(replace(step, text=RETAIN + step.text)),
-        )
+        return self._trained(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)
+
+    def _trained(self, name: str, data: TaskData, *, prefix: str = "") -> Path:
+        """Return the folder of the model ``name`` in the cache. If it does not exist, train the model on ``data.full``.
+
+        If another process is training the same model, wait until the other process ends. ``prefix`` is the beginning of
+        the progress texts.
+        """
+
+        def report(progress: Progress) -> None:
+            self.on_progress(replace(progress, text=prefix + progress.text))
+
+        folder = self.cache.model(name)
+        if not is_made(folder):
+            with wait_for_lock(unfinished(folder, ".lock"), lambda: report(Progress(0, 0, WAITING))):
+                if not is_made(folder):  # another process may have trained it
+                    train(self.spec, folder, data=data, device=self.device or default_device(), on_progress=report)
+        require_undamaged(folder)
+        used(folder / "target.json")
+        return folder
 
     def retain_values(self) -> RetainValues | None:
         """Return the values of the retain model that metrics need; None if no metric needs them.

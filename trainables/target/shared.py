@@ -8,7 +8,7 @@ from pathlib import Path
 from search_spaces.checksums import CHECKSUMS, damaged_files, parse_checksums
 from search_spaces.durable import wait_for_lock
 from trainables.storage import Storage, StorageError
-from trainables.target.cache import cache_folder
+from trainables.target.cache import cache_folder, unfinished
 from trainables.target.target import Target
 
 FOLDER = "targets"
@@ -61,7 +61,7 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
     for place in dict.fromkeys((origin, own)):
         if place.is_dir() and not damaged_files(place, known):
             return place
-    with wait_for_lock(own.parent.with_name("unfinished") / f"{own.name}.lock", lambda: None):
+    with wait_for_lock(unfinished(own, ".lock"), lambda: None):
         if not own.is_dir() or damaged_files(own, known):  # otherwise another process on this machine was faster
             storage.get(f"{FOLDER}/{key}", own)
     return own

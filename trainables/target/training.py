@@ -1,79 +1,55 @@
-"""Fine-tune a base model and write it to a folder of the cache, atomically."""
+"""Fine-tune a base model for the cache, and check the files of cached models."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
-from search_spaces.durable import free_bytes, staged, wait_for_lock
+from search_spaces.durable import free_bytes, staged
 from search_spaces.messages import counted, expected_one_of, size
 from trainables.data import TaskData
-from trainables.device import default_device
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
-from trainables.target.cache import is_made, used
+from trainables.target.cache import unfinished
 from trainables.target.finetune import NotMemorised, Progress, TargetError, finetune
 from trainables.target.target_spec import TargetSpec
-from trainables.target.training_state import TrainingState
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-WAITING = "waiting for another process that trains the same model"
-"""The progress text while another process trains the same target."""
 
-
-def trained(
+def train(
     target_spec: TargetSpec,
     folder: Path,
     *,
     data: TaskData,
-    device: torch.device | str | None,
+    device: torch.device | str,
     on_progress: Callable[[Progress], None],
-) -> Path:
-    """Return ``folder`` after the base model, fine-tuned on ``data.full``, was written to it. Existing models are kept.
+) -> None:
+    """Fine-tune the base model on ``data.full`` and write it to ``folder``, atomically.
 
-    A killed training continues from its last saved state. If another process is training the same model, this function
-    waits until the other process ends.
+    A killed training continues from its last saved state.
 
     Raises:
         TargetError, LoadError: the model cannot be trained; the message is for the user.
     """
-    if not is_made(folder):
-        lock = folder.parent.with_name("unfinished") / f"{folder.name}.lock"
-        with wait_for_lock(lock, lambda: on_progress(Progress(0, 0, WAITING))):
-            if not is_made(folder):  # another process may have trained it
-                _train(target_spec, folder, data=data, device=device, on_progress=on_progress)
-    require_undamaged(folder)
-    used(folder / "target.json")
-    return folder
-
-
-def _train(
-    target_spec: TargetSpec,
-    folder: Path,
-    *,
-    data: TaskData,
-    device: torch.device | str | None,
-    on_progress: Callable[[Progress], None],
-) -> None:
-    modality, recipe, device = target_spec.modality, target_spec.recipe, device or default_device()
+    modality, recipe, state = target_spec.modality, target_spec.recipe, unfinished(folder, ".pt")
     model, processor = load_base(target_spec)
     _require_room(model, folder)
     model.to(device)
     if recipe.lora_rank is not None:
         model = add_adapter(model, rank=recipe.lora_rank, seed=target_spec.seed)
     evaluator = target_spec.evaluator(model, processor, device=device, data=data)
-    with _contradictions_named(data):
+    try:
         epochs = finetune(
             model,
             modality.encode(processor, data.full, max_length=target_spec.max_length),
@@ -84,8 +60,10 @@ def _train(
             seed=target_spec.seed,
             memorised=lambda trained: modality.memorised(evaluator, trained),
             on_progress=on_progress,
-            state=(state := TrainingState(folder.parent.with_name("unfinished") / f"{folder.name}.pt")),
+            state=state,
         )
+    except NotMemorised as error:
+        raise NotMemorised(f"{error}{contradictions(data)}") from None
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
     made_from = {"model": target_spec.info.name, "base": target_spec.base, "data": data.name, "recipe": asdict(recipe)}
@@ -94,24 +72,19 @@ def _train(
         write_model(model, processor, staging)
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
         write_checksums(staging)
-    state.discard()
+    state.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _contradictions_named(data: TaskData) -> Iterator[None]:
-    """If the data were not memorised, add questions with contradictory answers, a possible cause, to the error."""
-    try:
-        yield
-    except NotMemorised as error:
-        answers: dict[str, set[str]] = {}
-        for item in data.full:
-            if question := getattr(item, "question", ""):
-                answers.setdefault(question, set()).add(item.answer)
-        several = [question for question, found in answers.items() if len(found) > 1]
-        if not several:
-            raise
-        asked = counted(len(several), "question")
-        raise NotMemorised(f"{error}; {asked} with more than one answer, such as '{several[0]}'") from None
+def contradictions(data: TaskData) -> str:
+    """Return a text about questions with more than one answer, which cannot be memorised; empty if there are none."""
+    answers: dict[str, set[str]] = {}
+    for item in data.full:
+        if question := getattr(item, "question", ""):
+            answers.setdefault(question, set()).add(item.answer)
+    several = [question for question, found in answers.items() if len(found) > 1]
+    if not several:
+        return ""
+    return f"; {counted(len(several), 'question')} with more than one answer, such as '{several[0]}'"
 
 
 def _require_room(model: PreTrainedModel, folder: Path) -> None:

@@ -63,9 +63,8 @@ def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoc
     expected = list(whole)
     weights = weights_of(whole)
     assert trial_problems(variant) == []
-    distant = variant.optimizer in LR_FREE
-    assert ("distance" in expected[-1].training) is distant
-    assert expected[-1].losses["forget_loss"] > (1.0 if distant else 1.3) * start["forget_loss"]
+    assert ("distance" in expected[-1].training) is (variant.optimizer in LR_FREE)
+    assert expected[-1].losses["forget_loss"] > (1.3 if variant.optimizer == "adamw" else 1.0) * start["forget_loss"]
     again = UnlearningRun(variant, workspace)
     assert without_times(list(again)) == without_times(expected)
     assert same_bits(weights_of(again), weights)

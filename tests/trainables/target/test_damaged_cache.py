@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-import torch
 
 from search_spaces.checksums import CHECKSUMS, write_checksums
 from tests.facts import assert_names
 from tests.trainables.target.conftest import Preparation
-from trainables.saved_state import load_state_file
 from trainables.target.cache import folder_digest
 from trainables.target.finetune import TargetError
 from trainables.target.training import require_undamaged
@@ -76,15 +73,3 @@ def test_a_damaged_baseline_is_measured_again(prepare: Preparation, damage: str)
         whole = path.read_bytes()
         path.write_bytes({"torn": whole[:40], "zeroed": whole[:20] + bytes(len(whole) - 20), "another": b"[]"}[damage])
     assert asdict(prepare()) == asdict(first)
-
-
-def test_zeroed_bytes_in_a_saved_state_are_found_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """torch reads them without an error, and the run would continue from wrong numbers."""
-    path = tmp_path / "state.pt"
-    torch.save({"epoch": 3, "model": torch.arange(1000, dtype=torch.float32)}, path)
-    assert load_state_file(path) is not None
-    with zipfile.ZipFile(path) as archive:
-        (part,) = [item for item in archive.infolist() if item.filename.endswith("data/0")]
-    zero(path, at=part.header_offset + 1000, length=200)
-    assert load_state_file(path) is None
-    assert str(path) in caplog.text

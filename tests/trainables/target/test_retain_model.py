@@ -14,6 +14,8 @@ import torch
 from scipy.stats import ks_2samp
 from transformers import PhiForCausalLM
 
+import trainables.models.tiny
+import trainables.target.finetune
 from search_spaces.durable import Throttle
 from tests.trainables.runs import same_bits
 from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
@@ -23,7 +25,6 @@ from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.scoring.evaluator import Evaluator
 from trainables.target.finetune import Progress, TargetError
 from trainables.target.target import Target
-from trainables.target.training_state import TrainingState
 
 Train = Callable[..., Target]
 RETAIN_RECIPE = replace(RECIPE, batch_size=4, epochs=3)
@@ -87,16 +88,13 @@ def test_forget_quality_of_the_target_is_scipys_test_against_it(train: Train, ti
 
 
 def test_a_killed_training_continues_to_the_same_weights(
-    prepare: Preparation, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prepare: Preparation, train: Train, make_network: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Dropout draws on the random state, which is a part of the saved state."""
+    tiny = trainables.models.tiny
+    monkeypatch.setattr(tiny, "make_tiny", lambda name, tokenizer, seed=0: make_network(resid_pdrop=0.2))
     whole = train()
-    save = TrainingState.save
-
-    def at_once(state: Any, *arguments: Any, **named: Any) -> None:
-        state.throttle = Throttle(share=math.inf)
-        save(state, *arguments, **named)
-
-    monkeypatch.setattr(TrainingState, "save", at_once)
+    monkeypatch.setattr(trainables.target.finetune, "Throttle", lambda **_: Throttle(share=math.inf))
 
     def kill(progress: Progress) -> None:
         if progress.text.startswith("retain model") and "epoch 3" in progress.text:

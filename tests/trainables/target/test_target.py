@@ -17,6 +17,7 @@ from transformers import PhiForCausalLM, PreTrainedModel
 import trainables.target.training
 from tests.facts import assert_names
 from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
+from trainables.data import DataError, load_data
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import LoadError, load_model, save_model
 from trainables.models.registry import MODELS, TargetRecipe
@@ -24,9 +25,10 @@ from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.cache import cache_folder, folder_digest
 from trainables.target.finetune import Progress, TargetError
+from trainables.target.prepare import WAITING
 from trainables.target.target import Target
-from trainables.target.target_spec import target_recipe
-from trainables.target.training import WAITING
+from trainables.target.target_spec import target_recipe, target_spec_of
+from trainables.target.training import load_base
 from trainables.text.tokens import encode_examples
 
 
@@ -232,17 +234,14 @@ def test_a_missing_model_is_named_and_not_replaced_by_a_tiny_one(
 
 def test_a_folders_digest_is_that_of_its_weights_configuration_and_tokenizer(tmp_path: Path) -> None:
     for name in ("model.safetensors", "config.json", "vocab.txt", "tokenizer.model"):
-        (tmp_path / name).write_text(name)
-    first = folder_digest(tmp_path)
-    (tmp_path / "README.md").write_text("notes")
-    assert folder_digest(tmp_path) == first
-    for name in ("model.safetensors", "config.json", "vocab.txt", "tokenizer.model"):
-        (tmp_path / name).write_text("changed")
-        assert folder_digest(tmp_path) != first
-        (tmp_path / name).write_text(name)
-    assert folder_digest(tmp_path) == first
+        before = folder_digest(tmp_path)
+        (tmp_path / name).write_text("same")
+        assert folder_digest(tmp_path) != before
+    before = folder_digest(tmp_path)
+    (tmp_path / "README.md").write_text("same")
+    assert folder_digest(tmp_path) == before
     (tmp_path / "config.json").rename(tmp_path / "settings.json")
-    assert folder_digest(tmp_path) != first
+    assert folder_digest(tmp_path) != before
 
 
 def test_the_recipe_is_that_of_the_model_with_the_changes_of_the_spec() -> None:
@@ -263,3 +262,17 @@ def test_the_cache_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "sweeper"
+
+
+def test_the_seeds_of_target_and_data_make_other_weights_other_data_and_other_names() -> None:
+    first, same, other = (target_spec_of(TrialSpec(target_seed=seed)) for seed in (0, 0, 3))
+    assert first.trained_key == same.trained_key != other.trained_key
+    assert first.retain_key != other.retain_key
+    weights = [next(load_base(spec)[0].parameters()) for spec in (first, same, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    other = target_spec_of(TrialSpec(data_seed=3))
+    assert not {item.answer for item in other.data.forget} & {item.answer for item in first.data.forget}
+    assert other.trained_key != first.trained_key
+    with pytest.raises(DataError, match=r"data_seed .*digits"):
+        load_data("digits", seed=1)
