@@ -15,7 +15,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -83,7 +83,6 @@ class Plugin:
 
 _active: list[Plugin] | None = None
 _filled: set[str] = set()
-_clashes: list[str] = []
 
 
 def active() -> tuple[Plugin, ...]:
@@ -100,7 +99,12 @@ def active() -> tuple[Plugin, ...]:
         except PluginError:
             _active = None
             raise
-        _require_of_sweep(_active)
+        found = {plugin.name: plugin.digest for plugin in _active}
+        if changed := [name for name, digest, _ in _listed() if found.get(name) != digest]:
+            raise PluginError(
+                f"plug-in {', '.join(changed)}: the version on this node differs from the version with which the sweep "
+                "started; install the same version on every node, and do not change the files in the sweep's folder"
+            )
     return tuple(_active)
 
 
@@ -128,30 +132,13 @@ def use(plugins: Iterable[Plugin]) -> None:
         known[plugin.name] = plugin
 
 
-def added(attribute: str, taken: Collection[str]) -> list[Any]:
+def added(attribute: str) -> list[Part]:
     """Return the entries that plug-ins add to a registry. ``attribute`` is a key of :data:`KINDS`.
 
-    Entries with a name in ``taken`` are omitted; :func:`left_out` reports them. After this call, the registry is
-    filled, so no more plug-ins can be activated.
+    After this call, the registry is filled, so no more plug-ins can be activated.
     """
     _filled.add(attribute)
-    kind, found = KINDS[attribute][0], {}
-    for plugin in active():
-        for part in plugin.parts:
-            if part.kind != kind:
-                continue
-            if part.name in taken or part.name in found:
-                _clashes.append(
-                    f"{plugin.place}, line {part.line}: a {kind} named '{part.name}' already exists; rename yours"
-                )
-            else:
-                found[part.name] = part.entry
-    return list(found.values())
-
-
-def left_out() -> list[str]:
-    """Return messages for the entries that were omitted from registries because their names were taken."""
-    return [*dict.fromkeys(_clashes)]
+    return [part for plugin in active() for part in plugin.parts if part.kind == KINDS[attribute][0]]
 
 
 def owner(kind: str, name: str | None) -> Plugin | None:
@@ -161,8 +148,6 @@ def owner(kind: str, name: str | None) -> Plugin | None:
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
     """Return the digests of the plug-ins that define any of these entries, each given as ``(kind, name)``."""
-    if not active():
-        return []
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
 
 
@@ -301,12 +286,3 @@ def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
 
 def _listed() -> Sequence[tuple[str, str, str | None]]:
     return [(name, digest, path) for name, digest, path in json.loads(os.environ.get(VARIABLE, "[]"))]
-
-
-def _require_of_sweep(found: Sequence[Plugin]) -> None:
-    have = {plugin.name: plugin.digest for plugin in found}
-    if wrong := [name for name, digest, _ in _listed() if have.get(name) != digest]:
-        raise PluginError(
-            f"plug-in {', '.join(wrong)}: the version on this node differs from the version with which the sweep "
-            "started; install the same version on every node, and do not change the files in the sweep's folder"
-        )

@@ -42,12 +42,13 @@ class _Entries(Mapping[str, Any]):
 
     def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:
         self._attribute, self._own = attribute, own
-        self._found: Mapping[str, Any] | None = None
+        self._found: dict[str, Any] | None = None
 
     def _all(self) -> Mapping[str, Any]:
         if self._found is None:
-            found = plugins.added(self._attribute, self._own)
-            self._found = {**self._own, **{entry.name: entry for entry in found}}
+            self._found = dict(self._own)
+            for part in plugins.added(self._attribute):
+                self._found.setdefault(part.name, part.entry)  # trainables.plugin_clashes reports names that are taken
         return self._found
 
     def __getitem__(self, name: str) -> Any:

@@ -51,16 +51,18 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
         TemplateError: the template cannot be rendered, or does not contain the answer exactly once.
     """
     if is_plain(template):
-        before, _, after = template.partition("{answer}")
-        return before.replace("{question}", question), after
-    if template == CHAT:
-        text = _chat(tokenizer, question)
+        before, *after = template.split("{answer}")
+        parts = [before.replace("{question}", question), *after]
+    elif template == CHAT:
+        parts = _chat(tokenizer, question).split(_PLACE)
     else:
         names = {name: getattr(tokenizer, name, None) or "" for name in ("bos_token", "eos_token")}
-        text = _rendered(template, question=question, answer=_PLACE, **names)
-    parts = text.split(_PLACE)
+        parts = _rendered(template, question=question, answer=_PLACE, **names).split(_PLACE)
     if len(parts) != 2:
-        raise TemplateError(f"the template contains the answer {len(parts) - 1} times, expected once")
+        raise TemplateError(
+            f"the template contains the answer {len(parts) - 1} times, expected once, after the question; write "
+            "{question} and {answer} or, in Jinja, {{ question }} and {{ answer }}"
+        )
     return parts[0], parts[1]
 
 
@@ -86,18 +88,6 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
 
 def template_problems(template: str) -> list[str]:
     """Return a message for each problem with a user's template."""
-    if is_plain(template):
-        lacking = [place for place in ("{question}", "{answer}") if place not in template]
-        if lacking:
-            return [
-                f"the template does not contain {' and '.join(lacking)}; expected a text with {{question}} and "
-                "{answer}, or "
-                "Jinja with {{ question }} and {{ answer }}"
-            ]
-        before, after = template.split("{answer}", 1)
-        if "{answer}" in after:
-            return ["the template contains the answer more than once"]
-        return [] if "{question}" in before else ["the question must come before the answer"]
     try:
         before, _ = around(template, "\ue001", None)
     except TemplateError as error:

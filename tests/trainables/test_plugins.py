@@ -59,7 +59,7 @@ BROKEN = {
     "MODELS = __import__('dataclasses').replace("
     "__import__('trainables.models.registry').models.registry.local_model('own'), make=None)\n": "hub_id",
     "Q: {question}": "{answer}",
-    "{question} {answer} {answer}": "more than once",
+    "{question} {answer} {answer}": "2 times",
     "A: {answer} Q: {question}": "before the answer",
     "{{ question }}": "0 times",
     "{{ answer }}{{ question }}": "before the answer",

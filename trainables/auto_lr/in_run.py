@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Memory, Rule
+from trainables.auto_lr.rule import Memory
+from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.step import Update, auto_lr_step
 from trainables.batches import EndlessBatches
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
     from transformers import PreTrainedModel
+
+    from trainables.spec import TrialSpec
 
 LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
 """Takes batches of example indices. Returns a function that evaluates the mean cross-entropy of the batches at the
@@ -24,40 +27,13 @@ OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "r
 restarts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """The settings of AutoLR: the steps at which the rate is updated (counted from 1), the rule, and the batches.
-
-    Attributes:
-        every, start: the rate is updated at step ``start`` and then every ``every`` steps; never if ``every`` is None.
-        fresh_batches: the number of separate retain batches per update; if 0, the step's own retain batch is probed.
-        log_forget: whether ``L_F`` is evaluated at the first two probes and logged.
-        landscape_points: the number of points along the step at which losses are evaluated for landscape.csv. These
-            evaluations do not affect the rate.
-        steps: the number of steps of the whole run, which a rule with a guard needs.
-    """
-
-    rule: Rule
-    every: int | None = None
-    start: int = 1
-    fresh_batches: int = 0
-    log_forget: bool = False
-    landscape_points: int = 0
-    steps: int = 0
-
-    def is_update(self, step: int) -> bool:
-        """Return whether the rate is updated at this step."""
-        return self.every is not None and step >= self.start and (step - self.start) % self.every == 0
-
-    def is_due(self, step: int) -> bool:
-        """Return whether AutoLR takes this step: an update step or, with a guard, any step from ``start`` on."""
-        return self.is_update(step) or (self.every is not None and self.rule.guard is not None and step >= self.start)
-
-
 class AutoLR:
     """Takes the optimizer's step if an update of the learning rate is due.
 
+    The settings ``auto_lr...`` of the spec say when the rate is updated and which retain batches are probed.
+
     Attributes:
+        rule: the rule of the spec.
         counts: the value of each counter in ``OUTCOMES``.
         updates: the updates since the last report, as ``(step, update)``.
         landscape: the rows of landscape.csv, ``landscape_points`` rows per update.
@@ -65,7 +41,7 @@ class AutoLR:
 
     def __init__(
         self,
-        schedule: Schedule,
+        spec: TrialSpec,
         model: PreTrainedModel,
         optimizer: Optimizer,
         *,
@@ -74,6 +50,8 @@ class AutoLR:
         fresh: EndlessBatches,
         training_loss_is_probe: bool,
         restore_initial: Callable[[], None] | None,
+        steps: int,
+        landscape_points: int = 0,
     ) -> None:
         """Prepare AutoLR for a run.
 
@@ -82,21 +60,32 @@ class AutoLR:
             fresh: retain batches for probes, in an order that is independent of the training batches.
             training_loss_is_probe: whether the training loss on a retain batch is bit-identical to ``retain_loss``.
             restore_initial: restores the initial weights, buffers and optimizer state; needed by a rule with a guard.
+            steps: the number of steps of the whole run, which a rule with a guard needs.
+            landscape_points: the number of points along the step at which losses are evaluated for landscape.csv. These
+                evaluations do not affect the rate.
         """
-        self.schedule = schedule
+        self.rule = RULES[spec.auto_lr_smoothing]
         self.counts = dict.fromkeys(OUTCOMES, 0)
         self.updates: list[tuple[int, Update]] = []
         self.landscape: list[dict[str, float | None]] = []
-        self._model = model
-        self._optimizer = optimizer
+        self._spec, self._on, self._landscape_points = spec, spec.auto_lr == "on", landscape_points
+        self._model, self._optimizer = model, optimizer
         self._retain_loss, self._forget_loss = retain_loss, forget_loss
-        self._fresh = fresh
-        self._zero_is_known = training_loss_is_probe and not schedule.fresh_batches
-        self._memory: Memory = schedule.rule.init()
+        self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
+        self._zero_is_known = training_loss_is_probe and not self._fresh_batches
+        self._memory: Memory = self.rule.init()
         self._last: Update | None = None
-        self._restore_initial, self._restarted_at = restore_initial, 0
-        self._steps = schedule.steps
+        self._restore_initial, self._restarted_at, self._steps = restore_initial, 0, steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
+
+    def is_due(self, step: int) -> bool:
+        """Return whether AutoLR takes this step: an update step or, with a guard, any step from the first update on."""
+        guarded = self._on and self.rule.guard is not None and step >= self._spec.auto_lr_start
+        return guarded or self._is_update(step)
+
+    def _is_update(self, step: int) -> bool:
+        after = step - self._spec.auto_lr_start
+        return self._on and after >= 0 and after % self._spec.auto_lr_every == 0
 
     def take_step(
         self, step: int, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
@@ -105,10 +94,10 @@ class AutoLR:
 
         ``retain_loss`` is the training loss on ``retain_indices`` before the step; None if it was not computed.
         """
-        guard = self.schedule.rule.guard
+        guard = self.rule.guard
         if guard is not None:
             self._set_rate(self._rate * guard.share(step, self._steps))
-            if self._memory["settled"] or not self.schedule.is_update(step):
+            if self._memory["settled"] or not self._is_update(step):
                 self._optimizer.step()
                 return
         retain_now = self._retain_loss(self._probed(step, retain_indices))
@@ -117,13 +106,12 @@ class AutoLR:
     def _fitted_step(
         self, step: int, forget_indices: Sequence[int], retain_now: Callable[[], float], loss_zero: float | None
     ) -> None:
-        schedule, model = self.schedule, self._model
-        probes_forget = schedule.log_forget or schedule.landscape_points
-        forget_now = self._forget_loss([forget_indices]) if probes_forget else None
+        model, points, logs_forget = self._model, self._landscape_points, self._spec.auto_lr_log_forget
+        forget_now = self._forget_loss([forget_indices]) if logs_forget or points else None
 
         def record_landscape(go: Callable[[float], None], fit: Fit) -> None:
             assert forget_now is not None
-            rate, points = max(fit.eta, fit.eta_star or 0.0), schedule.landscape_points
+            rate = max(fit.eta, fit.eta_star or 0.0)
             for index in range(points):  # evenly spaced from -1.5 rate to 2.5 rate
                 go(x := rate * (-1.5 + 4.0 * index / max(1, points - 1)))
                 fitted = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
@@ -136,11 +124,11 @@ class AutoLR:
             self._optimizer,
             [*(parameter for parameter in model.parameters() if parameter.requires_grad), *model.buffers()],
             retain_now,
-            rule=schedule.rule,
+            rule=self.rule,
             memory=self._memory,
             loss_zero=loss_zero,
-            forget_loss=forget_now if schedule.log_forget else None,
-            observe=record_landscape if schedule.landscape_points else None,
+            forget_loss=forget_now if logs_forget else None,
+            observe=record_landscape if points else None,
         )
         model.train()
         self.counts[(update.fallback or "updates").replace(" ", "_")] += 1
@@ -161,8 +149,8 @@ class AutoLR:
 
         ``steps`` is the new number of steps of the whole run.
         """
-        guard = self.schedule.rule.guard
-        if self.schedule.every is None or guard is None:
+        guard = self.rule.guard
+        if not self._on or guard is None:
             return False
         assert self._restore_initial is not None, "a rule with a guard needs restore_initial"
         self._restore_initial()
@@ -174,7 +162,7 @@ class AutoLR:
 
     def columns(self) -> dict[str, float]:
         """Return the columns for history.csv: the counters and the last fit; empty if AutoLR is off."""
-        if self.schedule.every is None:
+        if not self._on:
             return {}
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
         if (last := self._last) is not None:
@@ -200,8 +188,8 @@ class AutoLR:
         self._last = None if state["last"] is None else Update(**state["last"])
         self._memory, self._rate = state["memory"], state["rate"]
         self._restarted_at = state.get("begun_at", 0)
-        self._steps = state.get("steps", self.schedule.steps)
+        self._steps = state.get("steps", self._steps)
 
     def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
-        count = self.schedule.fresh_batches
+        count = self._fresh_batches
         return [self._fresh[number] for number in range(step * count, (step + 1) * count)] or [retain_indices]

@@ -18,8 +18,7 @@ from typing import Any
 
 import torch
 
-from trainables.auto_lr.in_run import AutoLR, Schedule
-from trainables.auto_lr.rules import RULES
+from trainables.auto_lr.in_run import AutoLR
 from trainables.batches import TrainingBatches
 from trainables.device import smallest_as_zero
 from trainables.gradients import clip_
@@ -92,7 +91,18 @@ class UnlearningRun:
         )
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory.micro_batch)
         self._initial = InitialState(self.model, self.optimizer) if spec.is_interpolated or spec.can_restart else None
-        self.auto_lr = _auto_lr(self, landscape_points=landscape_points, steps=self._total_steps())
+        self.auto_lr = AutoLR(
+            spec,
+            self.model,
+            self.optimizer,
+            retain_loss=self.losses.retain_probe,
+            forget_loss=self.losses.forget_probe,
+            fresh=self._batches.probe,
+            training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
+            restore_initial=self._initial.restore if self._initial else None,
+            steps=self._total_steps(),
+            landscape_points=landscape_points,
+        )
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
         """Take one optimizer step on a forget batch and a retain batch. Return columns for history.csv.
@@ -127,7 +137,7 @@ class UnlearningRun:
 
         # The step theta <- theta - lr d, preconditioned by the optimizer. If an AutoLR update is due, AutoLR takes the
         # same step, at a rate that it chooses by fitting L_R along the step.
-        if self.auto_lr.schedule.is_due(self.step):
+        if self.auto_lr.is_due(self.step):
             self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
         else:
             self.optimizer.step()
@@ -306,29 +316,6 @@ class UnlearningRun:
         self._last_losses = state["losses"]
         self._timers = Timers(**state["tally"])
         load_torch_state(state, self.model, self.optimizer)
-
-
-def _auto_lr(run: UnlearningRun, *, landscape_points: int, steps: int) -> AutoLR:
-    spec = run.spec
-    schedule = Schedule(
-        rule=RULES[spec.auto_lr_smoothing],
-        every=spec.auto_lr_every if spec.auto_lr == "on" else None,
-        start=spec.auto_lr_start,
-        fresh_batches=spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0,
-        log_forget=spec.auto_lr_log_forget,
-        landscape_points=landscape_points,
-        steps=steps,
-    )
-    return AutoLR(
-        schedule,
-        run.model,
-        run.optimizer,
-        retain_loss=run.losses.retain_probe,
-        forget_loss=run.losses.forget_probe,
-        fresh=run._batches.probe,
-        training_loss_is_probe=run.losses.retain_loss_is_probe and run.workspace.train_mode_is_eval_mode,
-        restore_initial=run._initial.restore if run._initial else None,
-    )
 
 
 def _rounded(epoch: float) -> float:

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from trainables.auto_lr.in_run import Schedule
 from trainables.auto_lr.parabola import Fit, fit_parabola
 from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.step import Update, auto_lr_step
@@ -202,11 +201,3 @@ def test_the_rules_of_one_fit_from_a_rate_of_a_tenth(rule: str, eta_star: float,
     proposal, memory = RULES[rule].propose({}, fit, never)
     assert proposal.eta == pytest.approx(expected, rel=1e-12)
     assert (proposal.reason, memory) == (None, {})
-
-
-@pytest.mark.parametrize(
-    ("every", "start", "due"), [(10, 1, [1, 11, 21]), (10, 5, [5, 15, 25]), (1, 3, list(range(3, 31))), (7, 30, [30])]
-)
-def test_when_a_rate_is_fitted(every: int, start: int, due: list[int]) -> None:
-    schedule = Schedule(rule=PAPER, every=every, start=start)
-    assert [step for step in range(1, 31) if schedule.is_due(step)] == due

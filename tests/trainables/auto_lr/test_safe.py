@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.auto_lr.in_run import AutoLR, Schedule
+from trainables.auto_lr.in_run import AutoLR
 from trainables.auto_lr.parabola import Fit, fit_parabola
 from trainables.auto_lr.rules import RULES, enough_probe_batches
 from trainables.auto_lr.safe import ANNEALED, BEND, SHARE, bending_distance
 from trainables.batches import EndlessBatches
+from trainables.spec import TrialSpec
 
 SAFE = RULES["safe"]
 
@@ -83,25 +85,38 @@ def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
     assert shares[-1] == pytest.approx(min(1.0, 1.0 / (ANNEALED * steps)))
 
 
-@pytest.mark.parametrize("every", [1, 2, 10])
-def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
-    """On a flat loss every update is refused."""
-    steps, model = 100, torch.nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    auto_lr = AutoLR(
-        Schedule(rule=SAFE, every=every, steps=steps),
-        model,  # type: ignore[arg-type]
-        optimizer,
+def on_a_flat_loss(**changes: Any) -> AutoLR:
+    """AutoLR on a loss that does not change, from a rate of 0.5, in a run of 100 steps."""
+    model: Any = torch.nn.Linear(2, 2, bias=False)
+    return AutoLR(
+        TrialSpec(auto_lr="on", auto_lr_probe="same", **changes),
+        model,
+        torch.optim.SGD(model.parameters(), lr=0.5),
         retain_loss=lambda batches: lambda: 1.0,
         forget_loss=lambda batches: lambda: 1.0,
         fresh=EndlessBatches([1], 1, "probe"),
         training_loss_is_probe=False,
         restore_initial=None,
+        steps=100,
     )
+
+
+@pytest.mark.parametrize(
+    ("every", "start", "due"), [(10, 1, [1, 11, 21]), (10, 5, [5, 15, 25]), (1, 3, list(range(3, 31))), (7, 30, [30])]
+)
+def test_when_a_rate_is_fitted(every: int, start: int, due: list[int]) -> None:
+    auto_lr = on_a_flat_loss(auto_lr_every=every, auto_lr_start=start, auto_lr_smoothing="paper")
+    assert [step for step in range(1, 31) if auto_lr.is_due(step)] == due
+
+
+@pytest.mark.parametrize("every", [1, 2, 10])
+def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
+    """On a flat loss every update is refused."""
+    steps, auto_lr = 100, on_a_flat_loss(auto_lr_every=every)
+    optimizer = auto_lr._optimizer
     assert SAFE.guard is not None
     for step in range(1, steps + 1):
-        for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
+        optimizer.param_groups[0]["params"][0].grad = torch.zeros(2, 2)
         auto_lr.take_step(step, [0], [0], None)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * SAFE.guard.share(step, steps))
     assert auto_lr.counts["no_curvature"] == steps / every

@@ -166,7 +166,7 @@ def test_a_rule_remembers_what_it_returned_even_in_a_resumed_run(
         return (Proposal(fit.eta / 2) if count % 3 == 0 else Proposal(None, "no descent")), {"count": count}
 
     rule = Rule("third", "eta/2 at every third update", "nobody", propose, init=lambda: {"count": 0})
-    for place in ("trainables.run.run.RULES", "trainables.auto_lr.rules.RULES"):
+    for place in ("trainables.auto_lr.in_run.RULES", "trainables.auto_lr.rules.RULES"):
         monkeypatch.setattr(place, {"third": rule})
     spec = make_spec(auto_lr="on", auto_lr_every=1, auto_lr_smoothing="third", epochs=4, lr=1e-3)
     whole = list(UnlearningRun(spec, workspace))
