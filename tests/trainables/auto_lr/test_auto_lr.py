@@ -10,11 +10,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from trainables.auto_lr.parabola import Fit, fit_parabola
+from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.step import Update, auto_lr_step
 
@@ -131,22 +129,6 @@ def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[
     assert (update.fallback, update.eta_star) == (reason, None)
     assert optimizer.param_groups[0]["lr"] == 0.01
     torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01), rtol=1e-6, atol=1e-12)
-
-
-@settings(deadline=None)
-@given(st.floats(1e-6, 1.0), st.floats(0.0, 10.0), st.floats(-5.0, 5.0), st.floats(-5.0, 5.0))
-def test_the_fit_recovers_a_parabola(eta: float, level: float, drop: float, bend: float) -> None:
-    """``L0 - x G + x^2 H / 2`` with ``drop = eta G`` and ``bend = eta^2 H``, at x = 0, eta, -eta."""
-    fit = fit_parabola(eta, level, level - drop + bend / 2, level + drop + bend / 2)
-    assert fit.slope * eta == pytest.approx(drop, abs=1e-12)
-    assert fit.curvature * eta**2 == pytest.approx(bend, abs=1e-12)
-    if drop > 1e-6 and bend > 1e-6:
-        assert fit.eta_star is not None
-        assert fit.eta_star == pytest.approx(eta * drop / bend, rel=1e-6)
-    elif drop < -1e-6:
-        assert fit.fallback == "no descent"
-    elif drop > 1e-6 and bend < -1e-6:
-        assert fit.fallback == "no curvature"
 
 
 @pytest.mark.parametrize("make", [adamw, momentum])

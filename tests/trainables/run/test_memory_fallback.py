@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trainables.run.gpu_memory import empty_gpu_cache, limit_to_share, peak_gpu_memory
+from trainables.run.gpu_memory import limit_to_share
 from trainables.run.memory_fallback import MemoryFallback
 from trainables.spec import TrialSpec
 
@@ -33,14 +33,3 @@ def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest
     for device, gpus in (("cuda", 0.25), ("cuda", 1.0), ("cuda", 2.0), ("cpu", 0.25), ("cpu", 0.0)):
         limit_to_share(device, gpus)
     assert shares == [0.25]
-
-
-def test_the_peak_is_counted_from_the_start_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, peaks = [3e9], [7e9]
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.__setitem__(0, 1e9))
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: peaks.__setitem__(0, held[0]))
-    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: peaks[0])
-    assert peak_gpu_memory("cuda") == 7.0
-    empty_gpu_cache()
-    assert peak_gpu_memory("cuda") == 1.0
-    assert peak_gpu_memory("cpu") is None

@@ -16,8 +16,7 @@ from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits, weights_of
-from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule
+from trainables.auto_lr.parabola import fit_parabola
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.models.checkpoints import save_model
 from trainables.run.run import UnlearningRun
@@ -154,28 +153,3 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     assert len(set(chosen)) > 1
     losses = torch.cat([exact_nll(start, workspace.train_sets(max_length=64)[1][index]) for index in chosen])
     assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)
-
-
-def test_a_rule_remembers_what_it_returned_even_in_a_resumed_run(
-    workspace: Workspace, make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rule halves the rate at every third update and keeps it in between."""
-
-    def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-        count = memory["count"] + 1
-        return (Proposal(fit.eta / 2) if count % 3 == 0 else Proposal(None, "no descent")), {"count": count}
-
-    rule = Rule("third", "eta/2 at every third update", "nobody", propose, init=lambda: {"count": 0})
-    for place in ("trainables.auto_lr.in_run.RULES", "trainables.auto_lr.rules.RULES"):
-        monkeypatch.setattr(place, {"third": rule})
-    spec = make_spec(auto_lr="on", auto_lr_every=1, auto_lr_smoothing="third", epochs=4, lr=1e-3)
-    whole = list(UnlearningRun(spec, workspace))
-    assert [update["eta_new"] for report in whole for update in report.auto_lr] == [
-        *(1e-3, 1e-3, 5e-4, 5e-4, 5e-4, 2.5e-4, 2.5e-4, 2.5e-4)
-    ]
-    interrupted = UnlearningRun(spec, workspace)
-    next(interrupted)
-    state = interrupted.state_dict()
-    resumed = UnlearningRun(spec, workspace)
-    resumed.load_state_dict(state)
-    assert [report.auto_lr for report in resumed] == [report.auto_lr for report in whole[1:]]

@@ -104,16 +104,13 @@ def test_a_state_is_a_snapshot_that_later_steps_do_not_change(workspace: Workspa
     run = UnlearningRun(spec, workspace)
     next(run)
     state = run.state_dict()
-    rest = list(run)
-    weights = weights_of(run)
+    rest, weights = without_times(list(run)), weights_of(run)
     for _ in range(2):
         resumed = UnlearningRun(spec, workspace)
         resumed.load_state_dict(state)
-        assert without_times(list(resumed)) == without_times(rest)
+        assert without_times(list(resumed)) == rest
         assert same_bits(resumed.parameters, weights)
-    ended = resumed.state_dict()
-    finished = UnlearningRun(spec, workspace)
-    finished.load_state_dict(ended)
+    (finished := UnlearningRun(spec, workspace)).load_state_dict(resumed.state_dict())
     assert list(finished) == []
 
 

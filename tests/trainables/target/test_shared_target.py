@@ -81,6 +81,10 @@ def test_another_machine_fetches_it_once_into_its_cache(
     weights.write_text("zeroed!")
     assert place_of(target.key, elsewhere, storage) == weights.parent
     assert weights.read_text() == "weights", "a damaged one is fetched again"
+    weights.unlink()
+    weights.parent.rename(tmp_path / "away")
+    fetch_target(target.key, elsewhere, storage)
+    assert weights.read_text() == "weights", "a driver gets it where it would train it"
     forbid(monkeypatch, "get")
     assert place_of(target.key, elsewhere, storage) == weights.parent
 
@@ -95,13 +99,6 @@ def test_a_folder_of_the_same_name_with_another_content_is_not_used(
     (other / "model.safetensors").write_text("WEIGHTS")
     assert place_of(target.key, other, storage) == cache / target.key
     assert (other / "model.safetensors").read_text() == "WEIGHTS"
-
-
-def test_a_driver_on_another_machine_gets_it_where_it_would_train_it(
-    target: Target, tmp_path: Path, storage: Storage, cache: Path
-) -> None:
-    fetch_target(target.key, tmp_path / "gone" / "made-from", storage)
-    assert (cache / "made-from" / "target.json").is_file()
 
 
 def test_a_target_that_is_nowhere_is_an_error_of_the_storage(tmp_path: Path, storage: Storage) -> None:

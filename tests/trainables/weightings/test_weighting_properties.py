@@ -154,17 +154,12 @@ def test_unit_weights_sum_to_one_and_keep_the_direction_or_stay_as_they_are() ->
 @pytest.mark.parametrize(
     ("rr", "rf", "ff", "expected"),
     [
-        (4.0, -6.0, 9.0, 1.0),
-        (4.0, 6.0, 9.0, -1.0),
-        (4.0, 0.0, 9.0, 0.0),
         (4.0, 3.0, 9.0, -0.5),
-        (4.0, -6.0000000001, 9.0, 1.0),
-        (0.0, 0.0, 9.0, 0.0),
-        (0.0, 1e-170, 1.0, 0.0),
+        (4.0, -6.0000000001, 9.0, 1.0),  # beyond 1 by rounding
+        (0.0, 1e-170, 1.0, 0.0),  # the squared norm has underflown
         (1e-300, -5e-301, 1e-300, 0.5),
         (1.0, math.nan, 1.0, math.nan),
     ],
-    ids=["opposed", "aligned", "orthogonal", "acute", "beyond 1 by rounding", "zero", "underflown", "tiny", "nan"],
 )
 def test_k_is_the_cosine_between_the_retain_gradient_and_the_negated_forget_gradient(
     rr: float, rf: float, ff: float, expected: float
