@@ -22,15 +22,8 @@ BASE = TrialSpec(method="gdiff")
 
 NOT_DECIDING = {
     *("model_path", "target_path", "retain_path", "data_dir", "template", "micro_batch", "auto_lr_log_forget"),
-    *(
-        "target_epochs",
-        "target_lr",
-        "target_batch_size",
-        "target_lora_rank",
-        "target_seed",
-        "data_seed",
-        "loss_examples",
-    ),
+    *("target_epochs", "target_lr", "target_batch_size", "target_lora_rank", "target_seed", "data_seed"),
+    "loss_examples",
 }
 """Paths, and settings that are a part of the target's key or change no result."""
 

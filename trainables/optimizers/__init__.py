@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 DEFAULT_GROWTH = 1.2
-"""The default of the maximum growth factor of a distance estimate per step: 100 in 26 steps, without jumps."""
+"""By default, a distance estimate grows by at most this factor per step, so by a factor of 100 in 26 steps."""
 
 LR_FREE_LR = 1.0
 LR_FREE_RANGE = (0.1, 10.0)
-"""The multiplier of a learning-rate-free step: 1 as published; by default, a search covers 0.1 to 10."""
+"""The default ``lr`` of a learning-rate-free optimizer, which multiplies its step (published as 1), and the range that
+a search covers by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:
-    """One optimizer: its update rule and options in words, and how many buffers of the parameters' size it keeps."""
+    """One optimizer. ``rule`` and ``options`` are descriptions. ``buffers`` is the number of buffers of the parameters'
+    size that the optimizer keeps."""
 
     name: str
     rule: str

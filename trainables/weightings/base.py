@@ -6,7 +6,8 @@ optimizer steps along ``d = w_r g_r + w_f g_f``. Weights are non-negative, excep
 ``pcgrad-paper``, which were published with negative weights.
 
 All values are Python floats (float64), so a weighting needs neither torch nor a device. The weights are finite for
-gradient norms from 1e-150 to 1e150, zero gradients and parallel gradients. Each method documents these cases.
+gradient norms from 1e-150 to 1e150, for zero gradients and for parallel gradients. The docstring of each method says
+which weights the method returns for zero and parallel gradients.
 """
 
 from __future__ import annotations
@@ -36,15 +37,18 @@ class Needs(StrEnum):
     """The values that the weights depend on. They determine how many backward passes a step needs."""
 
     RETAIN_ONLY = "retain only"
-    """The weights are (1, 0): one forward and backward pass, on the retain batch."""
+    """The weights are (1, 0). A step needs one forward and one backward pass, on the retain batch."""
     FORGET_ONLY = "forget only"
-    """The weights are (0, 1): one forward and backward pass, on the forget batch."""
+    """The weights are (0, 1). A step needs one forward and one backward pass, on the forget batch."""
     LOSSES = "losses"
-    """The weights depend only on the losses: one backward pass of the weighted sum, one gradient buffer."""
+    """The weights depend only on the losses. A step needs one backward pass (of the weighted sum) and one buffer for a
+    gradient."""
     GRAMIAN = "gramian"
-    """The weights need the norms and dot product of both gradients: two backward passes, two gradient buffers."""
+    """The weights depend on the norms and the dot product of the gradients. A step needs two backward passes and two
+    buffers for gradients."""
     GRADIENTS = "gradients"
-    """The method combines the gradients element by element, without weights: two backward passes, two buffers."""
+    """The method has no weights and combines the gradients element by element. A step needs two backward passes and two
+    buffers for gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ class Gramian:
 
     @property
     def k(self) -> float:
-        """``b / (rho phi)``, the negative cosine: 1 for opposed gradients, -1 for aligned ones, 0 if one is zero."""
+        """``b / (rho phi)``, the negative cosine: 1 for opposed gradients, -1 for aligned gradients, 0 if a gradient is
+        zero."""
         scale = self.rho * self.phi
         return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # this order of arguments keeps a NaN
 

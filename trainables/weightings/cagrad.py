@@ -9,7 +9,7 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weights(gramian: Gramian, alpha: float) -> Weights:
-    """Return the weights of the d that maximises ``min(g_r.d, g_f.d)`` over ``|d - g0| <= alpha |g0|``.
+    """Return the weights of the direction d that maximises ``min(g_r.d, g_f.d)`` over ``|d - g0| <= alpha |g0|``.
 
     Here ``g0 = (g_r + g_f)/2`` is the mean gradient.
 

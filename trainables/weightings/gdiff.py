@@ -9,13 +9,14 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(c, 1 - c)`` for the option ``c``: static linear scalarization (GDiff-0.9, GDiff-0.5, GDiff-0.1, ...).
 
-    At c = 1 and c = 0 both batches still run, so that history.csv has both losses, and so that batch statistics and the
+    Even at c = 1 and c = 0, both batches are computed. So history.csv has both losses, and batch statistics and the
     random numbers of dropout are the same for every c. ``gd`` and ``ga`` give the same directions at half the cost.
 
-    The retain loss of memorised data is small and its gradient weak, so the losses trade off close to c = 1. For a
-    small Phi that had memorised TOFU's forget01, this was from c = 0.7 to 0.99 at lr 1e-4, and above 0.95 at 3e-4. For
-    smaller c the forget loss exceeds that of a random guess, and only the retain loss still grows. So c is searched
-    from 0.1 (the paper's lower bound) to 0.995, uniformly in log(1 - c). Half of the samples are above 0.93.
+    The retain loss of memorised data is small and has a weak gradient, so only values of c close to 1 trade one loss
+    for the other. For a small Phi that had memorised TOFU's forget01, these values were 0.7 to 0.99 at lr 1e-4, and
+    above 0.95 at lr 3e-4. At smaller values, the forget loss is already higher than that of a random guess, so a
+    smaller c only raises the retain loss. Therefore c is searched from 0.1 (the paper's lower bound) to 0.995,
+    uniformly in log(1 - c). Half of the samples are above 0.93.
     """
     c = options["c"]
     return Weights(c, 1.0 - c), state

@@ -10,13 +10,14 @@ _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 
 
 def loss_ratio(first: float | None, now: float) -> float:
-    """Return the share of a loss that remains, in (0, inf): small if the task has trained fast; 1 if ``first`` is None.
+    """Return how much of a loss remains, in (0, inf). The ratio is small if the task has trained fast.
 
-    If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If it is
-    negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)`` grows as
-    forgetting succeeds; GradNorm would treat that as slow training and keep raising the weight. The inverse
-    ``first/now`` falls with progress, as the method expects. It is capped at 1, because token weights (wga, satimp)
-    return the loss of forgotten tokens to 0. This adaptation is not in the paper.
+    If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If the
+    first loss is negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)``
+    grows as forgetting succeeds, which GradNorm would treat as slow training, so that it would keep raising the weight.
+    The inverse ``first/now`` falls with progress, as the method expects. The inverse is capped at 1, because the token
+    weights of wga and satimp return the loss of forgotten tokens to 0. This adaptation is not in the paper. If
+    ``first`` is None, the ratio is 1.
     """
     if first is None:
         return 1.0

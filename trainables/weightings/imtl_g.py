@@ -9,9 +9,10 @@ def weights(gramian: Gramian) -> Weights:
     """Return ``(phi, rho)/(rho + phi)``: the weights sum to 1, and ``d.g_r/rho = d.g_f/phi``.
 
     The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with ``u = g_r/rho - g_f/phi`` gives the same number, except
-    where it is 0/0. That happens if the gradients are aligned (for the gradients of ``L_R`` and ``L_F``: at k = 1).
+    that it is 0/0 if the gradients are aligned. (Applied to the gradients of ``L_R`` and ``L_F``, it is 0/0 at k = 1.)
 
-    A zero gradient has no unit vector. It gets weight 0 and the other gradient 1. If both are zero: (0, 0).
+    A zero gradient has no unit vector, so its weight is 0 and the other weight is 1. If both gradients are zero, the
+    weights are (0, 0).
     """
     rho, phi = gramian.rho, gramian.phi
     if rho == 0 or phi == 0:

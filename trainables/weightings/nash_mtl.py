@@ -16,7 +16,7 @@ def weights(gramian: Gramian) -> Weights:
     The direction is that of NGDiff, with constant length. For opposed gradients (k -> 1) no direction improves both
     tasks, and the solution is unbounded. So 1 - k is at least 1e-12; closer to k = 1, ``|d|`` falls from sqrt(2) to 0.
 
-    If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both are zero: (0, 0).
+    If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both are zero, the weights are (0, 0).
     """
     rho, phi = gramian.rho, gramian.phi
     root = math.sqrt(max(1.0 - gramian.k, _LEAST_SLACK))

@@ -12,7 +12,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     gradients agree and the forget gradient is long (``g_r.g_f > rho^2``). Then ``c_t = w_r/(w_r + w_f)`` is outside
     [0, 1]: k = -0.5, rho = 1 and phi = 5 give (-1.5, 1) and c = 3. If the gradients conflict, ``g_f.d`` can be
     negative, so the step can raise the forget loss instead of lowering it. ``violations`` in the state counts the steps
-    in which either happens.
+    in which ``w_r`` or ``g_f.d`` is negative.
 
     If a gradient is zero, the weights are (1, 1), because there is nothing to project.
     """

@@ -14,15 +14,15 @@ _NO_PLANE = 1e-6
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Return the weights of ``d = C (u_r + R u_f)``: unit gradients ``u_i``, ``R`` rotates ``u_f`` towards ``u_r``.
+    """Return the weights of ``d = C (u_r + R u_f)``, with the unit gradients ``u_i`` and a rotation ``R``.
 
-    As in RotoGrad, the gradients have the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`). A rotation
-    that starts as the identity is learned during training by gradient descent on ``-<R u_f, v>``, where ``v`` is the
-    mean of the unit gradients. So the rotated gradient aligns with ``v``.
+    As in RotoGrad, the gradients have the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`). ``R``
+    rotates ``u_f`` towards ``u_r``. It starts as the identity and is learned during training by gradient descent on
+    ``-<R u_f, v>``, where ``v`` is the mean of the unit gradients. So the rotated gradient aligns with ``v``.
 
-    RotoGrad rotates gradients with respect to a shared representation, by a matrix before each task's head; the head
-    is trained as well and compensates. Here both tasks share one head. So this adaptation rotates the gradient with
-    respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If ``omega`` is the angle
+    The published RotoGrad rotates gradients with respect to a shared representation, by a matrix before each task's
+    head. The head is trained too and compensates for the matrix. Here both tasks share one head, so this adaptation
+    rotates the gradient with respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If ``omega`` is the angle
     between the gradients, gradient descent gives ``theta += rate cos(omega/2) sin(omega/2 - theta)``. The applied angle
     is at most ``omega/2``, where the rotated gradient aligns with ``v``, and at most ``pi - omega``, beyond which
     ``g_f.d`` would be negative. So ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is rotated, because

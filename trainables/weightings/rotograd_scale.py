@@ -13,7 +13,8 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     here they are those of the first step. The scaling stage without rotation is an ablation in the paper. Its direction
     is that of NGDiff, with another length. :mod:`trainables.weightings.rotograd` adds the rotation.
 
-    The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero: (1, 1).
+    The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero, the weights are
+    (1, 1).
     """
     gramian = require_gramian(gramian)
     rho, phi = gramian.rho, gramian.phi
