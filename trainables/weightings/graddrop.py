@@ -34,10 +34,10 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
 def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:
     """Return the direction of the step, with one entry per parameter. An entry is None if both gradients are None.
 
-    The paper applies the method to gradients with respect to a shared activation. Here, as in torchjd, the
-    method is applied to the gradients with respect to the parameters. Both tasks have the same ``leak``. If one
-    gradient of a parameter is None, the other gradient is used unchanged. The random draws of a step depend only on (seed, step). These two numbers are the whole state, so
-    a resumed run makes the same draws.
+    The paper applies the method to gradients with respect to a shared activation. Here, as in torchjd, the method is
+    applied to the gradients with respect to the parameters. Both tasks have the same ``leak``. If one gradient of a
+    parameter is None, the other gradient is used unchanged. The random draws of a step depend only on (seed, step).
+    These two numbers are the whole state, so a resumed run makes the same draws.
     """
     import torch
 

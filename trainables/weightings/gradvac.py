@@ -8,16 +8,18 @@ from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
-"""The highest target similarity. It needs a weight of at most 7e5. A similarity of exactly 1 needs an infinite weight."""
+"""The highest target similarity. It needs a weight of at most 7e5; a similarity of 1 needs an infinite weight."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return the weights of two changed gradients: the cosine of each with the other original gradient is at least t.
 
-    The cosine s of the original gradients is raised only if s is below the target t.
-    ``g_i + (|g_i|/|g_j|) (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2) g_j`` has cosine t with ``g_j``. If q is the
-    factor ``(...)/sqrt(1-t^2)``, the weights of the sum are ``(1 + q phi/rho, 1 + q rho/phi)``. If s is at least t, q
-    is 0. After the step, ``t <- (1 - ema_beta) t + ema_beta s``, so t is the exponential moving average of the similarity. The
+    The cosine s of the original gradients is raised only if s is below the target t. The sum
+
+        g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2)
+
+    has cosine t with ``g_j``. The weights are ``(1 + q phi/rho, 1 + q rho/phi)``. If s is at least t, q is 0. After the
+    step, ``t`` becomes ``(1 - ema_beta) t + ema_beta s``, so t is the exponential moving average of the similarity. The
     state stores t as ``similarity``. The first t is the option ``target``. With ``ema_beta = 0``, t is fixed, as in the
     paper. With ``ema_beta = 0`` and ``target = 0``, the method is PCGrad.
 

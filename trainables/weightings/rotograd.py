@@ -22,11 +22,12 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
 
     The published RotoGrad rotates gradients with respect to a shared representation, by a matrix before each task's
     head. The head is trained too and compensates for the matrix. Here both tasks share one head, so this adaptation
-    rotates the gradient with respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If ``omega`` is the angle
-    between the gradients, gradient descent gives ``theta += rate cos(omega/2) sin(omega/2 - theta)``. The applied angle
-    is at most ``omega/2``, where the rotated gradient aligns with ``v``, and at most ``pi - omega``, beyond which
-    ``g_f.d`` would be negative. So ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is rotated, because
-    equal rotations of both would not change the direction of ``u_r + u_f``. The first step is that of rotograd-scale.
+    rotates the gradient with respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If
+    ``omega`` is the angle between the gradients, gradient descent gives ``theta += rate cos(omega/2) sin(omega/2 -
+    theta)``. The applied angle is at most ``omega/2``, where the rotated gradient aligns with ``v``, and at most ``pi -
+    omega``, beyond which ``g_f.d`` would be negative. So ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is
+    rotated, because equal rotations of both would not change the direction of ``u_r + u_f``. The first step is that of
+    rotograd-scale.
 
     The state holds ``theta`` in radians and the first norms. If a gradient is zero, the weights are (1, 1) and
     ``theta`` does not change. For parallel or opposed gradients, which span no plane, the weights are those of
