@@ -11,8 +11,10 @@ import torch
 from tests.trainables.ray_worker import steps_of, worker_config
 from trainables.ray_trainable import UnlearningTrainable
 from trainables.run import gpu_memory
+from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
 
 MakeWorker = Callable[..., UnlearningTrainable]
 OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB"
@@ -73,3 +75,24 @@ def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
     expected = {"peak_gpu_gb": 10.0, "gpu_share": 0.25, "gpu_gb": 80.0}
     for row in (*(result["report"] for result in results), results[-1]["outcome"]):
         assert {name: row[name] for name in expected} == expected
+
+
+def test_passes_halve_down_to_one_example_and_then_activations_are_recomputed() -> None:
+    memory, found = MemoryFallback.of(TrialSpec(batch_size=6, eval_batch_size=32)), []
+    while (smaller := memory.next(6)) is not None:
+        memory = smaller
+        found.append(str(memory))
+    assert found == [
+        "micro_batch 3, eval_batch_size 16",
+        "micro_batch 2, eval_batch_size 8",
+        "micro_batch 1, eval_batch_size 4",
+        "micro_batch 1, gradient_checkpointing, eval_batch_size 2",
+    ]
+
+
+def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[float] = []
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
+    for device, gpus in (("cuda", 0.25), ("cuda", 1.0), ("cuda", 2.0), ("cpu", 0.25), ("cpu", 0.0)):
+        gpu_memory.limit_to_share(device, gpus)
+    assert shares == [0.25]

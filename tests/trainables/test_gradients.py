@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables import gradients
+from trainables.device import smallest_as_zero
 from trainables.gradients import Gradient, combine_, gramian, norm, take_gradient
 from trainables.weightings import Weights
 
@@ -106,3 +107,18 @@ def test_a_weight_of_zero_drops_a_gradient_that_is_not_finite(bad: float) -> Non
         combine_(parameters, *((good, broken) if weights.retain else (broken, good)), weights)
         assert parameters[0].grad is not None
         assert (parameters[0].grad.tolist(), parameters[1].grad) == ([2.0, 4.0], None)
+
+
+def _product() -> float:
+    return float((torch.full((8,), 1e-30) * 1e-10).sum())
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU cannot flush denormal numbers to 0")
+def test_denormal_numbers_are_0_inside_and_only_there() -> None:
+    assert _product() > 0
+    with smallest_as_zero():
+        assert _product() == 0
+    assert _product() > 0
+    with pytest.raises(KeyError), smallest_as_zero():
+        raise KeyError
+    assert _product() > 0

@@ -1,14 +1,137 @@
-"""The optimizers do what their published update rules say, and every update is linear in lr, as AutoLR needs."""
+"""Optimizers follow their published rules. Those without a learning rate are their packages' with a cap."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Callable
+
 import pytest
 import torch
+from dadaptation import DAdaptAdam
+from dog import DoG
+from prodigyopt import Prodigy
 from torch import Tensor, nn
 
-from trainables.optimizers import make_optimizer
+from tests.trainables.conftest import Start
+from trainables.optimizers import LR_FREE, make_optimizer
+from trainables.optimizers.distance import make_distance_optimizer
+from trainables.run.divergence import Diverged, check_distance, distance_columns
+from trainables.run.reports import Status
 
 START = torch.tensor([0.5, -1.5, 2.0])
+UNCAPPED = 1e30
+
+
+def quadratic(optimizer: torch.optim.Optimizer, steps: int, *, sign: float = 1.0) -> list[Tensor]:
+    """Parameters after each step down ``|x - 1|^2 / 2``; ``sign=-1`` climbs it."""
+    (parameter,) = optimizer.param_groups[0]["params"]
+    seen = []
+    for _ in range(steps):
+        parameter.grad = sign * (parameter.detach() - 1.0)
+        optimizer.step()
+        seen.append(parameter.detach().clone())
+    return seen
+
+
+def made(name: str, *, growth: float = UNCAPPED, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+    return make_distance_optimizer(
+        name, [nn.Parameter(START.clone())], lr=1.0, weight_decay=weight_decay, growth=growth
+    )
+
+
+PACKAGES: dict[str, Callable[..., torch.optim.Optimizer]] = {"prodigy": Prodigy, "dadapt-adam": DAdaptAdam, "dog": DoG}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_without_a_cap_an_optimizer_equals_that_of_its_package(name: str, decay: float) -> None:
+    settings = {} if name == "dog" else {"decouple": True}
+    theirs = PACKAGES[name]([nn.Parameter(START.clone())], lr=1.0, weight_decay=decay, **settings)
+    for mine, expected in zip(quadratic(made(name, weight_decay=decay), 40), quadratic(theirs, 40), strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-6, atol=0.0)
+
+
+def test_dowg_is_algorithm_1() -> None:
+    x, start = START.double(), START.double()
+    far, v = 1e-6 * (1.0 + float(start.norm())), 0.0
+    ours = make_distance_optimizer("dowg", [nn.Parameter(x.clone())], lr=1.0, weight_decay=0.0, growth=UNCAPPED)
+    for found in quadratic(ours, 60):
+        g = x - 1.0
+        far = max(far, float((x - start).norm()))
+        v += far**2 * float(g @ g)
+        x = x - far**2 / math.sqrt(v) * g
+        torch.testing.assert_close(found, x, rtol=1e-12, atol=0.0)
+
+
+def test_the_distance_and_the_gradient_of_millions_of_weights_keep_float64_accuracy() -> None:
+    """In float32 the small terms drown in the sum of the large ones."""
+    values = torch.cat([torch.full((1000,), 30.0), torch.full((3_000_000,), 0.01)])
+    length = float(values.double().norm())
+    parameter = nn.Parameter(values.clone())
+    optimizer = make_distance_optimizer("dog", [parameter], lr=1.0, weight_decay=0.0, growth=UNCAPPED)
+    parameter.grad = values.clone()
+    optimizer.step()
+    (group,) = optimizer.param_groups
+    assert float(group["rbar"]) == pytest.approx(1e-6 * (1.0 + length), rel=1e-9)
+    assert float(group["G"]) == pytest.approx(length**2, rel=1e-9)
+    check_distance(optimizer, "at step 1")
+    assert group["start_length"] == pytest.approx(1.0 + length, rel=1e-9)
+    with torch.no_grad():
+        parameter.copy_(2 * values)
+    optimizer.step()
+    assert float(group["rbar"]) == pytest.approx(length, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_distance_never_grows_faster_than_the_cap(name: str, sign: float) -> None:
+    optimizer = made(name, growth=1.1)
+    distances = []
+    for _ in range(60):
+        quadratic(optimizer, 1, sign=sign)
+        distances.append(distance_columns(optimizer)["distance"])
+    assert distances[-1] > distances[0]
+    assert all(b <= 1.1 * a * (1 + 1e-6) for a, b in itertools.pairwise(distances))
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_a_parameter_without_gradient_and_a_zero_gradient_do_not_move(name: str) -> None:
+    parameters = [nn.Parameter(START.clone()), nn.Parameter(START.clone())]
+    optimizer = make_distance_optimizer(name, parameters, lr=1.0, weight_decay=0.0, growth=1.2)
+    parameters[0].grad = torch.zeros(3)
+    optimizer.step()
+    assert all(torch.equal(parameter, START) for parameter in parameters)
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_ascent_of_a_quadratic_runs_away_and_descent_does_not(name: str) -> None:
+    down, up = made(name, growth=1.5), made(name, growth=1.5)
+    quadratic(down, 300)
+    check_distance(down, "at step 300")
+
+    def ascend() -> None:
+        for step in range(2000):
+            quadratic(up, 1, sign=-1.0)
+            check_distance(up, f"at step {step}")
+
+    with pytest.raises(Diverged, match=r"ran away: .* at step \d+"):
+        ascend()
+
+
+@pytest.mark.parametrize("name", LR_FREE)
+def test_a_run_whose_distance_ran_away_ends_as_diverged(name: str, start: Start) -> None:
+    run = start(method="ga", optimizer=name, lr=1.0, epochs=400, d_growth=10.0)
+    for group in run.optimizer.param_groups:  # an estimate beyond its limit, as the ascent above ends
+        group.update({"d": 20.0, "d_max": 20.0} if "d" in group else {"reps_rel": 20.0})
+    report = next(run)
+    assert report.status is Status.DIVERGED
+    assert "ran away" in str(report.error)
+
+
+# adamw and sgd --------------------------------------------------------------------------------------------------------
+
+
 GRADIENTS = [torch.tensor([0.3, -0.2, 1e-4]), torch.tensor([-0.1, 0.4, 2e-4]), torch.tensor([0.2, 0.2, -3e-4])]
 
 

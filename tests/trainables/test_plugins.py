@@ -1,4 +1,4 @@
-"""Plug-ins: the parts of a file, the refusal of a broken one, and the trials whose hash has its content.
+"""Registries and plug-ins: the parts of a file, the refusal of a broken one, and the trials whose hash has its content.
 
 Here nothing is added to the registries of this process; tests/sweeper/execution/test_plugins.py drives commands.
 """
@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.facts import assert_names
-from trainables import plugins
+from trainables import plugins, weightings
 from trainables.plugins import Part, Plugin, PluginError
+from trainables.registry import entries
 from trainables.spec import TrialSpec
 from trainables.template import CHAT
+from trainables.weightings import WEIGHTINGS, ga, gd
 
 TOY = """
 from trainables.weightings.base import Needs, Weighting, Weights
@@ -78,8 +80,6 @@ def test_a_broken_file_or_template_is_refused_with_its_name_and_line(tmp_path: P
 
 
 def test_a_plugin_after_the_registries_were_read_is_refused(written: Path) -> None:
-    from trainables.weightings import WEIGHTINGS
-
     assert "gdiff" in WEIGHTINGS
     with pytest.raises(PluginError, match=str(written)):
         plugins.use([plugins.read(written)])
@@ -131,3 +131,12 @@ def test_a_worker_reads_the_plugins_of_the_sweep_and_refuses_changed_ones(
     monkeypatch.setattr(plugins, "_active", None)
     with pytest.raises(PluginError, match=r"toy\.py"):
         plugins.active()
+
+
+def test_two_entries_of_one_name_and_a_missing_listed_one_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    package, paths = weightings.__name__, weightings.__path__
+    with pytest.raises(ValueError, match="gone"):
+        entries(package, paths, "WEIGHTING", first=["gd", "gone"])
+    monkeypatch.setattr(ga, "WEIGHTING", gd.WEIGHTING)
+    with pytest.raises(ValueError, match="gd"):
+        entries(package, paths, "WEIGHTING", first=["gd"])

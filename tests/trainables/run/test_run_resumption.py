@@ -185,11 +185,8 @@ def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(
     }
     assert all(torch.equal(kept[name], value) for name, value in known_network.state_dict().items())
     save_model(run.model, workspace.tokenizer, tmp_path / "adapter")
-    assert (tmp_path / "adapter" / "adapter_model.safetensors").is_file()
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
     loaded = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(target.path), tmp_path / "adapter")
-    ids = torch.arange(20)[None, :]
-    with torch.no_grad():
-        torch.testing.assert_close(loaded(input_ids=ids).logits, run.model.eval()(input_ids=ids).logits)
-        assert not torch.allclose(loaded(input_ids=ids).logits, known_network(input_ids=ids).logits, atol=1e-2)
-    assert workspace.evaluator(max_length=64, batch_size=32).losses(loaded) == pytest.approx(last.losses, rel=1e-5)
+    losses = workspace.evaluator(max_length=64, batch_size=32).losses(loaded)
+    assert losses == pytest.approx(last.losses, rel=1e-5)
+    assert losses["forget_loss"] > 0.03, "twice the target's"

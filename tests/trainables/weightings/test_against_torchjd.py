@@ -22,7 +22,8 @@ from torch import Tensor
 from torchjd.linalg import DualConeProjector
 
 from tests.trainables.weightings.gramians import gramian_between, gramian_of, step, weigh
-from trainables.weightings import Gramian, State, Weights
+from trainables.weightings import WEIGHTINGS, Gramian, State, Weights
+from trainables.weightings.graddrop import drop_signs
 
 SAMPLES = 300
 
@@ -117,3 +118,24 @@ def test_published_example_of_torchjd(name: str, options: dict[str, float], expe
     weights = weigh(name, gramian_between(g_r, g_f), **options)
     d = weights.retain * g_r + weights.forget * g_f
     assert d / (np.linalg.norm(d) if name == "nash-mtl" else 1.0) == pytest.approx(expected, abs=6e-5)
+
+
+@pytest.mark.parametrize("leak", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_graddrop_with_the_same_draws_is_torchjds(leak: float, scale: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    jacobian = torch.randn(2, 500, generator=generator, dtype=torch.float64)
+    jacobian[1] *= scale
+    torch.manual_seed(5)
+    expected = torchjd.GradDrop(leak=torch.tensor([leak, leak], dtype=torch.float64))(jacobian)
+    torch.manual_seed(5)
+    draws = torch.rand(500, dtype=torch.float64)
+    torch.testing.assert_close(drop_signs(jacobian[0], jacobian[1], draws, leak), expected, rtol=1e-14, atol=0.0)
+
+
+def test_graddrop_leaves_a_gradient_beside_which_the_other_is_zero_or_missing() -> None:
+    g, zero, graddrop = torch.tensor([1.0, -2.0, 0.0]), torch.zeros(3), WEIGHTINGS["graddrop"]
+    assert graddrop.combine is not None
+    retain, forget = [g, zero, g, None, zero, None], [zero, g, None, g, zero, None]
+    d, _ = graddrop.combine(retain, forget, graddrop.init(0), {"leak": 0.0})
+    assert [None if part is None else part.tolist() for part in d] == [*[g.tolist()] * 4, zero.tolist(), None]
