@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 OF_THEIR_OWN = {
-    "choosing.md": "tests/sweeper/cli/test_docs_choosing.py",
-    "running.md": "tests/sweeper/cli/test_docs_running.py",
+    "choosing.md": "tests/sweeper/cli/test_docs.py",
+    "running.md": "tests/sweeper/cli/test_docs.py",
     "extend.md": "tests/test_extend.py",
     "cluster.md": "tests/e2e/test_cluster_page.py",
 }

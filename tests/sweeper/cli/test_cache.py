@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeper.cli.conftest import invoke, json_of, names, refused
+from tests.sweeper.cli.conftest import invoke, json_of, names
 from trainables.target.cache import cache_folder
 
 DAY = 86_400
@@ -63,8 +63,3 @@ def test_pruning_by_another_age(kept: Path) -> None:
     assert found["removed"] is True
     assert {entry["kind"] for entry in found["entries"]} >= {"target", "unfinished training", "baselines"}
     assert left(kept) == set()
-
-
-def test_an_empty_cache_and_a_wrong_age() -> None:
-    assert invoke("cache").stdout.startswith("0 B")
-    assert names(refused("cache", "--older-than", "-1")[0], ["--older-than", "-1"])

@@ -21,14 +21,6 @@ def test_compare_prints_the_table_that_it_writes(golden: Path, tmp_path: Path) -
     assert table["baseline"]["values"]["verbmem"]["mean"] == pytest.approx(0.9970588235)
 
 
-def test_compare_names_wrong_sources_and_formats(tmp_path: Path) -> None:
-    missing, unknown = refused("compare", "--format", "pdf")
-    assert missing
-    assert names(unknown, ["pdf", "md", "tex", "csv", "html"])
-    for problem, folder in zip(refused("compare", tmp_path / "no", tmp_path), ("no", ""), strict=True):
-        assert names(problem, [str(tmp_path / folder)])
-
-
 # pick ---------------------------------------------------------------------------------------------------------------
 
 
@@ -114,34 +106,3 @@ def test_a_checkpoint_is_copied_whole_or_not_at_all(
         assert invoke("pick", golden, "--copy-to", copy).exit_code == 0
         assert (copy / "model.safetensors").read_bytes() == b"content"
         assert names(refused("pick", golden, "--copy-to", copy)[0], [str(copy)])
-
-
-def test_if_nothing_qualifies_the_nearest_value_is_reported(golden: Path) -> None:
-    assert names(refused("pick", golden, "--max-verbmem", "0.001")[0], ["0.00812"])
-    assert names(refused("pick", golden, "--where", "lr<1e-9")[0], ["lr", "1e-09", "3e-5"])
-    assert refused("pick", golden, "--rule", "success")
-    (golden / "trials.csv").unlink()
-    assert names(refused("pick", golden)[0], ["0"])
-
-
-@pytest.mark.parametrize(
-    ("typed", "named"),
-    [
-        ("--constraint speed>=1 --constraint utility --rule best", ["speed", "utility", "best knee success"]),
-        ("--rule best --max-verbmem low --min-utility nan", ["--max-verbmem low", "--min-utility nan", "best"]),
-        ("--where wall_seconds<=50%", ["--where wall_seconds<=50%"]),
-        (
-            "--where verbmen<=0.1 --maximize method",
-            ["--where verbmen<=0.1 'verbmem'", "--maximize method", "lr verbmem wall_seconds"],
-        ),
-        (
-            "--rule knee --maximize utility --minimize verbmem --where verbmem=0.1 --merge --export .",
-            ["verbmem=0.1 utility>=0.7", "--rule knee --maximize", "--maximize --minimize --where", "--export ."],
-        ),
-        ("--merge", ["--merge --export DIR"]),
-    ],
-)
-def test_all_problems_of_pick_are_listed_at_once(golden: Path, typed: str, named: list[str]) -> None:
-    problems = refused("pick", golden, *typed.split())
-    assert all(names(problem, words.split()) for problem, words in zip(problems, named, strict=True))
-    assert names(refused("pick", "nowhere")[0], ["nowhere"])

@@ -66,34 +66,6 @@ def test_typed_options_win_over_the_file(file: Path) -> None:
     assert same(settings_of("--config", "empty.yaml"), settings_of())
 
 
-def test_all_problems_of_a_file_are_listed_with_their_lines() -> None:
-    Path("bad.yaml").write_text(
-        "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\nlr: 0.1\nlr: 0.2\n"
-        "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\n"
-    )
-    problems = refused("pareto", "--config", "bad.yaml")
-    for line, named in (
-        *((1, "'trails' 'trials'"), (2, "--epochs 'two'"), (3, "seed"), (4, "gradient-checkpointing maybe")),
-        *((5, "zzz"), (7, "lr"), (8, "option"), (10, "batch_size 0"), (None, "'ngdif' 'ngdiff'")),
-    ):
-        words = [*named.split(), *([f"bad.yaml:{line}:"] if line else [])]
-        assert any(all(word in problem for word in words) for problem in problems), words
-    assert len(problems) == 9
-
-
-@pytest.mark.parametrize(
-    ("text", "named"), [(None, ""), ("trials: [1\n", "bad.yaml:2"), ("- trials\n", ""), ("json: true\n", "json")]
-)
-@pytest.mark.parametrize("command", ["pareto", "lr-study", "unlearn"])
-def test_a_file_that_cannot_be_read_is_named_with_the_other_problems(
-    command: str, text: str | None, named: str
-) -> None:
-    if text is not None:
-        Path("bad.yaml").write_text(text)
-    problems = "\n".join(refused(command, "--config", "bad.yaml", "--method", "nothing"))
-    assert names(problems, ["bad.yaml", *named.split(), "nothing"])
-
-
 def test_the_file_in_the_docs_has_no_unknown_key() -> None:
     page = (Path(__file__).parents[3] / "docs" / "config.md").read_text(encoding="utf-8")
     Path("page.yaml").write_text(re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)[0])
@@ -154,8 +126,6 @@ def test_the_command_prints_the_file_or_writes_a_new_one() -> None:
     assert yaml.safe_load(printed)["method"] == ["ngdiff"]
     assert invoke("config", "begun", "--out", "new.yaml").output == "new.yaml\n"
     assert Path("new.yaml").read_text() == printed
-    assert names(refused("config", "begun", "--out", "new.yaml")[0], ["new.yaml"])
-    assert names(refused("config", "nowhere")[0], ["nowhere"])
 
 
 # Help ------------------------------------------------------------------------------------------------------------

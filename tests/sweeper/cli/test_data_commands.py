@@ -77,18 +77,3 @@ def test_every_bad_row_and_every_bad_option_is_one_problem(tmp_path: Path) -> No
     expected = ("epochs 0", "forget.jsonl line 1 'answer'", "retain.jsonl forget.jsonl line 1")
     for problem, named in zip(found, expected, strict=True):
         assert names(problem, named.split())
-
-
-@pytest.mark.parametrize(
-    ("typed", "named"),
-    [
-        ("--dataset jsonl", "jsonl --data-dir forget.jsonl retain.jsonl"),
-        ("--dataset jsonl --data-dir nowhere", "nowhere forget.jsonl retain.jsonl"),
-        ("--dataset muse-news --data-dir nowhere", "nowhere muse-bench"),
-        ("--dataset muse-news --data-dir . --forget-split scal_5", "scal_5 forget scal_1"),
-        ("--dataset muse-books", "muse-bench/MUSE-Books --data-dir"),
-    ],
-)
-def test_data_that_are_missing_are_named(typed: str, named: str) -> None:
-    (problem,) = problems_of(invoke("unlearn", "--model", "tiny-phi", *typed.split()))
-    assert names(problem, named.split())

@@ -12,7 +12,7 @@ from click.testing import Result
 from sweeper.checks.trial_time import TrialPace
 from sweeper.execution.target_task import prepare_with_progress as real_prepare
 from sweeper.store.tables import ResultTables
-from tests.sweeper.cli.conftest import Command, invoke, names, problems_of, refuse_to_work, refused
+from tests.sweeper.cli.conftest import Command, invoke, names, refuse_to_work
 from tests.sweeper.conftest import write_questions
 
 DONE = {
@@ -73,16 +73,6 @@ def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, d
     assert shown.exit_code == 0
     assert shown.stdout.count("--measure") == 3, "for the time, the memory and the disk"
     assert files(tmp_path) == before
-
-
-def test_a_short_run_is_only_measured_for_a_dry_run(pareto: Command, unlearn: Command) -> None:
-    for problems in (
-        problems_of(pareto("--measure")),
-        problems_of(unlearn("--measure")),
-        refused("lr-study", "--measure"),
-        refused("resume", "nowhere", "--measure"),
-    ):
-        assert any("--measure" in problem and "--dry-run" in problem for problem in problems)
 
 
 @pytest.mark.usefixtures("measured")

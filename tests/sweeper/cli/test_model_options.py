@@ -8,7 +8,6 @@ import pytest
 
 from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of, resolved, specs_of
 from trainables.models.registry import MODELS, find_model
-from trainables.models.tiny import TWINS
 from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
@@ -71,14 +70,6 @@ def test_a_hub_id_is_a_model_with_full_fine_tuning(asked: list[tuple[str, str]])
     assert ("model", "EleutherAI/pythia-1.4b") in asked
 
 
-def test_the_list_of_models_has_what_each_trains_with() -> None:
-    rows = {row["name"]: row for row in json_of("list", "models")}
-    assert set(rows) >= {*TWINS, *HUB}
-    assert "8" in rows["mistral-7b"]["trains"]
-    assert "LoRA" not in rows["gpt2-xl"]["trains"]
-    assert "1e-05" in rows["phi-1.5"]["learning rate"]
-
-
 # Learning-rate-free optimizers ---------------------------------------------------------------------------------------
 
 
@@ -124,20 +115,3 @@ def test_auto_lr_is_excluded_by_every_one_of_them(out: Path) -> None:
     for name in LR_FREE:
         (problem,) = problems_of(invoke("pareto", "--out", out, "--optimizer", name, "--auto-lr", "on"))
         assert names(problem, ["AutoLR", name])
-
-
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("lr: {low: 1.0e-5, high: 1.0e-3, log: true}\n", ["learning rate"]),
-        ("", ["learning rate"]),
-        ("lr: [1]\nauto_lr: [off, on]\n", ["AutoLR"]),
-        ("lr: [1]\nd_growth: [1.1, 1.2]\n", ["d_growth", "--growth-rate"]),
-    ],
-    ids=["a range of rates", "no rate", "auto lr", "cap"],
-)
-def test_a_space_file_whose_optimizers_exclude_the_rest_is_refused(text: str, named: list[str], out: Path) -> None:
-    Path("space.yaml").write_text("method: [ngdiff]\noptimizer: [adamw, prodigy]\n" + text)
-    problems = problems_of(invoke("pareto", "--out", out, "--space", "space.yaml"))
-    assert names("\n".join(problems), [*named, "prodigy"])
-    assert not out.exists()

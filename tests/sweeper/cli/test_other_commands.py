@@ -10,24 +10,9 @@ import optuna
 import pytest
 
 from sweeper.cli.main import main
-from tests.sweeper.cli.conftest import Command, invoke, json_of, names, problems_of, refused
+from tests.sweeper.cli.conftest import Command, invoke, json_of, names, problems_of
 from trainables.metrics.registry import SETS
 from trainables.scoring.measured import Measured
-
-
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("methods", {"gd", "ga", "gdiff", "lossnorm", "rlw", "pcgrad", "imtl-g", "ngdiff", "npo"}),
-        ("models", {"tiny-phi", "phi-1.5"}),
-        ("datasets", {"authors", "tofu", "muse-news", "muse-books", "jsonl"}),
-    ],
-)
-def test_everything_that_can_be_chosen_is_listed(kind: str, expected: set[str]) -> None:
-    rows = json_of("list", kind)
-    assert expected <= {row["name"] for row in rows}
-    listed = invoke("list", kind).stdout.splitlines()
-    assert [line for line in listed if not line.startswith(" ")] == [row["name"] for row in rows]
 
 
 def test_a_metric_is_listed_with_its_better_direction_or_its_ideal() -> None:
@@ -66,18 +51,6 @@ def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_n
     for enough in (("--metrics", "tofu", "--retain-model", model_folder), ("--metrics", "default")):
         assert evaluate(*enough).stderr == ""
     assert names(problems_of(evaluate("--metrics", "tofu,forget_quality"))[0], ["forget_quality", "--retain-model DIR"])
-
-
-@pytest.mark.parametrize(("model", "lacking"), [("tiny-phi", "tokenizer"), ("tiny-resnet", "preprocessor_config.json")])
-def test_a_folder_is_checked_as_a_model_of_its_kind(tmp_path: Path, model: str, lacking: str) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    assert lacking in refused("evaluate", "--model", model, "--model-path", tmp_path)[-1]
-
-
-def test_a_target_with_wrong_options_is_refused(data: Path) -> None:
-    tofu = ("--dataset", "tofu", "--data-dir", data / "x", "--forget-split", "f")
-    assert names("\n".join(refused("target", *tofu, "--max-length", "0")), ["'f'", "max_length"])
 
 
 def test_doctor_reports_versions_and_resources(monkeypatch: pytest.MonkeyPatch) -> None:

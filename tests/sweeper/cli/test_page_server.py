@@ -1,8 +1,9 @@
-"""The page of ``report --watch``: which requests are served, and when the page is rebuilt."""
+"""``report``: the figures of a run, and the page of ``--watch``: which requests are served, when it is rebuilt."""
 
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import signal
@@ -16,14 +17,26 @@ import pytest
 from analysis.errors import AnalysisError
 from sweeper.cli import page_server
 from sweeper.cli.page_server import follow, serving, table_stamps
+from sweeper.store.columns import column_dictionary
 from sweeper.store.folder import UsageError
-from tests.sweeper.cli.conftest import names, refused
-from tests.sweeper.cli.test_report_command import small_sweep
+from tests.sweeper.cli.conftest import json_of
 from tests.sweeper.conftest import hear_signals, wait_until
 
 ROOT = Path(__file__).parents[3]
 POLICY = "default-src 'none'; script-src &#39;sha256-abc=&#39;; base-uri 'none'"
+HEADER = "trial_id,spec_hash,model,dataset,method,lr,seed,status,forget_loss_capped,retain_loss,checkpoint,error\n"
+BOUNDS = {"low": 0.0, "high": 8.0}
+COLUMNS = column_dictionary(random_guess=8.0, unit="token")
 PAGE = f"""<html><meta content="{POLICY}"><body>all</body></html>"""
+
+
+def small_sweep(folder: Path) -> Path:
+    folder.mkdir()
+    forget_loss = {"name": "forget_loss", "column": "forget_loss_capped", "direction": "max", **BOUNDS}
+    objectives = [forget_loss, {"name": "retain_loss", "direction": "min", **BOUNDS}]
+    (folder / "sweep.json").write_text(json.dumps({"format": 2, "objectives": objectives, "columns": COLUMNS}))
+    (folder / "trials.csv").write_text(f"{HEADER}00000,ab,tiny-phi,authors,ga,1e-4,0,finished,5.0,1.0,,\n")
+    return folder
 
 
 @pytest.fixture
@@ -106,19 +119,8 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
     assert made == 2
 
 
-def test_options_that_do_not_go_with_watch_are_refused(golden: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / "metrics.json").write_text("{}")
-    assert names(refused("report", run, "--watch")[0], ["--watch", str(run)])
-    port, json = refused("report", golden, "--watch", "--json", "--port", "70000")
-    assert names(port, ["--port", "70000"])
-    assert names(json, ["--watch", "--json"])
-    assert names(refused("report", golden, "--port", "8000")[0], ["--port", "--watch"])
-
-
 def test_the_command_follows_the_tables_until_ctrl_c(tmp_path: Path) -> None:
-    out = small_sweep(tmp_path / "out", 5.0)
+    out = small_sweep(tmp_path / "out")
     command = [sys.executable, "-m", "sweeper", "report", str(out), "--watch"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -140,3 +142,16 @@ def test_the_command_follows_the_tables_until_ctrl_c(tmp_path: Path) -> None:
             assert "Traceback" not in process.stderr.read()
         finally:
             process.kill()
+
+
+def test_the_figures_of_a_single_run_are_written_where_asked(tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "out"
+    run.mkdir()
+    values = {"trial_id": "ab", "spec_hash": "ab", "model": "tiny-phi", "dataset": "authors", "method": "ga"}
+    (run / "metrics.json").write_text(json.dumps(values | {"lr": 1e-4, "seed": 0, "status": "finished"}))
+    history = "".join(f"ab,{step},{step},{step},1.0\n" for step in (1, 2, 3))
+    (run / "history.csv").write_text(f"trial_id,step,epoch,forget_loss,retain_loss\n{history}")
+    figures = [Path(figure) for figure in json_of("report", run, "--out", out)["figures"]]
+    assert figures
+    assert all(figure.parent == out / "figures" and figure.is_file() for figure in figures)
+    assert not (run / "figures").exists()

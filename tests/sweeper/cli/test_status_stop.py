@@ -81,18 +81,11 @@ def test_status_of_a_damaged_log_names_its_line(out: Path, sweep: OpenSweep) -> 
     assert_names(refused("status", out)[0], log, "line 1 ")
 
 
-def test_only_a_running_trial_of_a_running_sweep_can_be_stopped(
-    golden: Path, tmp_path: Path, out: Path, running_sweep: OpenSweep
-) -> None:
-    for command in ("status", "stop"):
-        assert names(refused(command, tmp_path)[0], [str(tmp_path), "sweep.json"])
-    for trial, named in ((), str(golden)), (("00099",), str(golden)), (("00000",), "trial 00000"):
-        assert names(refused("stop", golden, *trial)[0], [named])
+def test_only_a_running_trial_can_be_stopped(out: Path, running_sweep: OpenSweep) -> None:
     ended, trial_id = run_trial(running_sweep), running(running_sweep)
     wait_until(lambda: json.loads((out / "status.json").read_text())["running"])
     assert names(refused("stop", out, ended)[0], [ended, "finished"])
     assert names(refused("stop", out, "7")[0], ["7", trial_id])
-    assert not (golden / "requests").exists()
     assert not (out / "requests").exists()
 
 

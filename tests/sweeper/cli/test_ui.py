@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeper.cli.conftest import names, refused
-
 ROOT = Path(__file__).parents[3]
 SERVER = """
 import json, os, subprocess, sys, time
@@ -69,13 +67,3 @@ def test_a_signal_leaves_no_process_behind(server: subprocess.Popen[str], number
     server.send_signal(number)
     assert server.wait(240.0) == 130
     assert not any(map(lives, found["pids"]))
-
-
-def test_a_missing_database_is_not_made() -> None:
-    (problem,) = refused("ui")
-    assert names(problem, [f"{Path.cwd()}/mlflow.db", "--tracking-uri"])
-    assert [*Path.cwd().iterdir()] == []
-
-
-def test_all_problems_are_listed_at_once() -> None:
-    assert names("\n".join(refused("ui", "--port", "first", "--tracking-uri", "folder")), ["first", "folder"])

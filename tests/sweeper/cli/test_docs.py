@@ -1,0 +1,82 @@
+"""The commands of the pages: those that start trials have a valid plan; on choosing.md and running.md all are run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForCausalLM
+
+from sweeper.checks.trial_time import TrialPace
+from tests.pages import OF_THEIR_OWN, ROOT, PageCommand, commands, run_by_all
+from tests.sweeper.cli.conftest import invoke
+from tests.sweeper.conftest import write_questions
+
+PLANS = [command for command in run_by_all() if command.only_plans]
+CHOOSING = [command for command in commands() if command.page == "choosing.md"]
+RUNNING = {shlex.join(command.words): command for command in commands() if command.page == "running.md"}
+ELSEWHERE = {
+    "resume runs/SWEEP": "tests/e2e/test_output.py",
+    "resume runs/SWEEP --trials 64 --dry-run": "tests/sweeper/cli/test_dry_run.py",
+}
+"""Commands of running.md that train or that do not end, with the files that test them."""
+
+
+@pytest.fixture
+def place(tiny_phi: Path, data: Path) -> None:
+    """Put the files that the pages name into the working folder: DIR holds a model, TOFU's files and jsonl files."""
+    folder = Path("DIR")
+    shutil.copytree(tiny_phi, folder)
+    shutil.copytree(data, folder, dirs_exist_ok=True)
+    for name, other in (("forget10", "forget01"), ("retain90", "retain99"), ("holdout10", "holdout01")):
+        shutil.copy(folder / f"{other}.json", folder / f"{name}.json")
+    shutil.copy(folder / "forget01_perturbed.json", folder / "forget10_perturbed.json")
+    write_questions(folder, count=12)
+    for name in ("mine", "TOFU", "TARGET", "SMOLLM2"):
+        Path(name).symlink_to(folder)
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("command", PLANS, ids=str)
+def test_a_page_s_command_has_a_plan(command: PageCommand) -> None:
+    more = [option for option in ("--dry-run", "--json") if option not in command.words]
+    result = invoke(*command.words, *more)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["trials"] > 0
+
+
+def test_every_page_has_a_test() -> None:
+    assert len(PLANS) > 25
+    assert {"README.md", "start.md", "howto.md", "data.md", "vision.md"} <= {command.page for command in PLANS}
+    assert {command.split()[0] for command in RUNNING} == {"pareto", "status", "stop", "resume"}
+    assert set(ELSEWHERE) < set(RUNNING)
+    for page, test in OF_THEIR_OWN.items():
+        assert page in (ROOT / test).read_text(encoding="utf-8"), f"{test} does not read {page}"
+
+
+def test_the_commands_of_choosing_do_what_the_page_says(golden: Path, tiny_phi: Path) -> None:
+    sweep = Path("runs/SWEEP")
+    shutil.copytree(golden, sweep)
+    for row in (golden / "trials.csv").read_text().splitlines()[1:]:
+        shutil.copytree(tiny_phi, sweep / "checkpoints" / row.split(",")[0])
+    run = [command for command in CHOOSING if not command.needs]
+    assert len(run) == 9
+    for command in run:
+        result = invoke(*command.words)
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+    for folder in ("copy", "model", "merged"):
+        assert AutoModelForCausalLM.from_pretrained(folder).config.model_type == "phi"
+    assert "license: unknown" in Path("model/README.md").read_text()
+
+
+@pytest.mark.parametrize("command", sorted(set(RUNNING) - ELSEWHERE.keys()))
+def test_a_command_of_running_runs(command: str, golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
+    monkeypatch.setattr("sweeper.checks.plan.measured_pace", lambda spec, *, console: pace)
+    monkeypatch.setattr("analysis.report.report.write_report", lambda out, sources: None)
+    result = invoke(*shlex.split(command.replace("runs/SWEEP", str(golden))))
+    assert result.exit_code == (2 if command.startswith("stop") else 0), "stop: the sweep does not run"
+    assert result.output

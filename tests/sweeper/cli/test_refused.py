@@ -1,0 +1,303 @@
+"""A wrong command line is refused before any work: each message names the option, its value and the expected value."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import GOLDEN
+from tests.sweeper.cli.conftest import Command, invoke, names, problems_of
+
+FILES = {
+    "file": "a file",
+    "full/thesis.tex": "years of work",
+    "begun/sweep.json": '{"mine": true}',
+    "run/metrics.json": "{}",
+    "space.yaml": "method: [gdiff]\nlr: [1e-4, 1e-3]\nc: [0.1, 0.9]\n",
+    "wrong.yaml": "method: [gdiff, nonsense]\nlr: {low: 1e-3}\nc: {low: 0.5, high: 1.95}\nepochs: [0, 5]\n",
+    "torn.yaml": "trials: [1\n",
+    "list.yaml": "- trials\n",
+    "options.yaml": "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\nlr: 0.1\nlr: 0.2\n"
+    "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\njson: true\n",
+    "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
+}
+"""Files in the working folder, which also has ``model``, a model folder, and ``golden``, the tables of a real sweep."""
+LINES = """
+run --method nonsense | nonsense gdiff ngdiff
+run --method npo+nonsense | nonsense
+run --method npo+gd | npo+gd gd
+run --c 1.5 | c 1.5
+run --c -0.1 | c -0.1
+run --c nan | c nan
+run --c half | --c half
+run --method ngdiff --c 0.5 | c ngdiff
+run --lr 0 | lr 0
+run --lr -1e-4 | lr -0.0001
+run --lr inf | lr inf
+run --lr nan | lr nan
+run --lr fast | --lr fast
+run --epochs 0 | epochs 0
+run --epochs 1.5 | --epochs 1.5
+run --max-steps 0 | max_steps 0
+run --batch-size -8 | batch_size -8
+run --max-length 2 | max_length 2
+run --optimizer lion | lion adamw sgd
+run --momentum 0.9 | momentum sgd
+run --optimizer sgd --momentum 2 | momentum 2
+run --weight-decay -1 | weight_decay -1
+run --max-grad-norm 0 | max_grad_norm 0
+run --dtype fp16 | fp16 fp32 bf16
+run --weight-scale big | weight_scale big
+run --retain-objective mse | retain_objective mse ce kl
+run --method rmu --retain-objective kl | retain_objective kl rmu ce
+run --method npo --retain-objective kl | retain_objective kl npo npo+ngdiff
+run --method rmu --option layer=-2 | layer -2
+run --method rmu --option layer=1.5 | layer 1.5
+run --auto-lr maybe | auto_lr maybe
+run --auto-lr-smoothing x | auto_lr_smoothing x
+run --auto-lr on --auto-lr-every 0 | auto_lr_every 0
+run --auto-lr on --auto-lr-start 0 | auto_lr_start 0
+run --auto-lr-every 5 | --auto-lr-every on
+run --lora-rank -1 | lora_rank -1
+run --lora-rank few | --lora-rank few
+run --target-lora-rank -1 | target_lora_rank -1
+run --optimizer dog --growth-rate 0.9 | --growth-rate 0.9
+run --growth-rate 1.5 | --growth-rate prodigy
+run --optimizer prodigy --auto-lr on | AutoLR prodigy
+run --option warmth=1 | warmth
+run --method gdiff --option beta=0.1 | beta
+run --option c | --option NAME=VALUE c
+run --option =3 | --option NAME=VALUE =3
+run --option c=high | --option NAME=VALUE c=high
+run --option c=7 | c 7
+run --seed lucky | --seed lucky
+run --seed -1 | seed -1
+run --seed 1099511627776 | seed 1099511627776
+run --model gpt-9 | gpt-9 tiny-phi llama2-7b ORGANISATION/NAME --model-path
+run --model /etc | /etc --model-path
+run --model a/b/c | a/b/c tiny-phi
+run --model org/ | tiny-phi
+run --model '' | tiny-phi
+run --dataset books | books authors tofu
+run --forget-split forget99 | forget99 forget01 forget05 forget10
+run --limit 5 | --limit 5 20
+run --limit 0 | limit 0
+run --model-path /no/such | --model-path /no/such
+run --target-path /no/such | --target-path /no/such
+sweep --trials 0 | trials 0
+sweep --trials -2 | trials -2
+sweep --trials 2.5 | --trials 2.5
+sweep --seeds 0 | seeds 0
+sweep --method ngdiff --method rmu --retain-objective kl | retain_objective kl rmu
+sweep --scheduler magic | magic none moasha
+sweep --scheduler moasha --grace 5 --epochs 5 | --grace 5 --epochs
+sweep --scheduler moasha --grace 0 | --grace 0
+sweep --scheduler moasha --grace 3 --eval-every 2 | --grace 3 --eval-every 2
+sweep --scheduler moasha --reduction 1 | --reduction 2 1
+sweep --scheduler moasha --stopping nap | nap stop pause
+sweep --scheduler none --grace 2 --stopping pause | --grace --stopping --scheduler moasha
+sweep --sampler grid --grace 2 | --grace --scheduler moasha
+sweep --sampler magic | magic tpe nsga2 nsga3 gp qmc random grid
+sweep --objectives speed:max,utility:max | speed forget_loss
+sweep --objectives verbmem,utility:max | verbmem:min verbmem:max
+sweep --objectives utility:max | two
+sweep --max-concurrent 0 | max-concurrent 0
+sweep --cpus-per-trial 0 | cpus-per-trial 0
+sweep --cpus-per-trial nan | cpus-per-trial nan
+sweep --cpus-per-trial 9999 | --cpus-per-trial 9999
+sweep --gpus-per-trial -1 | gpus-per-trial -1
+sweep --gpus-per-trial 1.5 | gpus-per-trial 1.5
+sweep --gpus-per-trial 2 | gpus-per-trial 2
+sweep --gpus-per-trial all | gpus-per-trial auto all
+sweep --gpus-per-trial nan | gpus-per-trial nan
+sweep --gpus-per-trial inf | gpus-per-trial inf
+sweep --time-budget 0 | time-budget 0
+sweep --epoch-budget 0 | epoch-budget 0
+sweep --epoch-budget few | --epoch-budget few
+sweep --until done | --until done plateau:10:0.001
+sweep --until plateau:0 | --until plateau:0
+sweep --constraint utility=0.7 | utility=0.7 utility>=0.7
+sweep --constraint verbmem<=0.1 --constraint verbmem>=0.5 | verbmem>=0.5 verbmem<=0.1
+sweep --constraint speed>=1 | speed utility
+sweep --constraint mia_loss<=0.6 | mia_loss --metrics default,mia_loss
+sweep --metrics verbmem --constraint utility>=70% | utility --metrics verbmem,utility
+sweep --enqueue lr=1e-4,c | --enqueue lr=1e-4,c NAME=VALUE
+sweep --enqueue points.yaml | --enqueue points.yaml
+sweep --enqueue lr=7 | --enqueue lr 7 1e-05 0.001
+sweep --enqueue method=npo | method npo gdiff ngdiff
+sweep --enqueue warmth=1 | warmth method lr c
+sweep --trials 3 --seeds 2 --enqueue lr=1e-4 --enqueue lr=2e-4 | --enqueue 2 4 --trials 3
+sweep --sampler grid --method ngdiff --lr 1e-4 --enqueue lr=1e-4 | --enqueue grid
+sweep --warm-start nowhere | --warm-start nowhere
+sweep --reuse nowhere | --reuse nowhere
+sweep --sampler qmc --warm-start nowhere | qmc tpe nsga2 nsga3 gp
+sweep --sampler grid | --sampler grid lr
+sweep --sampler grid --method ngdiff --lr 1e-4 --lr 1e-5 --trials 3 | --trials 3 2
+sweep --tracking-uri ./mlruns | ./mlruns sqlite:///mlflow.db
+sweep --tracking-uri ftp://host | ftp
+sweep --optimizer prodigy --auto-lr both | AutoLR prodigy
+single --c 0.1 --option c=0.2 | 2 pareto option c
+single --c 0.1 --c 0.2 | 2 pareto option c
+single --lr 1e-3 --lr 1e-4 | 2 pareto --lr
+sweep --method ngdif | 'ngdiff'?
+sweep --method npo+ngdif | 'ngdiff'?
+sweep --method np0+ngdiff | 'npo'?
+sweep --method npo --option betaa=1 | 'beta'?
+sweep --model tiny-ph | 'tiny-phi'?
+sweep --dataset offu | 'tofu'?
+sweep --metrics verbmen | 'verbmem'?
+sweep --metrics tofo | 'tofu'?
+sweep --optimizer adam | 'adamw'?
+sweep --sampler nsga | 'nsga3'?
+sweep --scheduler moash | 'moasha'?
+sweep --candidates al | 'all'?
+sweep --objectives verbmen:min,retain_loss:min | 'verbmem'?
+sweep --constraint utilty>=0.7 | 'utility'?
+run --lr 1e-3,1e-4 | --lr 1e-3 --lr 1e-4
+run --c '0.1, 0.5' | --c 0.1 --c 0.5
+run --method gdiff,ngdiff | --method gdiff --method ngdiff
+run --measure | --measure --dry-run
+lr-study --method nope | nope
+lr-study --auto-lr-smoothing wild | auto_lr_smoothing wild
+lr-study --lr 0 | lr 0
+lr-study --auto-lr-start-lr -1 | auto-lr-start-lr -1
+lr-study --seeds 0 | seeds 0
+lr-study --measure | --measure --dry-run
+lr-study --primary npo | --primary npo gdiff ngdiff
+lr-study --auto-lr-smoothing paper --auto-lr-smoothing safe --primary gdiff \
+    | --primary gdiff gdiff/paper/freshx2 gdiff/safe/freshx2
+lr-study --primary gdiff/paper/same | --primary gdiff/paper/same gdiff/safe/freshx2
+lr-study --seeds-vary weather | --seeds-vary weather order target data
+lr-study --seeds-vary data --dataset digits --model tiny-resnet | --seeds-vary data digits authors
+lr-study --seeds-vary target --target-path model | --seeds-vary --target-path
+lr-study --auto-lr-probe same --auto-lr-probe-batches 2 | auto_lr_probe_batches fresh same
+lr-study --from golden --lr 1e-3 --objectives nothing:min,utility:max | nothing | --lr --from
+lr-study --from golden --primary gdiff --extend --dry-run | --primary | --dry-run | --extend
+lr-study --from golden --from begun | --out
+lr-study --from full | full sweep.json
+sweep --model-path model --target-path model | --model-path --target-path
+pareto --dataset authors --data-dir . | --data-dir authors
+sweep --model-path full | full config.json | full *.safetensors | full tokenizer
+sweep --model full | full --model-path
+sweep --data-dir nowhere | nowhere --data-dir
+single --dataset jsonl | jsonl
+pareto --dataset jsonl | jsonl --data-dir forget.jsonl retain.jsonl
+pareto --dataset jsonl --data-dir nowhere | nowhere forget.jsonl retain.jsonl
+pareto --dataset muse-news --data-dir nowhere | nowhere muse-bench
+pareto --dataset muse-news --data-dir . --forget-split scal_5 | scal_5 forget scal_1
+run --out begun | begun python -m sweeper resume
+run --out full | full empty
+run --out '' | --out
+target --out '' | --out
+evaluate --model-path model --out '' | --out
+sweep --trials 0 --out file | --out file folder | trials
+sweep --trials 0 --out file/a/b | --out file folder | trials
+sweep --out s3://bucket/sweeps | --out s3://bucket/sweeps --storage
+sweep --out gs://bucket | --out gs://bucket --storage
+sweep --out hdfs://host/folder | --out hdfs://host/folder --storage
+sweep --storage s3://me:hidden@bucket/sweeps | --storage credentials
+sweep --storage s3://bucket/sweeps?bogus=1 | --storage bogus
+sweep --storage s3:///sweeps | --storage bucket
+sweep --storage nothing://bucket | --storage nothing://bucket
+sweep --storage file | --storage file
+sweep --address 127.0.0.1:9 | --address 127.0.0.1:9
+sweep --out begun --trials 0 --model-path /nowhere --tracking-uri ./mlruns --data-dir torn | --out begun \
+    | /nowhere | ./mlruns | trials | torn
+sweep --space space.yaml --method gdiff | --method space.yaml
+sweep --space space.yaml --method nonsense | --method
+sweep --space space.yaml --lr 1e-4 | --lr space.yaml
+sweep --space space.yaml --c 0.5 | --c space.yaml
+sweep --space space.yaml --option c=0.5 | --option space.yaml
+sweep --space wrong.yaml --trials 0 | trials 0 | wrong.yaml:2 lr high | wrong.yaml:4 epochs 0 \
+    | wrong.yaml:3 c 1.95 | wrong.yaml:1 nonsense
+sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 seed | options.yaml:5 zzz \
+    | options.yaml:7 lr | options.yaml:8 option | options.yaml:11 json | options.yaml:2 --epochs 'two' \
+    | options.yaml:4 gradient-checkpointing maybe | 'ngdif' 'ngdiff' | options.yaml:10 batch_size 0
+pareto --config nowhere.yaml --method nothing | nowhere.yaml | nothing
+lr-study --config torn.yaml --method nothing | torn.yaml:2 | nothing
+unlearn --config list.yaml --method nothing | list.yaml | nothing
+evaluate | --model-path --eval-log
+evaluate --eval-log file --metrics tofu | --metrics --eval-log
+evaluate --model tiny-phi --model-path full | config.json | *.safetensors | tokenizer
+evaluate --model tiny-resnet --model-path full | config.json | *.safetensors | preprocessor_config.json
+target --dataset tofu --data-dir . --forget-split f --max-length 0 | max_length | 'f'
+target --retain-only --target-path model | --retain-only --target-path
+compare --format pdf | at | pdf md tex csv html
+compare no full | no | full
+report full full nowhere | full sweep.json | nowhere | --out | twice
+report theirs.csv | sweep
+report golden --out begun | --out
+report golden begun --out begun | --out
+report golden --out file | --out
+report golden --out '' | --out
+report run --watch | --watch run
+report golden --watch --json --port 70000 | --port 70000 | --watch --json
+report golden --port 8000 | --port --watch
+pick golden --constraint speed>=1 --constraint utility --rule best | speed | utility | best knee success
+pick golden --rule best --max-verbmem low --min-utility nan | --max-verbmem low | --min-utility nan | best
+pick golden --where wall_seconds<=50% | --where wall_seconds<=50%
+pick golden --where verbmen<=0.1 --maximize method | --where verbmen<=0.1 'verbmem' | --maximize method \
+    | lr verbmem wall_seconds
+pick golden --rule knee --maximize utility --minimize verbmem --where verbmem=0.1 --merge --export . \
+    | verbmem=0.1 utility>=0.7 | --rule knee --maximize | --maximize --minimize --where | --export .
+pick golden --merge | --merge --export DIR
+pick golden --max-verbmem 0.001 | 0.00812
+pick golden --where lr<1e-9 | lr 1e-09 3e-5
+pick golden --rule success | 36 verbmem utility truth_ratio
+pick golden --copy-to copy | 00011
+pick nowhere | nowhere
+resume nowhere --measure | --measure --dry-run
+resume nowhere | nowhere
+config nowhere | nowhere
+config golden --out file | file
+status full | full sweep.json
+stop full | full sweep.json
+stop golden | golden
+stop golden 00099 | golden
+stop golden 00000 | trial 00000
+cache --older-than -1 | --older-than -1
+ui | mlflow.db --tracking-uri
+ui --port first --tracking-uri folder | first | folder
+doctor --shared full | --shared --address
+doctor --storage full | --storage full --shared
+"""
+"""A command line on each line, then the words of each problem. ``run`` is both ``sweep`` and ``single``: pareto and
+unlearn on the small data set."""
+
+
+def refusals() -> Iterator[Any]:
+    """Yield the command line and the words of each problem of every line."""
+    for line in LINES.strip().splitlines():
+        typed, *expected = re.split(r" +\| ", line)
+        command, *words = shlex.split(typed)
+        for one in ("sweep", "single") if command == "run" else (command,):
+            yield pytest.param([one, *words], expected, id=f"{one} {shlex.join(words)}")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("words", "expected"), refusals())
+def test_a_wrong_command_line_is_refused_and_nothing_is_written(
+    words: list[str], expected: list[str], pareto: Command, unlearn: Command, model_folder: Path, tmp_path: Path
+) -> None:
+    for name, text in FILES.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text)
+    Path("golden").symlink_to(GOLDEN)
+    Path("model").symlink_to(model_folder)
+    before = contents(tmp_path)
+    command, *rest = words
+    result = {"sweep": pareto, "single": unlearn}.get(command, partial(invoke, command))(*rest)
+    problems = problems_of(result)
+    for problem, named in zip(problems, expected, strict=True):
+        assert names(problem, named.split())
+    assert "me:hidden" not in result.stderr, "a password"
+    assert contents(tmp_path) == before
