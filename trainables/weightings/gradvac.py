@@ -12,16 +12,17 @@ _MOST_SIMILAR = 1.0 - 1e-12
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Return the weights of two changed gradients: the cosine of each with the other original gradient is at least t.
+    """Return the weights of two gradients that are turned towards each other until their similarity reaches a target.
 
-    The cosine s of the original gradients is raised only if s is below the target t. The sum
+    The similarity s is the cosine of the two gradients. If s is below the target t, each gradient is changed to
 
-        g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2)
+        g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2),
 
-    has cosine t with ``g_j``. The weights are ``(1 + q phi/rho, 1 + q rho/phi)``. If s is at least t, q is 0. After the
-    step, ``t`` becomes ``(1 - ema_beta) t + ema_beta s``, so t is the exponential moving average of the similarity. The
-    state stores t as ``similarity``. The first t is the option ``target``. With ``ema_beta = 0``, t is fixed, as in the
-    paper. With ``ema_beta = 0`` and ``target = 0``, the method is PCGrad.
+    which has cosine t with ``g_j``. If s is at least t, q is 0. The weights of the sum of the two changed gradients are
+    ``(1 + q phi/rho, 1 + q rho/phi)``. After the step, ``t`` becomes ``(1 - ema_beta) t + ema_beta s``, so t is the
+    exponential moving average of the similarity. The state stores t as ``similarity``. The first t is the option
+    ``target``. With ``ema_beta = 0``, t is fixed, as in the paper. With ``ema_beta = 0`` and ``target = 0``, the method
+    is PCGrad.
 
     If a gradient is zero, the weights are (1, 1) and the state does not change. Targets are capped at 1 - 1e-12.
     """
