@@ -1,4 +1,4 @@
-"""What the next models on the frontier trade for the one taken."""
+"""The next models on the frontier beside the selected model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Near = Callable[..., tuple[Neighbour, ...]]
 
 @pytest.fixture
 def near(make_sweep: MakeSweep) -> Near:
-    """Of a trial by its id; 00004 is not on the frontier, 00005 is 00001's double."""
+    """The neighbours of a trial. 00004 is not on the frontier, and 00005 has the scores of 00001."""
     rows = [
         trial("00000", 7.0, 3.0, verbmem=0.02, utility=0.3, wall_seconds=9.0),
         trial("00001", 5.0, 1.0, verbmem=0.08, utility=0.6, wall_seconds=8.0),
@@ -37,25 +37,24 @@ def near(make_sweep: MakeSweep) -> Near:
     return run
 
 
-def test_both_sides_are_named_with_what_is_better_and_worse(near: Near) -> None:
+def test_both_sides_are_named_with_the_better_and_the_worse_scores(near: Near) -> None:
     better, worse = near("00001")
-    assert (better.side, better.trial_id) == ("better forget_loss", "00000")
+    assert (better.side, better.trial_id, better.within_limits) == ("better forget_loss", "00000", None)
     assert better.better == {"forget_loss_capped": Change(7.0, 5.0), "verbmem": Change(0.02, 0.08)}
     assert better.worse == {"retain_loss": Change(3.0, 1.0), "utility": Change(0.3, 0.6)}
     assert (worse.side, worse.trial_id, worse.checkpoint) == ("worse forget_loss", "00002", "checkpoints/00002")
     assert say("pick.neighbour", neighbour=worse).startswith("next model with worse forget loss: trial 00002 (ngdiff,")
-
-
-def test_the_ends_of_the_frontier_have_one_and_a_model_beside_it_its_nearest_in_the_first_objective(near: Near) -> None:
-    assert [item.trial_id for item in near("00000")] in (["00001"], ["00005"])
-    (last,) = near("00003")
-    assert (last.trial_id, last.worse) == ("00002", {"retain_loss": Change(0.5, 0.2)})
-    assert [item.trial_id for item in near("00004")] == ["00005", "00002"]
-    assert near("00006") == (), "a model without objectives"
-
-
-def test_neighbours_are_compared_in_the_wanted_column_and_held_against_the_limits(near: Near) -> None:
     better, worse = near("00001", best=Best("wall_seconds", "min"), limits=[Constraint("verbmem", "<=", 0.1)])
     assert (better.within_limits, worse.within_limits) == (True, False)
     assert better.worse["wall_seconds"] == Change(9.0, 8.0)
-    assert near("00001")[0].within_limits is None
+
+
+@pytest.mark.parametrize(
+    ("trial_id", "beside"),
+    [("00000", ["00001"]), ("00003", ["00002"]), ("00004", ["00005", "00002"]), ("00006", [])],
+    ids=["the first", "the last", "not on the frontier", "without objectives"],
+)
+def test_models_at_the_ends_and_beside_the_frontier_have_neighbours(
+    near: Near, trial_id: str, beside: list[str]
+) -> None:
+    assert [item.trial_id for item in near(trial_id)] == beside

@@ -1,9 +1,8 @@
-"""Which model is recommended among those that meet the thresholds: facts of constructed tables."""
+"""The selection of a model among the models that meet the thresholds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.figures.pareto import pareto_data, scores_data
 from analysis.frontier.assessment import REPETITION_MARGIN
 from analysis.frontier.judgement import ModelChoice, Outcome, choose_model
-from analysis.frontier.selection import TOLERANCE, Decision, beaten_rows, scores_compared
-from analysis.report.choice import choose
+from analysis.frontier.selection import TOLERANCE, Decision, beaten_rows
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 TARGET = {
@@ -39,25 +36,12 @@ def model(forget: float, retain: float, **own: object) -> Model:
 
 
 @pytest.fixture
-def folder(make_sweep: MakeSweep) -> Callable[..., Path]:
-    def make(*models: Model, **entries: object) -> Path:
-        rows = [trial(str(i), forget, retain, **own) for i, (forget, retain, own) in enumerate(models)]
-        return make_sweep(rows, **{"baseline": TARGET} | entries)
-
-    return make
-
-
-@pytest.fixture
-def chosen(folder: Callable[..., Path]) -> Choose:
+def chosen(make_sweep: MakeSweep) -> Choose:
     def make(*models: Model, **entries: object) -> ModelChoice:
-        return choose_model(*tables_of(folder(*models, **entries)))
+        rows = [trial(str(i), forget, retain, **own) for i, (forget, retain, own) in enumerate(models)]
+        return choose_model(*tables_of(make_sweep(rows, **{"baseline": TARGET} | entries)))
 
     return make
-
-
-def taken(choice: ModelChoice) -> str:
-    assert choice.row is not None
-    return str(choice.row["trial_id"])
 
 
 SILENT = dict.fromkeys(CALM)
@@ -102,6 +86,14 @@ SELECTED = {
         [model(7.0, 0.1, **SILENT), model(5.0, 0.1, utility=0.75)],
         ("1", Decision.ONLY, {"unmeasured": 1}),
     ),
+    **{
+        f"{name} {side} the margin": (
+            [model(7.0, 0.1, **{name: TARGET[name] + share * REPETITION_MARGIN}), model(4.0, 0.1, utility=0.75)],
+            ("0", Decision.TRADE_OFF, {}) if side == "within" else ("1", Decision.ONLY, {"repeating": 1}),
+        )
+        for name in ("retain_repetition", "retain_longest_loop")
+        for side, share in (("within", 0.99), ("beyond", 1.01))
+    },
 }
 
 
@@ -109,49 +101,23 @@ SELECTED = {
 def test_one_of_the_acceptable_models_is_selected(chosen: Choose, case: str) -> None:
     models, (trial_id, decision, left_out) = SELECTED[case]
     choice = chosen(*models)
-    assert (taken(choice), choice.judgement.outcome) == (trial_id, Outcome.GOOD)
+    assert choice.row is not None
+    assert (choice.row["trial_id"], choice.judgement.outcome) == (trial_id, Outcome.GOOD)
     assert choice.judgement.selection is not None
     facts = {"repeating": 0, "unmeasured": 0, "beaten": 0} | left_out
     assert choice.judgement.selection.to_dict() == {"decision": decision, "eligible": len(models)} | facts
 
 
-@pytest.mark.parametrize("name", ["retain_repetition", "retain_longest_loop"])
-def test_retained_answers_may_repeat_themselves_by_the_margin_more_than_the_targets(chosen: Choose, name: str) -> None:
-    within, beyond = TARGET[name] + 0.99 * REPETITION_MARGIN, TARGET[name] + 1.01 * REPETITION_MARGIN
-    assert taken(chosen(model(7.0, 0.1, **{name: within}), model(4.0, 0.1, utility=0.75))) == "0"
-    assert taken(chosen(model(7.0, 0.1, **{name: beyond}), model(4.0, 0.1), name="beyond")) == "1"
-
-
 def test_a_target_that_repeats_itself_sets_the_limit(chosen: Choose) -> None:
     target = TARGET | {"retain_repetition": 0.58, "retain_longest_loop": 0.7}
-    choice = chosen(model(7.0, 0.1, **LOOPING), baseline=target)
-    assert choice.judgement.recommended
+    assert chosen(model(7.0, 0.1, **LOOPING), baseline=target).judgement.recommended
 
 
 def test_nothing_is_recommended_if_no_acceptable_model_is_fluent(chosen: Choose) -> None:
     less = {**LOOPING, "retain_repetition": 0.3, "retain_longest_loop": 0.2}
     choice = chosen(model(7.0, 0.1, **LOOPING), model(6.0, 0.1, **less), model(1.0, 0.1, verbmem=0.9))
     assert (choice.judgement.outcome, choice.judgement.recommended) == (Outcome.REPETITIVE, False)
-    assert (taken(choice), choice.judgement.judged) == ("1", 2)
-
-
-def test_every_view_names_the_same_model(folder: Callable[..., Path]) -> None:
-    out = folder(model(7.9, 0.01, utility=0.8, **LOOPING), model(5.0, 0.4), model(4.0, 0.5, utility=0.6))
-    table, sweep = tables_of(out)
-    picked, judged = choose(table, sweep)
-    for figure in (pareto_data(table, sweep), scores_data(table, sweep)):
-        assert figure is not None
-        assert figure.chosen is not None
-        assert figure.chosen.point.trial_id == picked.row["trial_id"] == taken(choose_model(table, sweep)) == "1"
-    assert judged.recommended
-
-
-def test_scores_compared_are_the_objectives_and_the_measured_metrics_without_the_uncapped_loss(
-    folder: Callable[..., Path],
-) -> None:
-    table, sweep = tables_of(folder(model(7.0, 0.1)))
-    names = {item.column for item in scores_compared(table.trials, sweep.objectives, sweep.columns)}
-    assert names == {"forget_loss_capped", "retain_loss", "verbmem", "utility", "truth_ratio", *CALM}
+    assert (choice.judgement.place, choice.judgement.judged) == (1, 2)
 
 
 VALUES = st.sampled_from([0.0, 0.015, 0.03, 0.045, 0.06, float("nan")])

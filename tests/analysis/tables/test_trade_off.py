@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 from analysis.errors import AnalysisError
@@ -18,21 +17,10 @@ def test_a_cost_is_0_at_the_best_and_1_at_the_worst_bound() -> None:
     large = Objective.from_dict(ENTRY | {"direction": "max"})
     assert small.cost([0.0, 2.0, 8.0]).tolist() == [0.0, 0.25, 1.0]
     assert large.cost([0.0, 2.0, 8.0]).tolist() == [1.0, 0.75, 0.0]
-    assert (small.worst, large.worst) == (8.0, 0.0)
-    assert small.cost([-3.0, 500.0, math.inf]).tolist() == [0.0, 1.0, 1.0], "the bounds' own costs beyond them"
+    assert (small.worst, large.worst, small.column, small.label) == (8.0, 0.0, "loss", "loss")
+    assert large.oriented([0.1, 8.0]).tolist() == [-0.1, -8.0]
+    assert small.cost([-3.0, 500.0, math.inf]).tolist() == [0.0, 1.0, 1.0]
     assert Objective.from_dict(ENTRY | {"low": 2.0, "high": 4.0}).cost([2.0, 2.5, 4.0]).tolist() == [0.0, 0.25, 1.0]
-
-
-def test_orienting_keeps_every_digit() -> None:
-    values = np.array([0.1, np.nextafter(0.1, 1.0)])
-    oriented = Objective.from_dict(ENTRY | {"direction": "max"}).oriented(values)
-    assert oriented[1] < oriented[0]
-
-
-def test_column_and_label_default_to_the_name() -> None:
-    objective = Objective.from_dict(ENTRY)
-    assert (objective.column, objective.label) == ("loss", "loss")
-    assert Objective.from_dict(ENTRY | {"column": "loss_capped"}).column == "loss_capped"
 
 
 @pytest.mark.parametrize(

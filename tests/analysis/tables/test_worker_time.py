@@ -1,4 +1,4 @@
-"""The workers' time adds up, by kind of work."""
+"""The time of the workers for each kind of work."""
 
 from __future__ import annotations
 
