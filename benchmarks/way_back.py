@@ -57,7 +57,7 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
         known = {
             "retain_loss_rise": losses["retain_loss"] - begun,
             "answers": evaluator.retain_agreement,
-            "forgot": 1.0 - agreement(evaluator._last["trained"]),
+            "forgot": 1.0 - agreement(evaluator._known["trained"]),
         }
         row = {"model": name, "seed": spec.seed, "method": spec.method, "share": share, **losses, **metrics, **known}
         found.append({column: row[column] for column in COLUMNS})

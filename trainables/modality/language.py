@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     from trainables.scoring.evaluator import Evaluator
 
-MEMORISED_VERBMEM = 0.95
-"""The data count as memorised if the mean ROUGE-L recall of the forget answers is above this value."""
-
 
 @dataclass(frozen=True, slots=True)
 class Language:
@@ -123,7 +120,3 @@ class Language:
             device=device,
             template=self.template,
         )
-
-    def memorised(self, evaluator: Evaluator, model: PreTrainedModel) -> bool:
-        """Return whether the model generates the forget answers word for word."""
-        return evaluator.verbmem(model) > MEMORISED_VERBMEM

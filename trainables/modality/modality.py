@@ -13,47 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from trainables.objectives.base import Reference
 from trainables.predictions import Predictions
+from trainables.scoring.measured import ModelEvaluator
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
-
-    from trainables.scoring.measured import Measured
-    from trainables.scoring.model_scores import RetainValues
-
-
-class ModelEvaluator(Protocol):
-    """Evaluates models on one unlearning task.
-
-    Attributes:
-        random_guess: the loss of a uniform guess, in nats.
-        retain_loss_se: the standard error of the retain loss at the last call of ``losses``; NaN before the first call.
-        retain_agreement: the :func:`trainables.metrics.losses.agreement` on the retain sample at the last call of
-            ``losses``; NaN before the first call.
-    """
-
-    random_guess: float
-    retain_loss_se: float
-    retain_agreement: float
-
-    def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Return the losses that are reported after every epoch."""
-
-    def measure(
-        self,
-        model: PreTrainedModel,
-        names: Sequence[str] = (),
-        *,
-        retain: RetainValues | None = None,
-        unchanged: bool = False,
-    ) -> Measured:
-        """Return the metrics ``names`` (the default set if empty), and their per-item values. Raises MetricError.
-
-        Set ``unchanged`` if the model has not changed since the last call of :meth:`losses`.
-        """
-
-    def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values of the retain model ``model`` that metrics need; ``key`` and ``path`` identify it."""
 
 
 class Modality(Protocol):
@@ -134,6 +98,3 @@ class Modality(Protocol):
         device: torch.device | str,
     ) -> ModelEvaluator:
         """Return the evaluator of models on ``data``."""
-
-    def memorised(self, evaluator: Any, model: PreTrainedModel) -> bool:
-        """Return whether a model has memorised its training data, according to metrics of ``evaluator``."""

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from trainables.data.images import ImageData, ImageSet
     from trainables.scoring.classification import ClassificationEvaluator
 
-MEMORISED_ACCURACY = 0.99
-"""The data count as memorised if the accuracies on the forget set and on the retain sample are above this value."""
-
 
 class Vision:
     """Implements :class:`~trainables.modality.modality.Modality` for image classifiers. All items have length 1."""
@@ -105,8 +102,3 @@ class Vision:
         from trainables.scoring.classification import ClassificationEvaluator
 
         return ClassificationEvaluator(data, processor, classes=classes, batch_size=batch_size, device=device)
-
-    def memorised(self, evaluator: ClassificationEvaluator, model: PreTrainedModel) -> bool:
-        """Return whether the model classifies almost all forget images and sampled retain images correctly."""
-        scores = evaluator.measure(model).metrics
-        return min(scores["forget_accuracy"], scores["retain_accuracy"]) > MEMORISED_ACCURACY

@@ -53,6 +53,7 @@ class EvaluationSets:
     """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
+        self.scorer = scorer
         texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
         chosen: Parts = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
         asked: Parts = {**chosen, "forget": data.judged, "holdout": data.holdout, "members": texts}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from trainables.metrics.items import Array
 from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.eval_log import PARTS
 from trainables.scoring.measured import ItemLog
-from trainables.scoring.model_scores import ModelScores
+
+if TYPE_CHECKING:
+    from trainables.scoring.model_scores import ModelScores
 
 
 def item_log(scores: ModelScores) -> ItemLog:
@@ -34,7 +37,7 @@ def item_log(scores: ModelScores) -> ItemLog:
     if scores.generated_from_prompts:
         log["prompted"] = {
             metric: _generation_columns(
-                scores.scorer.decode(asked.prompts), asked.references, *scores.generated_from_prompts[metric]
+                scores.sets.scorer.decode(asked.prompts), asked.references, *scores.generated_from_prompts[metric]
             )
             for metric, asked in scores.sets.prompted.items()
             if metric in scores.generated_from_prompts
@@ -61,7 +64,7 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     if part in scores.generated:
         asked = scores.sets.questions[part]
         columns |= _generation_columns(
-            [*map(scores.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
+            [*map(scores.sets.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
         )
     return columns
 

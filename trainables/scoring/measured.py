@@ -1,12 +1,22 @@
-"""The result of an evaluation: metrics, and the per-item values from which they were computed."""
+"""Evaluate models of any modality on one unlearning task: losses after every epoch, expensive metrics at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from trainables.metrics.registry import METRICS
+from trainables.metrics.losses import SetLosses, agreement, standard_error
+from trainables.metrics.registry import LOSS_METRICS, METRICS
+from trainables.scoring.chosen_metrics import chosen_metrics
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from trainables.data import TaskData
+    from trainables.scoring.model_scores import RetainValues
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
 """The per-item values by evaluation set and column, as JSON values; see :mod:`trainables.scoring.item_log`."""
@@ -27,6 +37,88 @@ def generated_answers(items: ItemLog) -> ItemLog:
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 
 
-def values_of(names: Iterable[str], scores: object) -> dict[str, float]:
-    """Compute the metrics ``names``, in this order, from the per-item values in ``scores``."""
+class Scores(ABC):
+    """The per-item values of one model. A value is computed when it is first used."""
+
+    @property
+    def generation_seconds(self) -> float:
+        """The seconds that answer generation took."""
+        return 0.0
+
+    @abstractmethod
+    def set_losses(self, random_guess: float) -> SetLosses:
+        """Return the losses of the forget set and of the retain sample."""
+
+    @abstractmethod
+    def known(self) -> Mapping[str, Any]:
+        """Return the computed values that :meth:`ModelEvaluator.scores` accepts for an unchanged model."""
+
+    @abstractmethod
+    def items(self) -> ItemLog:
+        """Return the values that were computed so far."""
+
+
+class ModelEvaluator(ABC):
+    """Evaluates models on one unlearning task.
+
+    Attributes:
+        random_guess: the loss of a uniform guess over ``classes`` tokens or labels, in nats. The losses in
+            ``forget_loss_capped`` are capped at this value.
+        retain_loss_se: the standard error of the retain loss at the last call of :meth:`losses`; NaN before.
+        retain_agreement: the :func:`~trainables.metrics.losses.agreement` on the retain sample at the last call of
+            :meth:`losses`; NaN before.
+    """
+
+    def __init__(self, data: TaskData, *, classes: int) -> None:
+        self.random_guess = math.log(classes)
+        self.retain_loss_se = self.retain_agreement = math.nan
+        self._data = data
+        self._known: Mapping[str, Any] = {}
+
+    @abstractmethod
+    def scores(
+        self, model: PreTrainedModel, *, retain: RetainValues | None = None, known: Mapping[str, Any] | None = None
+    ) -> Scores:
+        """Return the per-item values of a model. Values in ``known`` are not computed again."""
+
+    @abstractmethod
+    def memorised(self, model: PreTrainedModel) -> bool:
+        """Return whether a model has memorised its training data."""
+
+    def losses(self, model: PreTrainedModel) -> dict[str, float]:
+        """Return the losses that are reported after every epoch, in nats."""
+        scores = self.scores(model)
+        losses = scores.set_losses(self.random_guess)
+        self._known = scores.known()
+        self.retain_loss_se, self.retain_agreement = standard_error(losses.retain), agreement(losses.retain)
+        return _values(LOSS_METRICS, losses)
+
+    def measure(
+        self,
+        model: PreTrainedModel,
+        names: Sequence[str] = (),
+        *,
+        retain: RetainValues | None = None,
+        unchanged: bool = False,
+    ) -> Measured:
+        """Return the metrics ``names`` (the default set if empty), and the per-item values from which they result.
+
+        If ``unchanged``, the model has not changed since the last call of :meth:`losses`, and its values are reused.
+        Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
+        """
+        chosen = chosen_metrics(names, self._data, retain_model=retain is not None)
+        scores = self.scores(model, retain=retain, known=self._known if unchanged else None)
+        metrics = _values(chosen, scores)
+        return Measured(metrics, scores.items(), scores.generation_seconds)
+
+    def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
+        """Return the values of the retain model ``model`` that metrics need; ``key`` and ``path`` identify the model.
+
+        Raises:
+            NotImplementedError: no metric of this modality needs a retain model.
+        """
+        raise NotImplementedError
+
+
+def _values(names: Iterable[str], scores: object) -> dict[str, float]:
     return {name: float(METRICS[name].measure(scores)) for name in names}

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.metrics.losses import ItemLosses
+from trainables.metrics.losses import ItemLosses, SetLosses
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.evaluation_sets import EvaluationSets
+from trainables.scoring.item_log import item_log
 from trainables.scoring.lazy_dict import LazyDict
-from trainables.scoring.text_scorer import TextScorer
+from trainables.scoring.measured import ItemLog, Scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -72,7 +73,7 @@ class ChoiceLosses:
         return log_truth_ratio(self.paraphrased, self.perturbed)
 
 
-class ModelScores:
+class ModelScores(Scores):
     """The per-item values of ``model``, by evaluation set. The model must not change while this object is used.
 
     Attributes:
@@ -88,13 +89,12 @@ class ModelScores:
         self,
         model: PreTrainedModel,
         sets: EvaluationSets,
-        scorer: TextScorer,
         *,
         retain: RetainValues | None = None,
         known: Mapping[str, ItemLosses] | None = None,
     ) -> None:
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
-        generating = _Stopwatch()
+        scorer, seconds = sets.scorer, [0.0]
         answers = LazyDict(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
 
         def choices(part: str) -> ChoiceLosses:
@@ -102,19 +102,24 @@ class ModelScores:
             found = scorer.nll(model, sets.choices[part].sequences)
             return ChoiceLosses(tuple(np.split(found.totals, ends)), tuple(np.split(found.counts, ends)))
 
+        def timed(generate: Callable[[], list[str]], references: Sequence[str]) -> tuple[list[str], Array]:
+            started = time.perf_counter()
+            texts = generate()
+            seconds[0] += time.perf_counter() - started
+            return texts, rouge_l_recall(references, texts)
+
         def generated(part: str) -> tuple[list[str], Array]:
             asked, losses = sets.questions[part], answers[part]
-            with generating:
-                texts = scorer.greedy_answers(model, asked.sequences, losses, max_new_tokens=asked.longest_answer)
-            return texts, rouge_l_recall(asked.references, texts)
+            longest = asked.longest_answer
+            return timed(
+                lambda: scorer.greedy_answers(model, asked.sequences, losses, max_new_tokens=longest), asked.references
+            )
 
         def generated_from_prompts(metric: str) -> tuple[list[str], Array]:
-            with generating:
-                texts = sets.prompted[metric].answers(model, scorer)
-            return texts, rouge_l_recall(sets.prompted[metric].references, texts)
+            asked = sets.prompted[metric]
+            return timed(lambda: asked.answers(model, scorer), asked.references)
 
         self.sets = sets
-        self.scorer = scorer
         self.retain = retain
         self.answers = answers
         self.choices = LazyDict(choices)
@@ -122,16 +127,31 @@ class ModelScores:
         self.generated_from_prompts = LazyDict(generated_from_prompts)
         self.tokens = LazyDict(lambda part: scorer.tokens(model, sets.questions[part].sequences))
         self.attacks: dict[str, tuple[Array, Array]] = {}
-        self._generating = generating
+        self._seconds = seconds
 
     @property
     def generation_seconds(self) -> float:
-        """The seconds that answer generation took."""
-        return self._generating.seconds
+        return self._seconds[0]
 
     def losses(self, part: str) -> Array:
         """Return the loss of each answer: ``(n,)``, nats per token."""
         return self.answers[part].totals / self.answers[part].counts
+
+    def set_losses(self, random_guess: float) -> SetLosses:
+        return SetLosses(self.answers["trained"], self.answers["retain_losses"], random_guess)
+
+    def known(self) -> dict[str, ItemLosses]:
+        """Return the computed losses of answers, also under the names of other sets with the same questions."""
+        questions = self.sets.questions
+        return {
+            name: losses
+            for part, losses in self.answers.items()
+            for name, asked in questions.items()
+            if asked is questions[part]
+        }
+
+    def items(self) -> ItemLog:
+        return item_log(self)
 
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
@@ -147,7 +167,7 @@ class ModelScores:
     def answer_texts(self, part: str) -> list[str]:
         """Return the text of each reference answer, decoded from its tokens."""
         answers = [item.ids[item.prompt_length :] for item in self.sets.questions[part].sequences]
-        return [text.strip() for text in self.scorer.decode(answers)]
+        return [text.strip() for text in self.sets.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
         """Return the scores that a membership inference attack gives to the forget texts and to the holdout texts."""
@@ -171,13 +191,3 @@ class ModelScores:
     def _sides(self) -> tuple[str, str]:
         """Return the two sets of membership inference: the texts that were trained on, and other texts."""
         return ("members" if self.sets.has("members") else "forget"), "holdout"
-
-
-class _Stopwatch:
-    seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._started = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        self.seconds += time.perf_counter() - self._started

@@ -58,7 +58,7 @@ def train(
             processor=processor,
             device=device,
             seed=target_spec.seed,
-            memorised=lambda trained: modality.memorised(evaluator, trained),
+            memorised=evaluator.memorised,
             on_progress=on_progress,
             state=state,
         )
