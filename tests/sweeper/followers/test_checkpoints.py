@@ -127,45 +127,36 @@ def test_an_epoch_that_was_not_evaluated_or_lacks_an_objective_is_not_on_the_fro
     driver.report("a", 3, 1.0, 1.0, score=0.5)
     driver.report("b", 1, 0.0, 2.0, score=0.6)
     assert len(driver.manager) == 2
+    trial = driver.state.trials["a"]
+    without = CheckpointManager(tmp_path, (), states=tmp_path / "ray")
+    without.apply(driver.events[-1], driver.state)
+    assert (len(without), without.find(trial, trial.reports[0])) == (0, ""), (
+        "without objectives there are no candidates"
+    )
 
 
-def test_without_objectives_no_epoch_is_a_candidate(tmp_path: Path) -> None:
-    driver = Driver(tmp_path, ())
-    driver.report("a", 1, 9.0, 0.0)
-    row = driver.state.trials["a"].reports[0]
-    assert (len(driver.manager), driver.manager.find(driver.state.trials["a"], row)) == (0, "")
-    assert not (tmp_path / "ray").exists()
+def refuse(*arguments: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
-def test_a_killed_deletion_is_completed_by_the_next_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver(tmp_path)
-    driver.save("a", 1)
-    driver.report("a", 1, 1.0, 1.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(durable, "_remove", lambda path: None)  # killed between the renaming and the deletion
-        driver.report("a", 2, 2.0, 0.5)
-    (left,) = driver.kept()
-    assert Path(left).name.startswith(".a-epoch-1.")
-    (tmp_path / "checkpoints" / ".b-epoch-3.0123abcd").mkdir()  # a worker was killed while it saved
-    driver.restart()
-    assert driver.kept() == set()
-
-
-def test_a_disk_that_refuses_a_deletion_is_no_error_and_the_next_driver_deletes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_deletion_that_a_kill_or_a_full_disk_stopped_is_completed_by_the_next_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    def refuse(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
     driver = Driver(tmp_path)
     driver.save("a", 1)
     driver.report("a", 1, 1.0, 1.0)
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", refuse)
-        patch.setattr(os, "replace", refuse)
+        if is_killed:  # between the renaming and the deletion
+            patch.setattr(durable, "_remove", lambda path: None)
+        else:
+            patch.setattr(Path, "rename", refuse)
+            patch.setattr(os, "replace", refuse)
         driver.report("a", 2, 2.0, 0.5)
     assert ("a", 2.0) in driver.manager
-    assert driver.kept() == {"checkpoints/a-epoch-1"}
+    (left,) = driver.kept()
+    assert Path(left).name.startswith(".a-epoch-1." if is_killed else "a-epoch-1")
+    (tmp_path / "checkpoints" / ".b-epoch-3.0123abcd").mkdir()  # a worker was killed while it saved
     driver.restart()
     assert driver.kept() == set()
 

@@ -90,14 +90,6 @@ def test_a_trial_stops_if_more_than_one_reduction_of_the_trials_are_better(reduc
             assert scheduler.decide("last", 1, last) == ("continue" if place < passing else "stop")
 
 
-def test_a_trial_that_all_others_dominate_is_stopped() -> None:
-    for _, curves in random_histories(100):
-        scheduler = halving()
-        for number, curve in enumerate(curves * 2):
-            tell(scheduler, str(number), curve)
-        assert tell(scheduler, "newcomer", [(0.01, 0.99)]) == "stop", "two of three trials may continue"
-
-
 def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
     """Equal sets have the same rank, and the order changes no other rank."""
     for draw, curves in random_histories(150, epochs=2):
@@ -173,11 +165,3 @@ def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     assert scheduler.next_promotion() == "second"
     assert (scheduler.next_promotion(), scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, None, 1)
     assert scheduler.decide("second", 2, (0.8, 0.2)) == "continue"
-
-
-def test_a_stopped_trial_is_never_promoted() -> None:
-    scheduler = halving("stop")
-    for number in range(9):
-        scheduler.decide(str(number), 1, (0.9 - 0.1 * number, 0.5))
-    assert scheduler.ended_at("1") == 1
-    assert scheduler.next_promotion() is None

@@ -19,19 +19,18 @@ from tests.sweeper.conftest import bare_sweep
         ("plateau:5", Plateau(5, 0.001)),
         ("plateau:5:0", Plateau(5, 0.0)),
         ("plateau:20:1e-4", Plateau(20, 1e-4)),
+        *((f"plateau:{bad}", UntilError) for bad in ("", "x", "0", "3:-1", "3:nan", "3:inf", "1:1:1")),
+        ("plato", UntilError),
     ],
 )
-def test_until_is_a_plateau_of_some_trials_and_some_growth(text: str | None, expected: Plateau | None) -> None:
-    assert parse_until(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["plato", "plateau:", "plateau:x", "plateau:0", "plateau:3:-1", "plateau:3:nan", "plateau:3:inf", "plateau:1:1:1"],
-)
-def test_what_is_no_plateau_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(UntilError, match=r"such as plateau:10:0\.001"):
-        parse_until(text)
+def test_until_is_a_plateau_of_some_trials_and_some_growth_or_is_refused_with_an_example(
+    text: str | None, expected: Plateau | type[UntilError] | None
+) -> None:
+    if expected is UntilError:
+        with pytest.raises(UntilError, match=r"such as plateau:10:0\.001"):
+            parse_until(text)
+    else:
+        assert parse_until(text) == expected
 
 
 @pytest.mark.parametrize(

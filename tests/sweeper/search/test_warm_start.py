@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,9 +19,8 @@ from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.events import Kind
 from sweeper.store.folder import begin
-from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
-from tests.sweeper.conftest import SPACE, bare_sweep, open_study, report, run_trial, running
+from tests.sweeper.conftest import OUTCOME, SPACE, bare_sweep, open_study, report, run_trial, running
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
@@ -37,40 +37,44 @@ VALUES = ((5.0, 1.0), (1.0, 0.5), (4.0, 4.0), (9.0, 3.0))
 """Values in a box of 10 x 10. The third is dominated; the last has the largest contribution."""
 
 
-def write_sweep(out: Path, settings: SweepSettings = SETTINGS, statuses: Mapping[int, str] | None = None) -> Path:
-    """Write a sweep of four trials with two epochs each, and a checkpoint of each trial's first epoch."""
-    begin(settings, out)
-    tables = ResultTables(out, every_epoch=True)
-    for number, (config, (forget, retain)) in enumerate(zip(CONFIGS, VALUES, strict=True)):
-        trial_id = f"{number:05d}"
-        spec = settings.make_spec({"auto_lr": "off", "seed": 0, **config}, target_key=KEY)
+def sweep_of_configs(
+    out: Path, folders: Sequence[Path] = (), *, every_epoch: bool = True, **controller: Any
+) -> OpenSweep:
+    """A sweep that proposes the points of CONFIGS and reuses trials of the sweeps in ``folders``."""
+    points = [SPACE.params_of({"auto_lr": "off", **config}) for config in CONFIGS]
+    out.mkdir(exist_ok=True)
+    given = {
+        "make_spec": lambda config: SETTINGS.make_spec(config, target_key=KEY),
+        "stopping": Stopping(epoch_budget=1),
+        "reusable": ReusableTrials(out, folders),
+    }
+    return bare_sweep(
+        out,
+        SETTINGS if every_epoch else replace(SETTINGS, candidates="last"),
+        study=open_study(out, trials=6, begin={"points": points}, random_guess=10.0),
+        **(given | controller),
+    )
+
+
+def write_sweep(out: Path, *, statuses: Mapping[int, str] = MappingProxyType({})) -> Path:
+    """Run a sweep of four trials with two epochs each, and write a checkpoint of each trial's first and last epoch."""
+    begin(SETTINGS, out)
+    sweep = sweep_of_configs(out, stopping=Stopping())
+    for number, values in enumerate(VALUES):
+        trial_id, losses = running(sweep), dict(zip(("forget_loss_capped", "retain_loss"), values, strict=True))
         for epoch in (1, 2):
-            values = {"forget_loss_capped": forget * epoch / 2, "retain_loss": retain, "lr": config["lr"]}
             update = {"step": 10 * epoch, "eta": 0.5}
-            report = {"step": 10 * epoch, "epoch": float(epoch), **values, "auto_lr": [update]}
-            tables.add_report(trial_id, report, checkpoint=f"checkpoints/{trial_id}-epoch-1" if epoch == 1 else "")
+            now = losses | {"forget_loss_capped": values[0] * epoch / 2, "reported_at": 50.0, "auto_lr": [update]}
+            report(sweep, trial_id, 10 * epoch, **(now | {"epoch": float(epoch)}))
+        status, checkpoint = statuses.get(number, "finished"), f"checkpoints/{trial_id}"
+        sweep.controller.end_trial(
+            trial_id, OUTCOME | losses | {"status": status, "steps": 20, "checkpoint": checkpoint}
+        )
         for name in (trial_id, f"{trial_id}-epoch-1"):
             (out / "checkpoints" / name).mkdir()
             (out / "checkpoints" / name / "model.safetensors").write_text(name)
         (out / "items").mkdir(exist_ok=True)
         (out / "items" / f"{trial_id}.json").write_text("{}")
-        tables.add_trial(
-            {
-                "trial_id": trial_id,
-                "spec_hash": spec.spec_hash,
-                **spec.row(),
-                "status": (statuses or {}).get(number, "finished"),
-                "steps": 20,
-                "epochs_done": 2.0,
-                "forget_loss_capped": forget,
-                "retain_loss": retain,
-                "wall_seconds": 3.5,
-                "ended_at": 100.0 + number,
-                "checkpoint": f"checkpoints/{trial_id}",
-                "worker": "host:7",
-            }
-        )
-    tables.write()
     return out
 
 
@@ -126,45 +130,26 @@ def test_only_finished_trials_inside_the_space_are_learned_from(tmp_path: Path) 
 # Trials reused ----------------------------------------------------------------------------------------------------
 
 
-def reusing(out: Path, folders: list[Path], *, every_epoch: bool = True, **controller: Any) -> OpenSweep:
-    """A sweep that proposes the points of CONFIGS and reuses trials of the sweeps in ``folders``."""
-    points = [SPACE.params_of({"auto_lr": "off", **config}) for config in CONFIGS]
-    out.mkdir(exist_ok=True)
-    given = {
-        "make_spec": lambda config: SETTINGS.make_spec(config, target_key=KEY),
-        "stopping": Stopping(epoch_budget=1),
-        "reusable": ReusableTrials(out, folders),
-    }
-    return bare_sweep(
-        out,
-        SETTINGS if every_epoch else replace(SETTINGS, candidates="last"),
-        study=open_study(out, trials=6, begin={"points": points}, random_guess=10.0),
-        **(given | controller),
-    )
-
-
 def rows(sweep: OpenSweep) -> dict[str, dict[str, str]]:
     return {row["trial_id"]: row for row in ResultTables(sweep.out).trials.read()}
 
 
 def test_a_trial_that_a_previous_sweep_ran_is_not_run_again(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old", statuses={1: "failed", 3: "diverged"})
-    sweep = reusing(tmp_path / "new", [old])
-    first, second = sweep.controller.next_trial(), sweep.controller.next_trial()
-    assert first is not None
-    assert second is not None
-    assert (first.id, first.spec.lr) == ("00001", 2e-5), "the first is reused, the second had failed"
-    assert second.id == "00004"
+    sweep = sweep_of_configs(tmp_path / "new", [old])
+    assert (running(sweep), running(sweep)) == ("00001", "00004"), "the trial that had failed, and a new trial"
     assert {name: (row["status"], row["reused_from"]) for name, row in rows(sweep).items()} == {
         "00000": ("finished", f"{old}/00000"),
         "00002": ("finished", f"{old}/00002"),
         "00003": ("diverged", f"{old}/00003"),
     }
+    other = {"make_spec": lambda config: SETTINGS.make_spec(config, target_key="another")}
+    assert running(sweep_of_configs(tmp_path / "other", [old], **other)) == "00000", "another target is another trial"
 
 
 def test_a_reused_trial_has_all_its_rows_and_checkpoints_under_its_new_id(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old", statuses={0: "failed"})
-    sweep = reusing(tmp_path / "new", [old])
+    sweep = sweep_of_configs(tmp_path / "new", [old])
     while sweep.controller.next_trial() is not None and len(rows(sweep)) < 3:
         pass
     before, after = ResultTables(old), ResultTables(sweep.out)
@@ -182,13 +167,13 @@ def test_a_reused_trial_has_all_its_rows_and_checkpoints_under_its_new_id(tmp_pa
 
 
 def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> None:
-    sweep = reusing(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
+    sweep = sweep_of_configs(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
     assert sweep.controller.has_next()
     assert len(rows(sweep)) == 4
     assert sweep.log.state.trained_epochs == 0.0
     # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
     assert sweep.controller.study.archive.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
-    again = reusing(tmp_path / "new", [], every_epoch=False)
+    again = sweep_of_configs(tmp_path / "new", [], every_epoch=False)
     assert again.log.state.trained_epochs == 0.0, "after a resume, too"
     assert again.controller.study.archive.trace == sweep.controller.study.archive.trace
 
@@ -197,7 +182,7 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     def same_point(config: Mapping[str, Any]) -> TrialSpec:
         return SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
 
-    sweep = reusing(tmp_path / "new", [], make_spec=same_point, stopping=Stopping())
+    sweep = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, stopping=Stopping())
     assert run_trial(sweep) == "00000"
     assert sweep.controller.next_trial() is None, "the others, six in all, are the same point"
     found = list(rows(sweep).values())
@@ -210,37 +195,14 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     assert ReusableTrials(sweep.out, own=False).find(spec_hash, state) is None
 
 
-def test_epochs_without_losses_were_not_evaluated(tmp_path: Path) -> None:
-    """Without candidates.csv, only the losses of history.csv show which epochs were evaluated."""
-    old = write_sweep(tmp_path / "old")
-    (old / "candidates.csv").unlink()
-    log = ResultTables(old).history
-    log.rewrite([row | {"retain_loss": "" if row["epoch"] == "1.0" else "2.0"} for row in log.read()])
-    log.rewrite([row | ({"forget_loss_capped": ""} if row["epoch"] == "1.0" else {}) for row in log.read()])
-    spec = SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
-    cached = ReusableTrials(tmp_path / "new", [old]).find(spec.spec_hash, SweepState())
-    assert cached is not None
-    assert [item["evaluated"] for item in cached.reports()] == [False, True]
-
-
-def test_another_target_is_another_trial(tmp_path: Path) -> None:
-    sweep = reusing(
-        tmp_path / "new",
-        [write_sweep(tmp_path / "old")],
-        make_spec=lambda config: SETTINGS.make_spec(config, target_key="another"),
-    )
-    assert sweep.controller.has_next()
-    assert rows(sweep) == {}
-
-
 def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old")
-    sweep = reusing(tmp_path / "new", [])
+    sweep = sweep_of_configs(tmp_path / "new", [])
     trial_id = running(sweep)
     sweep.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": f"{old}/00000"})
     report(sweep, trial_id, 10)
     sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": -1})
-    again = reusing(tmp_path / "new", [old])
+    again = sweep_of_configs(tmp_path / "new", [old])
     assert again.controller.has_next()
     assert sorted(rows(again)) == ["00000", "00001", "00002", "00003"]
     assert len(ResultTables(again.out).history.read()) == 8

@@ -152,28 +152,21 @@ def test_a_command_on_a_sweep_loads_its_plugins_before_the_registries(
     assert toy.name not in refused.stderr
 
 
-@pytest.mark.parametrize("damage", ["changed", "gone"])
-def test_a_damaged_copy_is_refused(begun: Path, damage: str) -> None:
-    copy = begun / "plugins" / "toy.py"
-    copy.write_text(TOY + "# changed\n")
-    if damage == "gone":
-        copy.unlink()
-    with pytest.raises(plugins.PluginError) as caught:
-        restore_plugins(begun)
-    assert str(caught.value).startswith(f"{copy}: ")
-
-
 def test_a_folder_from_before_plugins_has_none(tmp_path: Path) -> None:
     assert restore_plugins(tmp_path) == []
     (tmp_path / "sweep.json").write_text("{}")
     assert restore_plugins(tmp_path) == []
 
 
-@pytest.mark.parametrize("place", ["../toy.py", "plugins/../../toy.py", "/etc/toy.py"])
-def test_a_foreign_folder_cannot_name_a_plugin_outside_it(tmp_path: Path, toy: Path, place: str) -> None:
-    digest = plugins.digest_of(toy.read_text())
-    named = {"name": "toy.py", "path": str(toy), "file": place, "digest": digest, "parts": []}
-    (tmp_path / "sweep" / "plugins").mkdir(parents=True)
-    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"plugins": [named]}))
-    with pytest.raises(plugins.PluginError, match="plugins/"):
-        restore_plugins(tmp_path / "sweep")
+@pytest.mark.parametrize("damage", ["changed", "gone", "../toy.py", "plugins/../../toy.py", "/etc/toy.py"])
+def test_a_damaged_copy_or_a_place_outside_the_folder_is_refused(begun: Path, damage: str) -> None:
+    copy, settings = begun / "plugins" / "toy.py", begun / "sweep.json"
+    if damage == "changed":
+        copy.write_text(TOY + "# changed\n")
+    elif damage == "gone":
+        copy.unlink()
+    else:
+        settings.write_text(settings.read_text().replace("plugins/toy.py", damage))
+    with pytest.raises(plugins.PluginError) as caught:
+        restore_plugins(begun)
+    assert str(caught.value).startswith(f"{copy if damage in ('changed', 'gone') else settings}: ")

@@ -150,7 +150,7 @@ def test_after_every_prefix_each_part_concludes_what_it_did_live(
 
 
 @pytest.mark.parametrize("story", [with_pauses, with_failures, with_reuse_and_a_full_disk])
-def test_nothing_is_told_or_deleted_before_its_event_is_on_disk(
+def test_nothing_is_told_or_deleted_before_its_event_is_on_disk_and_a_replay_ends_as_the_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: Callable[[OpenSweep], None]
 ) -> None:
     sweep = opened(tmp_path)
@@ -171,12 +171,8 @@ def test_nothing_is_told_or_deleted_before_its_event_is_on_disk(
         monkeypatch.setattr(checkpoints, name, durable(name, getattr(checkpoints, name)))
     story(sweep)
     assert {"tell", "remove_run_states"} <= set(acted)
-
-
-def test_a_sweep_with_reuse_and_a_full_disk_ends_as_its_replay(tmp_path: Path) -> None:
-    live = opened(tmp_path)
-    with_reuse_and_a_full_disk(live)
+    monkeypatch.undo()
     replayed = tmp_path / "replayed"
     replayed.mkdir()
     (replayed / "events.jsonl").write_bytes((tmp_path / "events.jsonl").read_bytes())
-    assert snapshot(opened(replayed)) == snapshot(live)
+    assert snapshot(opened(replayed)) == snapshot(sweep)

@@ -23,16 +23,8 @@ def log(tmp_path: Path) -> CsvTable:
     return CsvTable(tmp_path / "log.csv", COLUMNS, sync=True)
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> ResultTables:
-    return ResultTables(tmp_path)
-
-
 def ids(log: CsvTable) -> list[str]:
     return [row["trial_id"] for row in log.read()]
-
-
-# One log ------------------------------------------------------------------------------------------------------------
 
 
 def test_appended_rows_are_read_back_in_order_as_by_the_standard_library(log: CsvTable) -> None:
@@ -122,27 +114,15 @@ def test_an_append_that_cannot_be_synced_leaves_nothing(log: CsvTable, monkeypat
     assert ids(log) == ["00000"]
 
 
-# All tables ---------------------------------------------------------------------------------------------------------
-
-
-def report(trial_id: str, step: int) -> dict[str, object]:
-    return {"trial_id": trial_id, "step": step}
-
-
-def steps(log: CsvTable) -> list[tuple[str, int]]:
-    return [(row["trial_id"], int(row["step"])) for row in log.read()]
-
-
-def test_a_single_run_that_continues_loses_the_rows_after_its_state_and_torn_lines(tables: ResultTables) -> None:
+def test_a_single_run_that_continues_loses_the_rows_after_its_state_and_torn_lines(tmp_path: Path) -> None:
+    tables = ResultTables(tmp_path)
+    logs = (tables.history, tables.auto_lr)
     for step in (0, 2, 4, 6):
-        for log in (tables.history, tables.auto_lr):
-            log.append([report("00000", step)])
+        for log in logs:
+            log.append([{"trial_id": "00000", "step": step}])
     with tables.history.path.open("a") as file:
         file.write("00000,3f")  # torn
-    tables.cut(4)
-    for log in (tables.history, tables.auto_lr):
-        assert steps(log) == [("00000", 0), ("00000", 2), ("00000", 4)]
-    assert tables.trials.path.is_file()
-    assert tables.trials.read() == []
-    tables.cut(-1)
-    assert steps(tables.history) == []
+    for last, steps in ((4, ["0", "2", "4"]), (-1, [])):
+        tables.cut(last)
+        assert [[row["step"] for row in log.read()] for log in logs] == [steps, steps]
+    assert (tables.trials.path.is_file(), tables.trials.read()) == (True, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from sweeper.followers.mlflow import Tracker, TrackingSummary
-from sweeper.followers.mlflow.runs import SweepEnd, TrackedSweep
+from sweeper.followers.mlflow.runs import Recommendation, SweepEnd, TrackedSweep
 from sweeper.followers.mlflow.store import Store
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
@@ -36,13 +37,8 @@ assert session.close(timeout=100).pending == 0
 """
 
 
-@dataclass(frozen=True)
-class FirstSession:
-    """The folder in which a process opened the default URI for the first time, and the files that it left there."""
-
-    folder: Path
-    done: subprocess.CompletedProcess[str]
-    left: list[str]
+FirstSession = tuple[Path, subprocess.CompletedProcess[str], list[str]]
+"""The folder in which a process opened the default URI for the first time, the process, and the files that it left."""
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +49,13 @@ def first_session(tmp_path_factory: pytest.TempPathFactory) -> FirstSession:
     done = subprocess.run(
         command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
     )
-    return FirstSession(folder, done, sorted(str(path.relative_to(folder)) for path in folder.rglob("*")))
+    return folder, done, sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 @pytest.fixture(scope="session")
 def database(first_session: FirstSession) -> Path:
     """An MLflow database; creating one takes seconds, so the tests share it and use an experiment each."""
-    return first_session.folder / "mlflow.db"
+    return first_session[0] / "mlflow.db"
 
 
 @dataclass
@@ -91,6 +87,10 @@ class Session:
 
     def requeue(self, trial_id: str, step: int = -1) -> None:
         self.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})
+
+    def measure(self, metrics: Mapping[str, float]) -> None:
+        """Measure metrics of the checkpoint of EARLY."""
+        self.log.record(Kind.METRICS_MEASURED, "00001", {"step": 10, "metrics": metrics})
 
     def finish(self, status: str = "finished", **end: Any) -> TrackingSummary:
         """End the sweep and close the session."""
@@ -134,6 +134,10 @@ class Sweep:
         return [] if found is None else list(self.client.search_runs([found.experiment_id]))
 
     @property
+    def recommended(self) -> list[Any]:
+        return [run for run in self.runs() if run.data.tags.get("recommended") == "true"]
+
+    @property
     def parent(self) -> Any:
         (run,) = [run for run in self.runs() if "mlflow.parentRunId" not in run.data.tags]
         return run
@@ -156,6 +160,36 @@ def sweep(database: Path, tmp_path: Path) -> Sweep:
 
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+
+
+END = Recommendation("00001", None, "checkpoints/00001", "Take the end of trial 00001.")
+EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 of trial 00001.")
+
+
+@pytest.fixture
+def trained(sweep: Sweep) -> Sweep:
+    """A sweep of two trials of three epochs, all with checkpoints whose weights differ, that MLflow has."""
+    session = sweep.open()
+    for trial_id in ("00000", "00001"):
+        session.start(trial_id)
+        for epoch in (1, 2, 3):
+            folder = f"checkpoints/{trial_id}" + (f"-epoch-{epoch}" if epoch < 3 else "")
+            make_checkpoint(sweep.folder / folder, weights=f"{trial_id} {epoch}".encode() * 99)
+            session.report(trial_id, 5 * epoch, epoch=float(epoch), forget_loss=epoch / 2, retain_loss=epoch / 4)
+        session.end(trial_id, steps=15, utility=0.9, checkpoint=f"checkpoints/{trial_id}")
+    session.measure({"verbmem": 0.25, "utility": 0.5})
+    assert session.close().pending == 0
+    return sweep
+
+
+def finish(sweep: Sweep, answer: Recommendation | None) -> TrackingSummary:
+    """Resume the finished sweep; its answer recommends this model."""
+    return sweep.open().finish(tags={"mlflow.note.content": "The answer."}, front=(), recommended=answer)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def make_checkpoint(folder: Path, *, weights: bytes = bytes(range(256)) * 64) -> Path:

@@ -56,27 +56,25 @@ def test_tables_are_copied_so_that_a_resume_that_rewrites_them_updates_the_artif
         assert (kept / "figures" / "one.png").read_text() == "one"
 
 
-def test_a_checkpoint_that_is_gone_holds_up_nothing_and_is_named(sweep: Sweep) -> None:
+@pytest.mark.parametrize("is_gone", [True, False], ids=["it is gone", "the store refuses it"])
+def test_a_checkpoint_that_cannot_be_kept_holds_up_nothing_is_named_and_arrives_later(
+    sweep: Sweep, is_gone: bool
+) -> None:
+    checkpoint, obstacle = sweep.folder / "checkpoints" / "00001", sweep.folder / "artifacts"
     session = sweep.open()
+    if not is_gone:
+        make_checkpoint(checkpoint)
+        obstacle.write_text("not a folder")
     session.run("00001", checkpoint="checkpoints/00001")
     session.run("00002")
     summary = session.close()
     assert sweep.trial("00001").info.status == sweep.trial("00002").info.status == "FINISHED"
-    assert summary.pending == 1
-    assert str(sweep.folder / "checkpoints" / "00001") in str(summary.message)
-
-
-def test_artifacts_that_cannot_be_kept_leave_the_trial_and_wait(sweep: Sweep) -> None:
-    make_checkpoint(sweep.folder / "checkpoints" / "00001")
-    obstacle = sweep.folder / "artifacts"
-    obstacle.write_text("not a folder")
-    session = sweep.open()
-    session.run("00001", checkpoint="checkpoints/00001")
-    summary = session.close()
-    assert sweep.trial("00001").info.status == "FINISHED"
-    assert summary.pending == 1
-    assert "not a directory" in str(summary.message)
-    obstacle.unlink()
+    assert summary.pending == (1 if is_gone else 2), "a store that refuses is asked again before other trials' files"
+    assert (str(checkpoint) if is_gone else "not a directory") in str(summary.message)
+    if is_gone:
+        make_checkpoint(checkpoint)
+    else:
+        obstacle.unlink()
     assert sweep.open().close().pending == 0
     (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
     assert kept.path == "checkpoint"

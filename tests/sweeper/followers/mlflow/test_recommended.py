@@ -2,66 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweeper.followers.mlflow import TrackingSummary
-from sweeper.followers.mlflow.registry import Entry, Registered, register
 from sweeper.followers.mlflow.runs import Recommendation, SweepEnd
 from sweeper.followers.mlflow.store import Store
 from sweeper.store.columns import METRIC_COLUMNS
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
 from tests.sweeper.conftest import wait_until
-from tests.sweeper.followers.mlflow.conftest import Session, Sweep, make_checkpoint
+from tests.sweeper.followers.mlflow.conftest import EARLY, END, Sweep, digests, finish, make_checkpoint
 
-END = Recommendation("00001", None, "checkpoints/00001", "Take the end of trial 00001.")
-EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 of trial 00001.")
 OTHER = Recommendation("00000", "1", "checkpoints/00000-epoch-1", "Take epoch 1 of trial 00000.")
-
-
-@pytest.fixture
-def trained(sweep: Sweep) -> Sweep:
-    """A sweep of two trials of three epochs, all with checkpoints whose weights differ, that MLflow has."""
-    session = sweep.open()
-    for trial_id in ("00000", "00001"):
-        session.start(trial_id)
-        for epoch in (1, 2, 3):
-            folder = f"checkpoints/{trial_id}" + (f"-epoch-{epoch}" if epoch < 3 else "")
-            make_checkpoint(sweep.folder / folder, weights=f"{trial_id} {epoch}".encode() * 99)
-            session.report(trial_id, 5 * epoch, epoch=float(epoch), forget_loss=epoch / 2, retain_loss=epoch / 4)
-        session.end(trial_id, steps=15, utility=0.9, checkpoint=f"checkpoints/{trial_id}")
-    measure(session, {"verbmem": 0.25, "utility": 0.5})
-    assert session.close().pending == 0
-    return sweep
-
-
-def measure(session: Session, metrics: Mapping[str, float]) -> None:
-    """Measure metrics of the checkpoint of EARLY."""
-    session.log.record(Kind.METRICS_MEASURED, "00001", {"step": 10, "metrics": metrics})
-
-
-def finish(sweep: Sweep, answer: Recommendation | None) -> TrackingSummary:
-    """Resume the finished sweep; its answer recommends this model."""
-    return sweep.open().finish(tags={"mlflow.note.content": "The answer."}, front=(), recommended=answer)
-
-
-def tagged(sweep: Sweep) -> list[Any]:
-    return [run for run in sweep.runs() if run.data.tags.get("recommended") == "true"]
 
 
 def epoch_runs(sweep: Sweep) -> list[Any]:
     return [run for run in sweep.runs() if "trial_id" not in run.data.tags]
-
-
-def digests(folder: Path) -> dict[str, str]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
@@ -80,47 +38,33 @@ def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
 
 def test_an_epoch_before_the_end_has_a_run_of_its_own_below_its_trials(trained: Sweep) -> None:
     assert finish(trained, EARLY).pending == 0
-    (run,), trial = tagged(trained), trained.trial("00001")
-    assert_holds(trained, run, EARLY)
+    (run,), trial = trained.recommended, trained.trial("00001")
     assert run.data.metrics == {"forget_loss": 1.0, "retain_loss": 0.5, "verbmem": 0.25, "utility": 0.5}
-    tags = run.data.tags
-    assert tags["mlflow.parentRunId"] == trial.info.run_id
     identity = {"sweep_id": trained.id, "recommended_trial": "00001", "recommended_epoch": "2"}
-    assert identity.items() <= tags.items()
-    assert not {"trial_id", "status"} & tags.keys()
+    assert ({"mlflow.parentRunId": trial.info.run_id} | identity).items() <= run.data.tags.items()
+    assert not {"trial_id", "status"} & run.data.tags.keys()
     assert run.data.params == trial.data.params
     assert run.info.run_name.startswith("00001 epoch 2 ")
-    assert "recommended" not in trial.data.tags
-    assert trial.data.metrics["utility"] == 0.9
+    assert ("recommended" in trial.data.tags, trial.data.metrics["utility"]) == (False, 0.9)
     link = f"(#/experiments/{run.info.experiment_id}/runs/{run.info.run_id})"
     assert link in trained.parent.data.tags["mlflow.note.content"]
 
 
-def test_the_end_of_a_trial_is_recommended_by_the_trials_own_run(trained: Sweep) -> None:
-    assert finish(trained, END).pending == 0
-    (run,) = tagged(trained)
-    assert run.info.run_id == trained.trial("00001").info.run_id
-    assert_holds(trained, run, END)
-    assert not epoch_runs(trained)
-    assert run.info.run_id in trained.parent.data.tags["mlflow.note.content"]
-
-
 def test_a_changed_answer_is_tagged_once_and_a_returning_answer_has_its_previous_run(trained: Sweep) -> None:
-    found = {}
+    found: dict[str, str] = {}
     for answer in (EARLY, OTHER, None, END, EARLY, OTHER):
         assert finish(trained, answer).pending == 0
-        names = [run.data.tags.get("trial_id") or run.info.run_name[:13] for run in tagged(trained)]
-        assert names == ([] if answer is None else [answer.run_key])
-        for run in tagged(trained):
-            assert found.setdefault(run.info.run_name, run.info.run_id) == run.info.run_id
+        for run in trained.recommended:
+            assert answer is not None
+            assert found.setdefault(answer.run_key, run.info.run_id) == run.info.run_id
             assert_holds(trained, run, answer)
         for run in trained.runs():
             if run.data.tags.get("recommended") == "false":
                 assert "Take" not in run.data.tags["mlflow.note.content"]
         description = trained.parent.data.tags.get("mlflow.note.content", "")
-        assert [run_id for run_id in found.values() if run_id in description] == [
-            run.info.run_id for run in tagged(trained)
-        ]
+        ids = [run.info.run_id for run in trained.recommended]
+        assert (len(ids), [run_id for run_id in found.values() if run_id in description]) == (answer is not None, ids)
+    assert (len(set(found.values())), found["00001"]) == (3, trained.trial("00001").info.run_id)
     assert len(epoch_runs(trained)) == 2
 
 
@@ -129,22 +73,14 @@ def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
 ) -> None:
     finish(trained, EARLY)
     session = trained.open()
-    measure(session, {"truth_ratio": 0.75})
+    session.measure({"truth_ratio": 0.75})
     session.close()
-    kept: list[str] = []
-    keep = Store.keep
-
-    def noted(store: Store, run_id: str, source: Path, *, under: str) -> None:
-        kept.append(run_id)
-        keep(store, run_id, source, under=under)
-
-    monkeypatch.setattr(Store, "keep", noted)
+    monkeypatch.setattr(Store, "keep", lambda *arguments, **options: pytest.fail("the checkpoint is sent again"))
     finish(trained, EARLY)
     (run,) = epoch_runs(trained)
     assert_holds(trained, run, EARLY)
     assert run.data.metrics["truth_ratio"] == 0.75
     assert len(trained.client.get_metric_history(run.info.run_id, "verbmem")) == 1
-    assert kept == []
 
 
 @pytest.mark.parametrize(
@@ -190,11 +126,11 @@ def test_after_a_kill_or_an_outage_at_any_request_there_is_one_whole_run(
     assert failed
     if error is SystemExit:
         assert pending
-        for run in tagged(trained):
+        for run in trained.recommended:
             assert_holds(trained, run, EARLY)
         monkeypatch.undo()
         finish(trained, EARLY)
-    (run,) = tagged(trained)
+    (run,) = trained.recommended
     assert_holds(trained, run, EARLY)
     assert len(epoch_runs(trained)) == 2
 
@@ -211,10 +147,10 @@ def test_an_epoch_gets_its_checkpoint_when_the_checkpoint_exists(trained: Sweep,
     summary = finish(trained, EARLY if is_named else replace(EARLY, checkpoint=""))
     assert summary.pending == is_named
     assert (EARLY.checkpoint in str(summary.message)) == is_named
-    assert len(tagged(trained)) == (not is_named), "a run with a checkpoint is tagged when it has the checkpoint"
+    assert len(trained.recommended) == (not is_named), "a run with a checkpoint is tagged when it has the checkpoint"
     away.rename(folder)
     assert finish(trained, EARLY).pending == 0
-    (run,) = tagged(trained)
+    (run,) = trained.recommended
     assert_holds(trained, run, EARLY)
     assert len(epoch_runs(trained)) == 1
 
@@ -223,39 +159,8 @@ def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> No
     session = sweep.open(is_awaited=lambda trial_id: True)
     session.run("00001", checkpoint="checkpoints/00001")
     assert session.finish(front=(), recommended=END).pending == 2  # the trial, and the end of the sweep
-    assert tagged(sweep) == []
+    assert sweep.recommended == []
     make_checkpoint(sweep.folder / END.checkpoint)
     assert finish(sweep, END).pending == 0
-    (run,) = tagged(sweep)
+    (run,) = sweep.recommended
     assert_holds(sweep, run, END)
-
-
-def registered(sweep: Sweep, answer: Recommendation) -> Registered:
-    place = sweep.folder / answer.checkpoint
-    entry = Entry(sweep.id, answer.trial_id, answer.epoch, place, sweep.folder, {}, answer.description)
-    return register(entry, uri=sweep.uri, experiment=sweep.experiment, name=f"{sweep.experiment} r", alias="taken")
-
-
-def test_the_recommended_epoch_is_registered_from_its_run_which_stays_as_it_is(
-    trained: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    import mlflow
-
-    finish(trained, EARLY)
-    (run,) = tagged(trained)
-    before = contents(trained, run)
-    found = registered(trained, EARLY)
-    assert found.run_id == run.info.run_id
-    assert registered(trained, EARLY).version == found.version
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", trained.uri)
-    got = mlflow.artifacts.download_artifacts(found.uri, dst_path=str(tmp_path / "got"))
-    assert digests(Path(got)) == digests(trained.folder / EARLY.checkpoint)
-    other = Recommendation("00001", "1", "checkpoints/00001-epoch-1", "another candidate")
-    assert registered(trained, other).run_id == trained.trial("00001").info.run_id
-    assert contents(trained, trained.trial("00001")).keys() >= {"checkpoint-epoch-1/model.safetensors"}
-    (again,) = tagged(trained)
-    assert contents(trained, again) == before
-
-
-def contents(sweep: Sweep, run: Any) -> Mapping[str, str]:
-    return digests(Path(sweep.client.download_artifacts(run.info.run_id, "")))

@@ -8,76 +8,51 @@ from typing import Any
 import pytest
 
 from sweeper.followers.mlflow.registry import Entry, Registered, RegistryError, register, registry_problems
-from tests.sweeper.followers.mlflow.conftest import Sweep, make_checkpoint
+from sweeper.followers.mlflow.runs import Recommendation
+from tests.sweeper.followers.mlflow.conftest import EARLY, END, Sweep, digests, finish
+
+FIRST = Recommendation("00001", "1", "checkpoints/00001-epoch-1", "another candidate")
 
 
-@pytest.fixture
-def whole(sweep: Sweep) -> Sweep:
-    """A sweep of one finished trial, in MLflow."""
-    make_checkpoint(sweep.folder / "checkpoints" / "00001")
-    make_checkpoint(sweep.folder / "checkpoints" / "00001-epoch-2")
-    session = sweep.open()
-    session.run("00001", checkpoint="checkpoints/00001")
-    assert session.close().pending == 0
-    return sweep
-
-
-def entry(sweep: Sweep, *, epoch: str | None = None, **changed: Any) -> Entry:
-    folder = sweep.folder / "checkpoints" / ("00001" if epoch is None else f"00001-epoch-{epoch}")
+def registered(sweep: Sweep, answer: Recommendation, alias: str | None = None, **changed: Any) -> Registered:
     given = {
-        "sweep_id": sweep.id,
-        "trial_id": "00001",
-        "epoch": epoch,
-        "checkpoint": folder,
-        "out": sweep.folder,
-        "tags": {"verbmem": "0.1", "empty": ""},
-        "description": "the knee",
-    }
-    return Entry(**(given | changed))
+        "uri": sweep.uri,
+        "experiment": sweep.experiment,
+        "name": f"{sweep.experiment} r",
+        "alias": alias,
+    } | changed
+    place, tags = sweep.folder / answer.checkpoint, {"verbmem": "0.1", "empty": ""}
+    trial_id = str(given.pop("trial_id", answer.trial_id))
+    return register(Entry(sweep.id, trial_id, answer.epoch, place, sweep.folder, tags, answer.description), **given)
 
 
-def registered(sweep: Sweep, made: Entry, alias: str | None = None, **given: Any) -> Registered:
-    name = sweep.experiment.replace(" ", "-")
-    return register(made, **{"uri": sweep.uri, "experiment": sweep.experiment, "name": name, "alias": alias} | given)
-
-
-def test_the_checkpoint_of_a_trial_is_a_version_of_its_run_and_downloads_by_the_alias(
-    whole: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_checkpoint_is_one_version_of_the_run_that_has_it_and_downloads_by_the_alias(
+    trained: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     import mlflow
 
-    found = registered(whole, entry(whole), "champion")
-    assert (found.version, found.uri) == ("1", f"models:/{found.name}@champion")
-    assert found.run_id == whole.trial("00001").info.run_id
-    version = whole.client.get_model_version_by_alias(found.name, "champion")
-    assert (version.run_id, version.description, version.tags) == (found.run_id, "the knee", {"verbmem": "0.1"})
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", whole.uri)
-    got = Path(mlflow.artifacts.download_artifacts(found.uri, dst_path=str(tmp_path / "got")))
-    weights = whole.folder / "checkpoints" / "00001" / "model.safetensors"
-    assert (got / "model.safetensors").read_bytes() == weights.read_bytes()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", trained.uri)
+    finish(trained, EARLY)
+    (early,), trial = trained.recommended, trained.trial("00001")
+    before = digests(Path(trained.client.download_artifacts(early.info.run_id, "")))
+    for number, (answer, run) in enumerate(((END, trial), (EARLY, early), (FIRST, trial)), start=1):
+        found = registered(trained, answer, "champion")
+        assert (found.version, found.uri, found.run_id) == (
+            *(str(number), f"models:/{found.name}@champion"),
+            run.info.run_id,
+        )
+        version = trained.client.get_model_version_by_alias(found.name, "champion")
+        assert (version.run_id, version.tags) == (found.run_id, {"verbmem": "0.1"})
+        assert version.description == answer.description
+        got = mlflow.artifacts.download_artifacts(found.uri, dst_path=str(tmp_path / str(number)))
+        assert digests(Path(got)) == digests(trained.folder / answer.checkpoint)
+        again = registered(trained, answer)
+        assert (again.version, again.uri) == (found.version, f"models:/{found.name}/{number}")
+    assert digests(Path(trained.client.download_artifacts(early.info.run_id, ""))) == before
 
 
-def test_the_same_checkpoint_is_one_version_and_the_alias_moves(whole: Sweep) -> None:
-    first = registered(whole, entry(whole), "champion")
-    again = registered(whole, entry(whole))
-    assert (again.version, again.uri) == (first.version, f"models:/{first.name}/1")
-    early = registered(whole, entry(whole, epoch="2"), "champion")
-    assert early.version == "2"
-    assert str(whole.client.get_model_version_by_alias(first.name, "champion").version) == "2"
-    kept = whole.client.list_artifacts(early.run_id, "checkpoint-epoch-2")
-    assert {item.path for item in kept} == {"checkpoint-epoch-2/model.safetensors", "checkpoint-epoch-2/tokenizer"}
-
-
-def test_a_trial_that_mlflow_does_not_know_is_named_with_the_remedy(whole: Sweep) -> None:
-    with pytest.raises(RegistryError, match=f"00007.*resume {whole.folder}"):
-        registered(whole, entry(whole, trial_id="00007"))
-    with pytest.raises(RegistryError, match="00001"):
-        registered(whole, entry(whole), experiment="another")
-
-
-@pytest.mark.parametrize("is_dead", [True, False])
-def test_a_server_that_is_dead_or_has_no_registry_is_named(
-    whole: Sweep, dead_uri: str, monkeypatch: pytest.MonkeyPatch, is_dead: bool
+def test_a_trial_a_server_or_a_registry_that_is_missing_is_named(
+    trained: Sweep, dead_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mlflow.exceptions import MlflowException
     from mlflow.protos.databricks_pb2 import FEATURE_DISABLED
@@ -85,33 +60,35 @@ def test_a_server_that_is_dead_or_has_no_registry_is_named(
     def refuse(*_: object, **__: object) -> None:
         raise MlflowException("Model registry functionality is unavailable", FEATURE_DISABLED)
 
-    if not is_dead:
-        monkeypatch.setattr("mlflow.MlflowClient.search_registered_models", refuse)
-    with pytest.raises(RegistryError) as raised:
-        registered(whole, entry(whole), **({"uri": dead_uri} if is_dead else {}))
-    assert (dead_uri if is_dead else "Model registry functionality is unavailable") in str(raised.value)
-    assert "\n" not in str(raised.value)
-    assert raised.value.exit_code == 1
+    with pytest.raises(RegistryError, match=f"00007.*resume {trained.folder}"):
+        registered(trained, END, trial_id="00007")
+    with pytest.raises(RegistryError, match="00001"):
+        registered(trained, END, experiment="another")
+    with pytest.raises(RegistryError, match=dead_uri):
+        registered(trained, END, uri=dead_uri)
+    monkeypatch.setattr("mlflow.MlflowClient.search_registered_models", refuse)
+    with pytest.raises(RegistryError, match="Model registry functionality is unavailable") as raised:
+        registered(trained, END)
+    assert ("\n" in str(raised.value), raised.value.exit_code) == (False, 1)
 
 
 @pytest.mark.parametrize(
-    ("name", "alias", "named"),
+    ("name", "alias", "uri", "named"),
     [
-        (None, "champion", "--register NAME"),
-        ("a/b", None, "a/b"),
-        (" ", None, "empty"),
-        ("model", "v3", "v3"),
-        ("model", "two words", "two words"),
+        (None, "champion", "http://localhost:5000", "--register NAME"),
+        ("a/b", None, "http://localhost:5000", "a/b"),
+        (" ", None, "http://localhost:5000", "empty"),
+        ("model", "v3", "http://localhost:5000", "v3"),
+        ("model", "two words", "http://localhost:5000", "two words"),
+        ("model", None, "{tmp}", "{tmp}"),
+        ("model", None, "sqlite:///{tmp}/none.db", "none.db"),
+        ("model", "champion-1", "http://localhost:5000", None),
     ],
 )
-def test_names_that_mlflow_would_refuse_are_refused_before(name: str | None, alias: str | None, named: str) -> None:
-    (problem,) = registry_problems(name, alias, "http://localhost:5000")
-    assert named in problem
-
-
-def test_an_address_that_cannot_work_is_reported_before(tmp_path: Path) -> None:
-    assert str(tmp_path) in next(registry_problems("model", None, str(tmp_path)))
-    missing = f"sqlite:///{tmp_path}/none.db"
-    assert "none.db" in next(registry_problems("model", None, missing))
+def test_names_and_addresses_that_cannot_work_are_refused_before(
+    tmp_path: Path, name: str | None, alias: str | None, uri: str, named: str | None
+) -> None:
+    problems = list(registry_problems(name, alias, uri.format(tmp=tmp_path)))
+    assert len(problems) == (named is not None)
+    assert named is None or named.format(tmp=tmp_path) in problems[0]
     assert not (tmp_path / "none.db").exists()
-    assert list(registry_problems("model", "champion-1", "http://localhost:5000")) == []
