@@ -240,8 +240,8 @@ def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
     """Return the GPU shares, computed from the memory measured in this sweep and in previous sweeps."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
-        shares.restore(ResultTables(Path(folder)).trials.read())
-    shares.restore([trial.row() for trial in state.ended_trials])
+        shares.learn(ResultTables(Path(folder)).trials.read())
+    shares.learn([trial.row() for trial in state.ended_trials])
     return shares
 
 

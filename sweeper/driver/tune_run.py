@@ -164,5 +164,5 @@ def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
     shares.gpus, shares.gpu_gb = found.count, found.gb
     shares.most = min(settings.max_concurrent or found.slots, found.slots)
     shares.say = sweep.say
-    shares.begin()
+    shares.print_new()
     return found.slots

@@ -65,11 +65,6 @@ def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
     return 1.0
 
 
-def format_share(gpus: float) -> str:
-    """Return a text such as ``1/6 of a GPU`` or ``a whole GPU``."""
-    return "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
-
-
 def _count(gpus: float) -> int:
     """Return the number of trials with this share that fit on a GPU."""
     return int(1.0 / gpus + 1e-9)
@@ -80,7 +75,8 @@ class _Measured:
     """The measurements of a memory class.
 
     ``peak_gb`` is the highest memory peak. ``more_than_gb`` is the largest memory with which a trial ran out of memory.
-    ``is_complete`` is whether a trial of the class has finished or was stopped by the scheduler.
+    ``is_complete`` is whether a trial of the class has finished or was stopped by the scheduler. ``printed`` is the
+    share in the last printed line.
     """
 
     peak_gb: float = 0.0
@@ -106,40 +102,67 @@ class GpuShares(Follower):
     most: int = 1
     say: Callable[[str], None] = lambda line: None
     _classes: dict[MemoryClass, _Measured] = field(default_factory=dict)
-    _running: dict[str, float] = field(default_factory=dict)
-    _paused: dict[str, float] = field(default_factory=dict)
+    _reserved: dict[str, float] = field(default_factory=dict)
+    _paused: set[str] = field(default_factory=set)
 
     needs_disk = False
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Reserve or release a trial's share."""
+        """Release the share of a trial that pauses or ends, and reserve it again if the trial continues."""
         match event.kind:
             case Kind.TRIAL_STARTED:
-                self.started(event.trial_id)
+                self._paused.discard(event.trial_id)
             case Kind.TRIAL_PAUSED:
-                self.paused(event.trial_id)
+                self._paused.add(event.trial_id)
             case Kind.TRIAL_ENDED:
+                self._reserved.pop(event.trial_id, None)
                 row = state.trials[event.trial_id].row()
-                self.ended(event.trial_id, spec_of_row(row), row)
+                memory = number(row.get("gpu_gb"))
+                if not row.get("reused_from") and math.isfinite(memory):
+                    self.gpu_gb = memory if self.gpu_gb is None else min(self.gpu_gb, memory)
+                self.learn([row])
+                self.print_new()
 
-    def restore(self, rows: Iterable[Mapping[str, object]]) -> None:
+    def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Learn from the memory peaks in rows of trials.csv, from this sweep or previous sweeps."""
         for row in rows:
-            if math.isfinite(number(row.get("peak_gpu_gb"))):
-                try:
-                    spec = spec_of_row(row)
-                    self._learn(memory_class(spec), row, f"{row.get('trial_id')} ({spec.method})")
-                except (KeyError, TypeError, ValueError):
-                    continue  # the row needs a plug-in that is not loaded, or is from another version
+            peak, available = number(row.get("peak_gpu_gb")), number(row.get("gpu_share")) * number(row.get("gpu_gb"))
+            if not math.isfinite(peak):
+                continue
+            try:
+                spec = spec_of_row(row)
+                known = self._classes.setdefault(memory_class(spec), _Measured())
+            except (KeyError, TypeError, ValueError):
+                continue  # the row needs a plug-in that is not loaded, or is from another version
+            known.peak_gb, known.example = max(known.peak_gb, peak), f"{row.get('trial_id')} ({spec.method})"
+            if row.get("retried_with") or "out of memory" in str(row.get("error") or ""):
+                if not math.isfinite(available):
+                    continue  # a row of an earlier version, which does not record the available memory
+                known.more_than_gb = max(known.more_than_gb, available)
+            # A trial that ended at its first step was not evaluated and may not have had its longest batch.
+            known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
-    def begin(self) -> None:
-        """Print the share of each memory class that has already been measured."""
-        for kind in self._classes:
-            self._print(kind)
+    def print_new(self) -> None:
+        """Print the share of each memory class whose share is new or has changed."""
+        for known in self._classes.values():
+            if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
+                continue
+            more = f", and {known.more_than_gb:.2f} GB were not enough" if known.more_than_gb else ""
+            part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
+            self.say(
+                f"trials like {known.example} need up to {known.peak_gb:.2f} GB of the GPU's {self.gpu_gb:.1f} "
+                f"GB{more}; each such trial gets {part_of_gpu} from now on"
+            )
+            known.printed = gpus
 
     def share_of(self, spec: TrialSpec) -> float:
         """Return the GPU share of the next trial with this spec."""
         return self._share(self._classes.get(memory_class(spec)))
+
+    def _share(self, known: _Measured | None) -> float:
+        if known is None or not known.is_complete or self.gpu_gb is None:
+            return 1.0
+        return share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
 
     @property
     def widest(self) -> float:
@@ -151,63 +174,11 @@ class GpuShares(Follower):
         """The number of trials that run at the same time if each trial has the largest share."""
         return max(1, min(self.most, int(self.gpus) * _count(self.widest)))
 
-    def _share(self, known: _Measured | None) -> float:
-        if known is None or not known.is_complete or self.gpu_gb is None:
-            return 1.0
-        return share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
-
     def has_room(self, gpus: float = part(MOST)) -> bool:
         """Return whether another trial with this share fits. If no trial is running, a trial always fits."""
-        return not self._running or (
-            len(self._running) < self.most and sum(self._running.values()) + gpus <= self.gpus * (1.0 + 1e-9)
-        )
+        running = [gpus for trial_id, gpus in self._reserved.items() if trial_id not in self._paused]
+        return not running or (len(running) < self.most and sum(running) + gpus <= self.gpus * (1.0 + 1e-9))
 
     def take(self, trial_id: str, gpus: float) -> None:
         """Reserve a share for a trial that is about to start."""
-        self._running[trial_id] = gpus
-
-    def paused(self, trial_id: str) -> None:
-        """Release the share of a trial that pauses."""
-        if (gpus := self._running.pop(trial_id, None)) is not None:
-            self._paused[trial_id] = gpus
-
-    def started(self, trial_id: str) -> None:
-        """Reserve the share of a paused trial that continues."""
-        if (gpus := self._paused.pop(trial_id, None)) is not None:
-            self._running[trial_id] = gpus
-
-    def ended(self, trial_id: str, spec: TrialSpec, row: Mapping[str, object]) -> None:
-        """Release the trial's share, and learn from the memory peak in its row."""
-        self._running.pop(trial_id, None)
-        self._paused.pop(trial_id, None)
-        memory = number(row.get("gpu_gb"))
-        if not row.get("reused_from") and math.isfinite(memory):
-            self.gpu_gb = memory if self.gpu_gb is None else min(self.gpu_gb, memory)
-        kind = memory_class(spec)
-        self._learn(kind, row, f"{trial_id} ({spec.method})")
-        self._print(kind)
-
-    def _learn(self, kind: MemoryClass, row: Mapping[str, object], example: str) -> None:
-        known = self._classes.setdefault(kind, _Measured())
-        peak, available = number(row.get("peak_gpu_gb")), number(row.get("gpu_share")) * number(row.get("gpu_gb"))
-        if not math.isfinite(peak):
-            return
-        known.peak_gb, known.example = max(known.peak_gb, peak), example
-        ran_out = bool(row.get("retried_with")) or "out of memory" in str(row.get("error") or "")
-        if ran_out and not math.isfinite(available):
-            return  # a row of an earlier version, which does not record the available memory
-        if ran_out:
-            known.more_than_gb = max(known.more_than_gb, available)
-        # A trial that ended at its first step was not evaluated and may not have had its longest batch.
-        known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
-
-    def _print(self, kind: MemoryClass) -> None:
-        known = self._classes[kind]
-        if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
-            return
-        more = f", and {known.more_than_gb:.2f} GB were not enough" if known.more_than_gb else ""
-        self.say(
-            f"trials like {known.example} need up to {known.peak_gb:.2f} GB of the GPU's {self.gpu_gb:.1f} GB{more}; "
-            f"each such trial gets {format_share(gpus)} from now on"
-        )
-        known.printed = gpus
+        self._reserved[trial_id] = gpus

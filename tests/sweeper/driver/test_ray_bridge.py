@@ -70,7 +70,7 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
     shares.take("another", 0.5)
     searcher = TrialSearcher(sweep, None)
     assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "it needs a whole GPU"
-    shares.ended("another", TrialSpec(), {})
+    del shares._reserved["another"]
     first = searcher.suggest("tune-0")
     assert (first["trial_id"], first["gpus"]) == ("00000", 1.0), "it stayed the next one"
     assert searcher.suggest("tune-1") is None

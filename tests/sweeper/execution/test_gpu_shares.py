@@ -10,12 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.execution.gpu_shares import CONTEXT_GB, MARGIN, MOST, GpuShares, memory_class, part, share
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import SweepState
 from trainables.spec import TrialSpec
 
 PEAKS = st.floats(0.0, 200.0)
 SIZES = st.floats(4.0, 200.0)
 SPEC = TrialSpec(method="ngdiff", batch_size=4)
 ON_80 = {"status": "finished", "peak_gpu_gb": 10.0, "gpu_share": 1.0, "gpu_gb": 80.0}
+IN_A_SIXTH = {"peak_gpu_gb": 9.0, "gpu_share": 0.1666, "gpu_gb": 80.0}
+RETRIED = {"status": "finished", "retried_with": "micro_batch 2, eval_batch_size 16"}
+FAILED = {"status": "failed", "error": "OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"}
 
 
 @given(PEAKS, SIZES, PEAKS)
@@ -42,8 +47,7 @@ def test_a_share_grows_with_the_memory_needed_and_not_with_the_gpu(
 
 
 def test_shares_are_parts_from_a_sixteenth_to_a_whole_gpu() -> None:
-    assert (share(0.0, 80.0), share(10.0, 80.0), share(30.0, 80.0)) == (0.0625, 0.1666, 0.5)
-    assert share(40.0, 80.0) == share(500.0, 80.0) == 1.0
+    assert [share(peak, 80.0) for peak in (0.0, 10.0, 30.0, 40.0, 500.0)] == [0.0625, 0.1666, 0.5, 1.0, 1.0]
 
 
 def test_a_class_is_what_decides_memory() -> None:
@@ -59,98 +63,103 @@ def test_a_class_is_what_decides_memory() -> None:
     assert len(classes) == 1 + len(different)
 
 
-def shares(**given: Any) -> GpuShares:
-    return GpuShares(**{"gpus": 2.0, "gpu_gb": 80.0, "most": 32, **given})
+class Trials:
+    """GPU shares, the lines they printed, and the state of the sweep whose events they get."""
+
+    def __init__(self, **given: Any) -> None:
+        self.lines: list[str] = []
+        self.shares = GpuShares(**{"gpus": 2.0, "gpu_gb": 80.0, "most": 32, "say": self.lines.append, **given})
+        self.state = SweepState()
+
+    def event(self, kind: Kind, trial_id: str, **payload: Any) -> None:
+        event = Event(0, 0.0, kind, trial_id, payload)
+        self.state.apply(event)
+        self.shares.apply(event, self.state)
+
+    def end(self, outcome: dict[str, Any]) -> float:
+        """End a trial, and return the share of the next trial with its spec."""
+        trial_id = f"{len(self.state.trials):05d}"
+        self.event(Kind.TRIAL_PROPOSED, trial_id, settings=SPEC.row())
+        self.event(Kind.TRIAL_ENDED, trial_id, outcome=outcome)
+        return self.shares.share_of(SPEC)
 
 
 def test_the_first_trials_take_whole_gpus_and_later_ones_what_was_measured() -> None:
-    said: list[str] = []
-    found = shares(say=said.append)
+    trials = Trials()
+    found = trials.shares
     assert found.share_of(SPEC) == 1.0
     found.take("00000", 1.0)
     found.take("00001", 1.0)
     assert not found.has_room(), "both GPUs are taken"
-    found.ended("00000", SPEC, ON_80)
-    assert found.share_of(SPEC) == found.widest == 0.1666
+    assert trials.end(ON_80) == found.widest == 0.1666
     assert found.at_once == 12
     assert found.share_of(TrialSpec(method="gdiff", batch_size=4)) == 1.0, "of another class"
     for number in range(2, 8):
         assert found.has_room(0.1666)
         found.take(f"{number:05d}", 0.1666)
     assert not found.has_room(0.1666), "six on the one GPU, the other still whole"
-    (line,) = said
+    (line,) = trials.lines
     assert all(fact in line for fact in ("00000", "ngdiff", "10.00 GB", "80.0 GB", "1/6"))
 
 
-def test_a_higher_peak_raises_the_share_and_a_lower_one_does_not_lower_it() -> None:
-    said: list[str] = []
-    found = shares(say=said.append)
-    for trial_id, peak in (("00000", 10.0), ("00001", 20.0), ("00002", 5.0)):
-        found.ended(trial_id, SPEC, ON_80 | {"peak_gpu_gb": peak})
-    assert found.share_of(SPEC) == 0.3333
-    assert len(said) == 2, "a line where something has changed"
-
-
 @pytest.mark.parametrize(
-    "row",
+    ("outcomes", "shares", "lines"),
     [
-        {"status": "finished", "retried_with": "micro_batch 2, eval_batch_size 16"},
-        {"status": "failed", "error": "OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"},
+        ([ON_80 | {"peak_gpu_gb": peak} for peak in (10.0, 20.0, 5.0)], [0.1666, 0.3333, 0.3333], 2),
+        # More than the share was needed, and at last more than a whole GPU.
+        *(
+            ([ON_80, IN_A_SIXTH | end, IN_A_SIXTH | end | {"gpu_share": 1.0}], [0.1666, 0.2, 1.0], 3)
+            for end in (RETRIED, FAILED)
+        ),
+        # A trial that was not evaluated measured only a lower limit.
+        (
+            [ON_80 | {"status": "diverged"}, {"status": "failed"}, ON_80 | {"status": "stopped", "peak_gpu_gb": 5.0}],
+            [1.0, 1.0, 0.1666],
+            1,
+        ),
+        ([RETRIED | {"peak_gpu_gb": 10.0}], [1.0], 0),
     ],
-    ids=["was retried", "failed"],
+    ids=["highest peak", "retried", "failed", "not evaluated", "unknown share"],
 )
-def test_after_one_ran_out_of_memory_in_its_share_the_others_get_more(row: dict[str, Any]) -> None:
-    found = shares()
-    found.ended("00000", SPEC, ON_80)
-    found.ended("00001", SPEC, {"peak_gpu_gb": 9.0, "gpu_share": 0.1666, "gpu_gb": 80.0, **row})
-    assert found.share_of(SPEC) == 0.2
-    found.ended("00002", SPEC, {"peak_gpu_gb": 9.0, "gpu_share": 1.0, "gpu_gb": 80.0, **row})
-    assert found.share_of(SPEC) == 1.0, "where a whole GPU was too little, too"
-
-
-def test_one_that_ended_before_it_was_evaluated_has_measured_nothing() -> None:
-    found = shares()
-    found.ended("00000", SPEC, ON_80 | {"status": "diverged"})
-    found.ended("00001", SPEC, {"status": "failed", "error": "LoadError: no"})
-    assert found.share_of(SPEC) == 1.0
-    found.ended("00002", SPEC, ON_80 | {"status": "stopped", "peak_gpu_gb": 5.0})
-    assert found.share_of(SPEC) == 0.1666, "and yet its peak counts"
+def test_a_share_follows_the_rows_of_its_class(outcomes: list[dict[str, Any]], shares: list[float], lines: int) -> None:
+    trials = Trials()
+    assert [trials.end(outcome) for outcome in outcomes] == shares
+    assert len(trials.lines) == lines
 
 
 def test_rows_of_earlier_sweeps_are_enough_on_a_gpu_of_known_size() -> None:
     row = {name: str(value) for name, value in {**SPEC.row(), **ON_80}.items() if value is not None}
-    found = shares(gpu_gb=40.0)
-    found.restore([row | {"peak_gpu_gb": ""}, row | {"method": "of a plug-in"}])
-    assert found.share_of(SPEC) == 1.0
-    found.restore([row])
-    assert found.share_of(SPEC) == 0.3333, "10 GB on 40, whatever it was measured on"
-    said: list[str] = []
-    found.say = said.append
-    found.begin()
-    assert len(said) == 1
-    assert "1/3" in said[0]
-    unknown = shares(gpu_gb=None)
-    unknown.restore([row])
-    assert unknown.share_of(SPEC) == 1.0
-    unknown.ended("00001", SPEC, row | {"reused_from": "other/00000"})
-    assert unknown.share_of(SPEC) == 1.0, "the other sweep's GPU says nothing of this one"
-    unknown.ended("00002", SPEC, ON_80)
-    assert unknown.share_of(SPEC) == 0.1666
+    trials = Trials(gpu_gb=40.0)
+    trials.shares.learn([row | {"peak_gpu_gb": ""}, row | {"method": "of a plug-in"}])
+    assert trials.shares.share_of(SPEC) == 1.0
+    trials.shares.learn([row])
+    trials.shares.print_new()
+    assert trials.shares.share_of(SPEC) == 0.3333, "10 GB on 40, whatever it was measured on"
+    assert ["1/3" in line for line in trials.lines] == [True]
+    unknown = Trials(gpu_gb=None)
+    unknown.shares.learn([row])
+    assert unknown.shares.share_of(SPEC) == 1.0
+    assert unknown.end(ON_80 | {"reused_from": "other/00000"}) == 1.0, "another sweep's GPU says nothing of this one"
+    assert unknown.end(ON_80) == 0.1666
 
 
 def test_one_that_waits_at_a_rung_holds_no_gpu() -> None:
-    found = shares(gpus=1.0)
-    found.take("00000", 0.5)
-    found.take("00001", 0.5)
-    assert not found.has_room()
-    found.paused("00001")
-    assert found.has_room(0.5)
-    found.started("00001")
-    assert not found.has_room()
-    found.ended("00001", SPEC, {"status": "finished"})
-    assert found.has_room(0.5)
-    assert shares(gpus=0.5).has_room(1.0), "where nothing runs; otherwise it would never begin"
-    found = shares(gpus=4.0, most=2)
+    trials = Trials(gpus=1.0)
+    found = trials.shares
+    for trial_id in ("00000", "00001"):
+        trials.event(Kind.TRIAL_PROPOSED, trial_id, settings=SPEC.row())
+        found.take(trial_id, 0.5)
+    course = [found.has_room(0.5)]
+    for kind in (Kind.TRIAL_PAUSED, Kind.TRIAL_STARTED):
+        trials.event(kind, "00001")
+        course.append(found.has_room(0.5))
+    trials.event(Kind.TRIAL_ENDED, "00001", outcome={"status": "finished"})
+    assert [*course, found.has_room(0.5)] == [False, True, False, True]
+
+
+def test_a_trial_always_fits_if_none_runs_and_never_beyond_the_maximum() -> None:
+    assert Trials(gpus=0.5).shares.has_room(1.0), "otherwise it would never begin"
+    found = Trials(gpus=4.0, most=2).shares
     found.take("00000", 0.25)
     found.take("00001", 0.25)
-    assert not found.has_room(0.25), "no more than at most"
+    assert not found.has_room(0.25)
