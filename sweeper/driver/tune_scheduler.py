@@ -9,16 +9,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ray.tune.schedulers import TrialScheduler
+from ray.tune.schedulers import FIFOScheduler
 
 from sweeper.controller import Controller
 from sweeper.store.events import Kind
 
 logger = logging.getLogger(__name__)
-_ANSWERS = {"continue": TrialScheduler.CONTINUE, "stop": TrialScheduler.STOP, "pause": TrialScheduler.PAUSE}
 
 
-class TuneScheduler(TrialScheduler):
+class TuneScheduler(FIFOScheduler):
     """Wraps the controller's scheduler. At most ``max_concurrent`` trials run; paused trials do not count."""
 
     def __init__(self, controller: Controller, *, max_concurrent: int) -> None:
@@ -43,14 +42,14 @@ class TuneScheduler(TrialScheduler):
         try:
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
-                return str(TrialScheduler.CONTINUE)
+                return str(self.CONTINUE)
             answer = self._scheduler.decide(trial_id, self._controller.log.state.trials[trial_id].reports[-1])
             if answer == "pause":
                 self._controller.log.record(Kind.TRIAL_PAUSED, trial_id)
-            return str(_ANSWERS[answer])
+            return answer.upper()
         except Exception:
             logger.exception("Error in the scheduler; the trial continues")
-            return str(TrialScheduler.CONTINUE)
+            return str(self.CONTINUE)
 
     def has_room(self) -> bool:
         """Return whether a new trial may start. Requires a free worker and no paused trial that continues instead."""
@@ -93,22 +92,3 @@ class TuneScheduler(TrialScheduler):
 
     def _paused(self) -> dict[str, Any]:
         return {trial_id: trial for trial_id, trial in self._trials.items() if trial.status == "PAUSED"}
-
-    def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
-        """Do nothing: the scheduler keeps the trial's reports."""
-
-    def on_trial_complete(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> None:
-        """Do nothing: every epoch has already been reported."""
-
-    def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
-        """Do nothing: the scheduler keeps the trial's reports."""
-
-    def debug_string(self) -> str:
-        """Return a text for Tune's own output, which is disabled."""
-        return "multi-objective scheduler"
-
-    def save(self, checkpoint_path: str) -> None:
-        """Do nothing: the event log has every report."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Do nothing: a resumed sweep replays its event log."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -127,12 +128,8 @@ def test_a_failure_that_every_trial_would_meet_ends_the_sweep_until_it_is_resume
 
 
 def test_a_study_that_cannot_be_written_ends_the_sweep(sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full() -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(sweep.controller.study, "ask", full)
-    assert sweep.controller.next_trial() is None
-    assert sweep.controller.end == FULL_DISK
+    monkeypatch.setattr(sweep.controller.study, "ask", Mock(side_effect=OSError(28, "No space left on device")))
+    assert (sweep.controller.next_trial(), sweep.controller.end) == (None, FULL_DISK)
 
 
 @pytest.mark.parametrize(("retry_failed", "again"), [(False, ["00000", "00003"]), (True, ["00000", "00001", "00003"])])
@@ -160,6 +157,13 @@ def test_resume_runs_trials_without_a_result_again_and_failed_ones_on_request(
 # Budgets ------------------------------------------------------------------------------------------------------------
 
 
+def test_a_plateau_ends_the_sweep(out: Path) -> None:
+    sweep = bare_sweep(out, stopping=Stopping(plateau=Plateau(trials=1)))
+    assert (run_trial(sweep), sweep.controller.end, run_trial(sweep)) == ("00000", None, "00001")
+    assert sweep.controller.end is not None
+    assert sweep.controller.end.further == "--until none"
+
+
 def test_after_the_epoch_budget_only_unfinished_trials_run(out: Path) -> None:
     given: dict[str, Any] = {"stopping": Stopping(epoch_budget=3)}
     sweep = bare_sweep(out, **given)
@@ -175,31 +179,16 @@ def test_after_the_epoch_budget_only_unfinished_trials_run(out: Path) -> None:
     assert resumed.controller.next_trial() is None
 
 
-def test_a_plateau_ends_the_sweep(out: Path) -> None:
-    sweep = bare_sweep(out, stopping=Stopping(plateau=Plateau(trials=1)))
-    run_trial(sweep)
-    assert not sweep.controller.is_over
-    run_trial(sweep)
-    assert sweep.controller.end is not None
-    assert sweep.controller.end.further == "--until none"
-
-
-def test_after_the_deadline_no_trial_starts(out: Path) -> None:
-    sweep = bare_sweep(out, stopping=Stopping(deadline=0.0))
-    assert not sweep.controller.has_next()
+def test_after_the_deadline_no_trial_starts(sweep: OpenSweep) -> None:
+    assert sweep.controller.has_next()
+    sweep.controller.stopping.deadline = 0.0
+    assert not sweep.controller.has_next(), "nor does a trial that is ready"
     assert sweep.controller.end == OUT_OF_TIME
+    sweep.controller.stopping.deadline = None
+    assert running(sweep) == "00000"
 
 
 # Stop requests ------------------------------------------------------------------------------------------------------
-
-
-def test_only_a_running_or_paused_trial_can_be_stopped(sweep: OpenSweep) -> None:
-    ended, paused, trial_id = run_trial(sweep), running(sweep), running(sweep)
-    sweep.log.record(Kind.TRIAL_PAUSED, paused)
-    for requested in (ended, paused, trial_id, "00099"):
-        sweep.controller.request_stop(requested)
-    assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [paused, trial_id]
-    assert sweep.controller.is_stopped_early(paused)
 
 
 def test_a_trial_that_waits_at_a_rung_ends_when_a_user_stops_it(out: Path) -> None:

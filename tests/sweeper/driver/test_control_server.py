@@ -16,8 +16,7 @@ from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.followers.status_file import StatusFile
 from sweeper.followers.stop_requests import Request, ask, take
 from sweeper.store.events import Kind
-from sweeper.store.tables import ResultTables
-from tests.sweeper.conftest import report, run_trial, running
+from tests.sweeper.conftest import run_trial, running
 
 
 def published(out: Path) -> StatusFile:
@@ -54,18 +53,15 @@ def test_a_resumed_sweep_obeys_no_request_to_the_killed_process(sweep: OpenSweep
     assert not sweep.log.state.trials[trial_id].stop_requested
 
 
-def test_only_a_running_trial_is_stopped_by_a_request(sweep: OpenSweep, out: Path) -> None:
+def test_only_a_running_or_paused_trial_is_stopped_by_a_request(sweep: OpenSweep, out: Path) -> None:
     server = serving(sweep)
-    ended, trial_id = run_trial(sweep), running(sweep)
-    for asked in (trial_id, ended, "00099"):
+    ended, paused, trial_id = run_trial(sweep), running(sweep), running(sweep)
+    sweep.log.record(Kind.TRIAL_PAUSED, paused)
+    for asked in (trial_id, paused, ended, "00099"):
         ask(out, Request(run=published(out).run, trial_id=asked))
     server.look()
-    assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [trial_id]
-    report(sweep, trial_id, 1, forget_loss=2.5)
-    sweep.controller.end_stopped(trial_id)
-    server.look()
-    row = ResultTables(out).trials.read()[1]
-    assert (row["status"], row["epochs_done"], row["forget_loss"], row["error"]) == ("stopped", "1.0", "2.5", "")
+    assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [paused, trial_id]
+    assert sweep.controller.is_stopped_early(paused)
 
 
 def test_a_request_for_the_sweep_interrupts_it_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

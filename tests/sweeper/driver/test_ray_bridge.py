@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +13,12 @@ import pytest
 from ray.tune.search import Searcher
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 
-from sweeper.controller import OUT_OF_TIME
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder, TrialSearcher
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.execution.ray_health import StarvationCheck
+from sweeper.search.halving import SuccessiveHalving
+from sweeper.search.schedulers import ReportScheduler
 from sweeper.settings.resources import Resources
 from sweeper.store.events import Kind
 from sweeper.store.saved_states import SavedState
@@ -82,19 +82,6 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
     assert searcher.suggest("tune-3") is None
 
 
-def test_after_the_deadline_no_trial_is_handed_out(sweep: OpenSweep) -> None:
-    searcher, controller = TrialSearcher(sweep, None), sweep.controller
-    controller.stopping.deadline = time.monotonic() - 1
-    assert searcher.suggest("tune-0") == Searcher.FINISHED
-    assert (controller.study.asked, controller.end) == (0, OUT_OF_TIME)
-    controller.stopping.deadline = None
-    assert controller.has_next()
-    controller.stopping.deadline = time.monotonic() - 1
-    assert searcher.suggest("tune-0") == Searcher.FINISHED, "a trial that stands ready does not start either"
-    controller.stopping.deadline = time.monotonic() + 60
-    assert searcher.suggest("tune-0")["trial_id"] == "00000"
-
-
 def test_a_report_is_recorded_once_and_an_outcome_is_the_end(sweep: OpenSweep) -> None:
     reports, callback = ReportRecorder(sweep), recorder(sweep)
     trial = tune_trial(str(TrialSearcher(sweep, None).suggest("")["trial_id"]), last_result={"outcome": OUTCOME})
@@ -108,14 +95,22 @@ def test_a_report_is_recorded_once_and_an_outcome_is_the_end(sweep: OpenSweep) -
     assert [row["status"] for row in rows(sweep)] == ["finished"]
 
 
-def test_a_trial_that_a_user_stops_ends_with_its_next_report(sweep: OpenSweep) -> None:
+@pytest.mark.parametrize("by_scheduler", [False, True])
+def test_a_trial_that_a_user_or_the_scheduler_stops_ends_with_its_last_report(out: Path, by_scheduler: bool) -> None:
+    halving = SuccessiveHalving(((7.0, 0.0),), epochs=9, grace=1, reduction=3, mode="stop")
+    sweep = bare_sweep(out, scheduler=ReportScheduler(halving, ("forget_loss",)) if by_scheduler else None)
+    for forget in (5.0, 4.0) if by_scheduler else ():
+        report(sweep, running(sweep), 1, forget_loss=forget)
     trial_id = running(sweep)
-    sweep.controller.request_stop(trial_id)
+    if not by_scheduler:
+        sweep.controller.request_stop(trial_id)
     result = {"config": {"trial_id": trial_id}, "report": {"step": 1, "epoch": 1.0, "forget_loss": 2.5}}
-    assert ReportRecorder(sweep)("tune-0", result)
+    assert ReportRecorder(sweep)("tune-0", result) is not by_scheduler
     recorder(sweep).on_trial_complete(1, [], tune_trial(trial_id, last_result=result))
     (row,) = rows(sweep)
-    assert (row["status"], row["epochs_done"], row["forget_loss"], row["checkpoint"]) == ("stopped", "1.0", "2.5", "")
+    assert [row[name] for name in ("status", "epochs_done", "forget_loss", "checkpoint", "error")] == [
+        *("stopped", "1.0", "2.5", "", ""),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +123,12 @@ def test_a_trial_that_a_user_stops_ends_with_its_next_report(sweep: OpenSweep) -
 def test_a_trial_without_an_outcome_is_failed_with_a_reason_of_one_line(
     sweep: OpenSweep, event: str, trial: dict[str, Any]
 ) -> None:
-    getattr(recorder(sweep), event)(1, [], tune_trial(running(sweep), **trial))
+    metadata = _TrainingRunMetadata()  # Tune's statistics, 100 kB for each trial
+    metadata.update_metric("retain_loss", 0.5)
+    ended = tune_trial(running(sweep), **trial)
+    ended.run_metadata = metadata
+    getattr(recorder(sweep), event)(1, [], ended)
+    assert (metadata.metric_analysis, metadata.metric_n_steps) == ({}, {})
     (row,) = rows(sweep)
     assert row["status"] == "failed"
     assert row["error"].strip()
@@ -184,15 +184,3 @@ def test_ray_can_pickle_what_holds_the_sweep(sweep: OpenSweep) -> None:
         assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(item)), type(item))
     for part in (sweep, sweep.log, sweep.controller):
         assert type(pickle.loads(pickle.dumps(part))) is object
-
-
-@pytest.mark.parametrize("event", ["on_trial_complete", "on_trial_error"])
-def test_tune_keeps_no_statistics_of_an_ended_trial(sweep: OpenSweep, event: str) -> None:
-    """Of Tune's own kind: 100 kB a trial, which a sweep of thousands would gather."""
-    metadata = _TrainingRunMetadata()
-    metadata.update_metric("retain_loss", 0.5)
-    trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME}, error=RuntimeError("the worker died"))
-    trial.run_metadata = metadata
-    getattr(recorder(sweep), event)(1, [], trial)
-    assert (metadata.metric_analysis, metadata.metric_n_steps) == ({}, {})
-    metadata.update_metric("retain_loss", 0.25)  # it can continue
