@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-import queue
 import socket
-import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,28 +123,15 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of the prepared target, and the notes on the target and its retain model in the node's cache."""
+    """The key of the prepared target, and the notes on the target and its retain model in the node's cache.
 
-    key: str
-    notes: Mapping[str, dict[str, Any]]
+    ``unseen`` is None. If the target was not prepared because a folder of the target spec does not exist on the node,
+    ``unseen`` names node and folder, and the other fields are empty.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The reason why the target could not be prepared."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """A folder that the target spec names but that does not exist on the node."""
-
-    node: str
-    folder: Path
-
-
-News = Progress | Prepared | Failed | Unseen
+    key: str = ""
+    notes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unseen: str | None = None
 
 
 def is_prepared_remotely(settings: SweepSettings) -> bool:
@@ -170,8 +155,6 @@ def prepare_for_sweep(
     Raises:
         DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.
     """
-    if not is_prepared_remotely(settings):
-        return prepare_with_progress(spec, console=console, fill_cache=fill_cache)
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -184,73 +167,65 @@ def prepare_for_sweep(
         cache.folder.mkdir(parents=True, exist_ok=True)
         cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
         say("preparing the target on a node with a GPU, because this machine has none")
-        result = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
-        if isinstance(result, Unseen):
-            say(f"node {result.node} does not see {result.folder}, so the target is prepared here, without a GPU")
+        prepared = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
+        if prepared.unseen:
+            say(f"node {prepared.unseen}, so the target is prepared here, without a GPU")
         elif settings.bucket:
-            fetch_target(result.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
-            cache.take_over(result.notes)
+            fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
+            cache.take_over(prepared.notes)
 
-    return prepare_with_progress(spec, console=console, fill_cache=prepare_remotely)
-
-
-def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared | Unseen:
-    from ray.exceptions import RayError
-
-    error: RayError | None = None
-    for _ in range(_ATTEMPTS):
-        try:
-            for news in _task_news(target_spec, settings, cache):
-                if isinstance(news, Prepared | Unseen):
-                    return news
-                if isinstance(news, Failed):
-                    raise TargetError(news.reason)
-                show(news)
-        except RayError as lost:
-            error = lost
-    raise TargetError(f"the worker that prepares the target died {_ATTEMPTS} times: {one_line(str(error))}")
+    if is_prepared_remotely(settings):
+        fill_cache = prepare_remotely
+    return prepare_with_progress(spec, console=console, fill_cache=fill_cache)
 
 
-def _task_news(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None) -> Iterator[News]:
-    """Start a worker and yield its messages. When the iterator is closed, the worker ends and releases its GPU."""
+def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared:
+    """Prepare the target in a worker, and show its progress. If the worker dies, start another one."""
     import ray
+    from ray.exceptions import RayError, RayTaskError
 
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
-    worker = ray.remote(**resources)(TargetTask).remote(target_spec, cache, settings.bucket)
-    try:
-        while True:
-            yield from ray.get(worker.news.remote())
-    finally:
-        ray.kill(worker)
+    for attempt in range(_ATTEMPTS):
+        worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # answers while it prepares
+        prepared = worker.prepare.remote(target_spec, cache, settings.bucket)
+        try:
+            is_over = False
+            while not is_over:
+                is_over = bool(ray.wait([prepared], timeout=_POLL_SECONDS)[0])
+                for progress in ray.get(worker.news.remote()):
+                    show(progress)
+            found: Prepared = ray.get(prepared)
+            return found
+        except RayTaskError as error:
+            is_for_user = hasattr(error.cause, "exit_code")
+            raise TargetError(str(error.cause) if is_for_user else one_line(error.traceback_str)) from None
+        except RayError as error:
+            if attempt == _ATTEMPTS - 1:
+                reason = one_line(str(error))
+                raise TargetError(f"the worker that prepares the target died {_ATTEMPTS} times: {reason}") from None
+        finally:
+            ray.kill(worker)  # releases its GPU
+    raise AssertionError("unreachable")
 
 
 class TargetTask:
-    """A Ray actor that prepares the target in a thread and meanwhile answers calls to :meth:`news`."""
+    """A Ray actor that prepares the target, and meanwhile answers calls to :meth:`news` in another thread."""
 
-    def __init__(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> None:
-        self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
-        threading.Thread(target=self._prepare, args=(target_spec, cache, storage), daemon=True).start()
+    def __init__(self) -> None:
+        self._news: deque[Progress] = deque()
 
-    def news(self) -> list[News]:
-        """Return the messages since the last call. If there are none, wait for a message for at most one second."""
-        found = []
-        with contextlib.suppress(queue.Empty):
-            found.append(self._news.get(timeout=_POLL_SECONDS))
-            while True:
-                found.append(self._news.get_nowait())
-        return found
+    def news(self) -> list[Progress]:
+        """Return the progress since the last call."""
+        return [self._news.popleft() for _ in range(len(self._news))]
 
-    def _prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> None:
+    def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
+        """Prepare the target in a cache folder; None for the node's own cache. Upload the target to ``storage``."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
-                self._news.put(Unseen(socket.gethostname(), folder))
-                return
-        try:
-            local = Cache(cache)
-            target = Preparation(spec=target_spec, cache=local, on_progress=self._news.put).target()
-            if storage is not None:
-                share_target(target, storage)
-            self._news.put(Prepared(target.key, local.notes))
-        except Exception as error:
-            is_for_user = hasattr(error, "exit_code")
-            self._news.put(Failed(str(error) if is_for_user else one_line(traceback.format_exc())))
+                return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")
+
+        local = Cache(cache)
+        target = Preparation(spec=target_spec, cache=local, on_progress=self._news.append).target()
+        if storage is not None:
+            share_target(target, storage)
+        return Prepared(target.key, local.notes)

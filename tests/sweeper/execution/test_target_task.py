@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray.exceptions import NodeDiedError
+import ray
+from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
 import sweeper.execution.target_task
 from search_spaces.builtin import default_space
-from sweeper.execution.target_task import Failed, Prepared, TargetTask, Unseen, is_prepared_remotely, prepare_for_sweep
+from sweeper.execution.target_task import TargetTask, is_prepared_remotely, prepare_for_sweep
 from sweeper.settings.sweep_settings import SweepSettings
 from tests.sweeper.conftest import write_questions
 from trainables.methods import options_by_method
@@ -23,12 +26,14 @@ from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, NotCached
 from trainables.target.finetune import TargetError
 from trainables.target.prepare import Preparation, prepare_target
+from trainables.target.target import Target
 from trainables.target.target_spec import target_spec_of
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+    monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 0)
     return tmp_path / "driver" / "sweeper"
 
 
@@ -41,33 +46,47 @@ def spec(tmp_path: Path, tiny_phi: Path) -> TrialSpec:
 
 
 class NodeCluster:
-    """In place of Ray: the worker runs in this process, where the node's own cache is another folder.
+    """In place of Ray: workers run in this process, where the node's own cache is another folder.
 
-    The first ``deaths`` workers die before they tell anything.
+    The first ``deaths`` workers die before they prepare anything.
     """
 
     def __init__(self, node: Path, monkeypatch: pytest.MonkeyPatch, *, deaths: int = 0) -> None:
-        self.node, self.deaths = node, deaths
-        self.monkeypatch = monkeypatch
+        self.node, self.deaths, self.monkeypatch = node, deaths, monkeypatch
         self.asked_for_slots: list[tuple[Path, ...]] = []
-        self.workers = 0
-        monkeypatch.setattr(sweeper.execution.target_task, "_task_news", self.told)
-        monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 0)
+        self.workers = self.killed = 0
+        monkeypatch.setattr(ray, "remote", lambda **given: lambda actor: SimpleNamespace(remote=self.start))
+        monkeypatch.setattr(ray, "get", Future.result)
+        monkeypatch.setattr(ray, "wait", lambda calls, timeout: (calls, []))
+        monkeypatch.setattr(ray, "kill", self.kill)
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
         self.asked_for_slots.append(sharing)
         return 1
 
-    def told(self, problem: Any, settings: SweepSettings, cache: Path | None) -> Iterator[Any]:
+    def start(self) -> SimpleNamespace:
         self.workers += 1
-        if self.workers <= self.deaths:
-            raise NodeDiedError("its node died")
-        with self.monkeypatch.context() as there:
-            there.setenv("XDG_CACHE_HOME", str(self.node))
-            worker, news = TargetTask(problem, cache, settings.bucket), list[Any]()
-            while not news or not isinstance(news[-1], Prepared | Failed | Unseen):
-                news += worker.news()
-        yield from news
+        task = TargetTask()
+        return SimpleNamespace(prepare=self.method(task.prepare), news=self.method(task.news))
+
+    def method(self, method: Callable[..., Any]) -> SimpleNamespace:
+        def call(*arguments: Any) -> Future[Any]:
+            done: Future[Any] = Future()
+            with self.monkeypatch.context() as there:
+                there.setenv("XDG_CACHE_HOME", str(self.node))
+                try:
+                    done.set_result(method(*arguments))
+                except Exception as error:
+                    done.set_exception(RayTaskError("prepare", "Traceback ...", error).as_instanceof_cause())
+            if self.workers <= self.deaths:
+                done = Future()
+                done.set_exception(NodeDiedError("its node died"))
+            return done
+
+        return SimpleNamespace(remote=call)
+
+    def kill(self, worker: object) -> None:
+        self.killed += 1
 
 
 MakeCluster = Callable[..., NodeCluster]
@@ -84,31 +103,33 @@ def settings_of(spec: TrialSpec, **given: Any) -> SweepSettings:
     return SweepSettings(name="one", base=spec, space=space, trials=1, **values)
 
 
-def sweep_target(spec: TrialSpec, cluster: Any, tmp_path: Path, **given: Any) -> tuple[Any, str]:
+def sweep_target(spec: TrialSpec, cluster: Any, tmp_path: Path, **given: Any) -> tuple[Target, str]:
     """The target of a sweep, and what its driver printed."""
-    file = io.StringIO()
-    console = Console(file=file, width=200)
-    target = prepare_for_sweep(
-        spec, settings=settings_of(spec, **given), cluster=cluster, out=tmp_path / "out", console=console
-    )
-    return target, file.getvalue()
+    console = Console(file=io.StringIO(), width=200)
+    settings = settings_of(spec, **given)
+    target = prepare_for_sweep(spec, settings=settings, cluster=cluster, out=tmp_path / "out", console=console)
+    return target, console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def weights_of(target: Any) -> bytes:
-    return (Path(target.path) / "model.safetensors").read_bytes()
+def weights_of(folder: str | Path) -> bytes:
+    return (Path(folder) / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [({}, True), ({"gpus_per_trial": "auto"}, True), ({"gpus_per_trial": 0.0}, False), ({"address": None}, False)],
+    ("given", "gpus", "expected"),
+    [
+        ({}, 0, True),
+        ({"gpus_per_trial": "auto"}, 0, True),
+        ({}, 1, False),
+        ({"gpus_per_trial": 0.0}, 0, False),
+        ({"address": None}, 0, False),
+    ],
 )
 def test_it_is_made_elsewhere_where_only_the_nodes_have_gpus(
-    spec: TrialSpec, given: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], gpus: int, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 0)
-    assert is_prepared_remotely(settings_of(spec, **given)) is expected
-    monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 1)
-    assert not is_prepared_remotely(settings_of(spec, **given))
+    monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: gpus)
+    assert is_prepared_remotely(settings_of(TrialSpec(), **given)) is expected
 
 
 def test_in_a_shared_cache_a_worker_makes_what_the_driver_would_have_made(
@@ -120,14 +141,14 @@ def test_in_a_shared_cache_a_worker_makes_what_the_driver_would_have_made(
     assert not cache.exists()
     target, said = sweep_target(spec, cluster, tmp_path)
     assert cluster.asked_for_slots == [((tmp_path / "out").resolve(), cache)]
-    assert said
+    assert "fine-tuning the target" in said
     assert not (tmp_path / "node").exists(), "nothing is where the driver and other nodes would not see it"
 
     again, said = sweep_target(spec, cluster, tmp_path)
     assert (again, said, cluster.workers) == (target, "", 1)
 
     own = prepare_target(spec, device="cpu", cache=tmp_path / "own")
-    assert weights_of(target) == weights_of(own)
+    assert weights_of(target.path) == weights_of(own.path)
     assert replace(target, path="") == replace(own, path="")
 
 
@@ -139,27 +160,27 @@ def test_through_a_storage_the_driver_gets_model_and_scores(
     target, _ = sweep_target(spec, cluster := make_cluster(), tmp_path, **given)
     assert cluster.asked_for_slots == [()], "nothing is shared but the storage"
     assert Path(target.path).is_relative_to(cache)
-    made = tmp_path / "node/sweeper/targets" / Path(target.path).name
-    assert weights_of(target) == (made / "model.safetensors").read_bytes()
+    assert weights_of(target.path) == weights_of(tmp_path / "node/sweeper/targets" / Path(target.path).name)
     assert Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target() == target
 
 
-def test_a_worker_that_dies_is_restarted_twice_and_what_it_cannot_see_is_left_to_the_driver(
-    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_dies_is_restarted_twice(spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="its node died"):
         sweep_target(spec, cluster := make_cluster(deaths=3), tmp_path)
-    assert cluster.workers == 3
-    cluster = make_cluster(deaths=2)
-    # The third worker's node does not see the base model: the driver makes the target.
-    real = TargetTask._prepare
+    assert cluster.workers == cluster.killed == 3
 
-    def on_the_node(self: TargetTask, problem: Any, *places: Any) -> None:
-        real(self, replace(problem, base_folder=Path("/nowhere/base")), *places)
 
-    monkeypatch.setattr(TargetTask, "_prepare", on_the_node)
-    target, said = sweep_target(spec, cluster, tmp_path)
-    assert cluster.workers == 3
+def test_what_a_restarted_worker_cannot_see_is_left_to_the_driver(
+    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TargetTask.prepare
+
+    def on_the_node(self: TargetTask, problem: Any, *places: Any) -> Any:
+        return real(self, replace(problem, base_folder=Path("/nowhere/base")), *places)
+
+    monkeypatch.setattr(TargetTask, "prepare", on_the_node)
+    target, said = sweep_target(spec, cluster := make_cluster(deaths=2), tmp_path)
+    assert cluster.workers == cluster.killed == 3
     assert "/nowhere/base" in said
     assert Path(target.path).is_dir()
 
