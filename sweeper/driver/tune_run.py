@@ -17,7 +17,8 @@ from sweeper.driver.frontier_metrics import measure_frontier
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import Cluster, import_for_report
 from sweeper.execution.gpu_shares import MOST, GpuShares, part
-from sweeper.execution.placement import gpus_to_share
+from sweeper.execution.nodes import ask_nodes, gpu_memory
+from sweeper.execution.placement import slots
 from sweeper.execution.ray_health import StarvationCheck, head_watched
 from sweeper.execution.shutdown import abort_main_thread, detach_tune, is_interrupted
 from sweeper.search.schedulers import NONE
@@ -37,10 +38,10 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
     """
     settings, controller = sweep.settings, sweep.controller
     folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
-    slots = cluster.slots(sharing=settings.shared(*folders))
+    most = cluster.slots(sharing=settings.shared(*folders))
     if sweep.followers.shares is not None:
-        slots = _share_gpus(sweep.followers.shares, sweep)
-    max_concurrent = sweep.max_concurrent(slots)
+        most = _share_gpus(sweep.followers.shares, sweep)
+    max_concurrent = sweep.max_concurrent(most)
     sweep.followers.display.remaining = lambda: sweep.estimate(max_concurrent)
     if ended := len(sweep.log.state.ended):
         left = sweep.estimate(max_concurrent)
@@ -158,11 +159,15 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing from the available GPUs. Return the maximum number of concurrent trials."""
+    """Configure GPU sharing from the cluster's GPUs. Return the number of trials that fit with the smallest share."""
+    import ray
+
     settings = sweep.settings
-    found = gpus_to_share(Resources(cpus=settings.cpus_per_trial, gpus=part(MOST)))
-    shares.gpus, shares.gpu_gb = found.count, found.gb
-    shares.most = min(settings.max_concurrent or found.slots, found.slots)
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
+    sizes = [gb for found in ask_nodes(gpu_memory, nodes=nodes).values() for gb in found or ()]
+    most = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=part(MOST)))
+    shares.gpus, shares.gpu_gb = sum(node["Resources"]["GPU"] for node in nodes), min(sizes, default=None)
+    shares.most = min(settings.max_concurrent or most, most)
     shares.say = sweep.say
     shares.print_new()
-    return found.slots
+    return most

@@ -74,6 +74,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         mark: the name of a file that the driver wrote to each folder. Each node reads this file and writes another.
         storages: the storage addresses to check, in pyarrow's format.
     """
+    import pathlib
     import platform
     import shutil
 
@@ -93,18 +94,6 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
             return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         return None
 
-    def folder_error(path: str) -> str | None:
-        try:
-            with open(os.path.join(path, str(mark)), encoding="utf-8") as file:
-                file.read()
-            own = os.path.join(path, own_mark)
-            with open(own, "w", encoding="utf-8") as file:
-                file.write("x")
-            os.unlink(own)
-        except OSError as error:
-            return str(error.strerror or error)
-        return None
-
     try:
         memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     except (ValueError, OSError, AttributeError):
@@ -117,15 +106,15 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         gpus = []
     missing = unseen(paths)
     existing = [path for path in paths if path not in missing]
-    refused = {path: reason for path in existing if mark and (reason := folder_error(path))}
-    refused |= {uri.partition("?")[0]: reason for uri in storages if (reason := storage_error(uri))}
+    places = {path: pathlib.Path(path).absolute().as_uri() for path in existing if mark}
+    places |= {uri.partition("?")[0]: uri for uri in storages}
     return {
         "versions": versions(),
         "cpus": os.cpu_count() or 1,
         "gpus": gpus,
         "memory_gb": memory,
         "unseen": missing,
-        "refused": refused,
+        "refused": {place: reason for place, uri in places.items() if (reason := storage_error(uri))},
         "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in existing},
     }
 
@@ -145,6 +134,11 @@ def gpu_memory() -> list[float]:
 def unseen(paths: Sequence[str]) -> list[str]:
     """Return the folders that do not exist on this machine."""
     return [path for path in paths if not os.path.isdir(path)]
+
+
+def unseen_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
+    """Return the folders that do not exist on this machine, and the versions of Python and of :data:`PACKAGES`."""
+    return unseen(paths), versions()
 
 
 # Functions that run on the driver -------------------------------------------------------------------------------------

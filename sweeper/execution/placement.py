@@ -9,10 +9,9 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.execution.nodes import PROJECT, Node, ask_nodes, differences, gpu_memory, unseen, versions
+from sweeper.execution.nodes import PROJECT, Node, ask_nodes, differences, unseen_and_versions, versions
 from sweeper.settings.resources import Resources, gpus_here
 
 _UNLIMITED = 1 << 20
@@ -64,20 +63,14 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
     Raises:
         PlacementError: no trial fits.
     """
+    sizes = [(node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)) for node in nodes]
     total = 0
-    for node in nodes:
-        cpus, gpus = node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)
-        by_cpus = _times(resources.cpus, cpus) if resources.cpus > 0 else _UNLIMITED
-        by_gpus = _UNLIMITED
-        if resources.gpus >= 1:
-            by_gpus = _times(resources.gpus, gpus)
-        elif resources.gpus > 0:
-            by_gpus = int(gpus) * _times(resources.gpus, 1.0)
-        total += min(by_cpus, by_gpus)
+    for cpus, gpus in sizes:
+        by_cpus = _times(resources.cpus, cpus)
+        by_gpus = _times(resources.gpus, gpus) if resources.gpus >= 1 else int(gpus) * _times(resources.gpus, 1.0)
+        total += min(by_cpus, by_gpus if resources.gpus > 0 else _UNLIMITED)
     if total == 0:
-        available = ", ".join(
-            f"{node['Resources'].get('CPU', 0):g} CPUs and {node['Resources'].get('GPU', 0):g} GPUs" for node in nodes
-        )
+        available = ", ".join(f"{cpus:g} CPUs and {gpus:g} GPUs" for cpus, gpus in sizes)
         raise PlacementError(
             f"no node can run a trial that takes {resources.cpus:g} CPUs and {resources.gpus:g} GPUs. The nodes have "
             f"{available}. Lower --cpus-per-trial or --gpus-per-trial"
@@ -87,30 +80,7 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
 
 def _times(part: float, whole: float) -> int:
     """Return how often ``part`` fits into ``whole``, with a tolerance because 2 // 0.1 is 19 in floating point."""
-    return int(whole / part + 1e-9)
-
-
-@dataclass(frozen=True, slots=True)
-class Gpus:
-    """The GPUs of all nodes.
-
-    ``slots`` is the number of trials that fit if each takes the smallest share, ``count`` the number of GPUs, and
-    ``gb`` the memory of the smallest GPU in units of 1e9 bytes, or None if unknown.
-    """
-
-    slots: int
-    count: float
-    gb: float | None
-
-
-def gpus_to_share(smallest: Resources) -> Gpus:
-    """Return the GPUs of the running Ray cluster. A trial takes at least the resources ``smallest``."""
-    import ray
-
-    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
-    sizes = [gb for found in ask_nodes(gpu_memory, nodes=nodes).values() for gb in found or ()]
-    count = sum(float(node["Resources"]["GPU"]) for node in nodes)
-    return Gpus(slots=slots(nodes, smallest), count=count, gb=min(sizes, default=None))
+    return int(whole / part + 1e-9) if part > 0 else _UNLIMITED
 
 
 def require_shared(folders: Sequence[Path]) -> None:
@@ -123,9 +93,8 @@ def require_shared(folders: Sequence[Path]) -> None:
 
     deadline = time.monotonic() + _DEAD_NODE_SECONDS
     while len(nodes := [node for node in ray.nodes() if node["Alive"]]) > 1:
-        missing = ask_nodes(unseen, [str(path) for path in folders], nodes=nodes)
-        silent = [name for name, paths in missing.items() if paths is None]
-        if not silent:
+        answers = ask_nodes(unseen_and_versions, [str(path) for path in folders], nodes=nodes)
+        if not (silent := [name for name, answer in answers.items() if answer is None]):
             break
         if time.monotonic() > deadline:
             raise PlacementError(
@@ -135,17 +104,17 @@ def require_shared(folders: Sequence[Path]) -> None:
         time.sleep(2.0)
     else:
         return  # a single machine sees its own folders
-    for name, paths in missing.items():
-        if paths:
-            raise PlacementError(
-                f"node {name} does not see {', '.join(paths)}. Put --out and the cache (XDG_CACHE_HOME) on storage "
-                "that all nodes share"
-            )
     here = versions()
     if is_shipped():
         del here[PROJECT]
-    for name, there in ask_nodes(versions, nodes=nodes).items():
-        if there is not None and (found := differences(here, there)):
+    for name, answer in answers.items():
+        missing, there = answer or ([], {})
+        if missing:
+            raise PlacementError(
+                f"node {name} does not see {', '.join(missing)}. Put --out and the cache (XDG_CACHE_HOME) on storage "
+                "that all nodes share"
+            )
+        if found := differences(here, there):
             raise PlacementError(
                 f"node {name} has other package versions than this machine: {', '.join(found)}. Install the versions "
                 "in constraints.txt on all nodes; 'sweeper doctor --address' checks them"

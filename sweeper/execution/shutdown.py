@@ -51,7 +51,7 @@ class _State:
     farewell: str = "error: interrupted\n"
     interrupted: threading.Event = field(default_factory=threading.Event)
     aborted: threading.Event = field(default_factory=threading.Event)
-    deferral: threading.Timer | None = None
+    is_deferring: bool = False
     handled_at: float = -math.inf
     lines: queue.SimpleQueue[str | None] = field(default_factory=queue.SimpleQueue)
 
@@ -100,9 +100,8 @@ def _handle(number: int, frame: object) -> None:
         raise KeyboardInterrupt
     is_first = not _state.interrupted.is_set()
     _state.interrupted.set()
-    if is_first and _state.deferral is not None:
+    if is_first and _state.is_deferring:
         _report(number, _STARTING_RAY)
-        _state.deferral.start()
     elif is_first and callable(signal.getsignal(signal.SIGUSR1)):
         _report(number, _STOPPING_TRIALS)
         os.kill(os.getpid(), signal.SIGUSR1)
@@ -118,14 +117,12 @@ def _report(number: int, text: str) -> None:
 @contextmanager
 def defer_signals() -> Iterator[None]:
     """Delay the effect of a first signal until the block ends, or end the process if the block takes too long."""
-    deferral = _state.deferral = threading.Timer(_TIME_LIMIT, _end_process)
-    deferral.daemon = True
+    _state.is_deferring = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         yield
     finally:
-        _state.deferral = None
-        deferral.cancel()
+        _state.is_deferring = False
         for number, handler in before.items():  # restore the handlers, because Ray installs one for SIGTERM
             signal.signal(number, handler)
     if is_interrupted():
@@ -163,14 +160,12 @@ def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
 
 @contextmanager
 def _unhandled_signals_watched() -> Iterator[None]:
-    """Report a signal if its handler does not run within 0.5 s, and end the process if it does not run within 20 s.
+    """Report a signal if its handler does not run within 0.5 s.
 
-    Python runs signal handlers only between two instructions of the main thread. So no handler runs while a call into
-    Ray waits for a head that does not respond.
+    End the process if the handler does not run within 20 s, or if the signal is still deferred then. Python runs signal
+    handlers only between two instructions of the main thread. So no handler runs while a call into Ray waits for a head
+    that does not respond.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     over = threading.Event()
@@ -180,11 +175,11 @@ def _unhandled_signals_watched() -> Iterator[None]:
             while number := signals.read(1):
                 arrived, is_reported = time.monotonic(), False
                 # Allow one second, because the handler may have run before this thread reads the signal.
-                while number[0] in _SIGNALS and _state.handled_at < arrived - 1.0:
+                while number[0] in _SIGNALS and ((is_unhandled := _state.handled_at < arrived - 1.0) or _is_deferred()):
                     if over.wait(0.1):
                         return
                     waited = time.monotonic() - arrived
-                    if waited > _REPORT_AFTER and not is_reported:
+                    if is_unhandled and waited > _REPORT_AFTER and not is_reported:
                         _report(number[0], _UNHANDLED)
                         is_reported = True
                     if waited > _TIME_LIMIT:
@@ -198,6 +193,10 @@ def _unhandled_signals_watched() -> Iterator[None]:
         signal.set_wakeup_fd(before)
         over.set()
         os.close(writer)
+
+
+def _is_deferred() -> bool:
+    return _state.is_deferring and is_interrupted()
 
 
 def _end_process() -> None:

@@ -12,11 +12,12 @@ import ray
 
 from sweeper.execution.cluster import RAY_ENVIRONMENT, ray_cluster
 from sweeper.execution.nodes import PROJECT, versions
-from sweeper.execution.placement import PlacementError, address_problem, require_shared
+from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
 from sweeper.settings.resources import Resources
+from tests.facts import assert_names
 
-Node = dict[str, object]
-Answers = list[dict[str, list[str] | None]]
+Node = dict[str, Any]
+HERE, SHIPPED = versions(), versions() | {PROJECT: None}
 
 
 def node(*, cpus: float = 8, gpus: float = 0, alive: bool = True) -> Node:
@@ -25,35 +26,63 @@ def node(*, cpus: float = 8, gpus: float = 0, alive: bool = True) -> Node:
     return {"Alive": alive, "Resources": resources, "NodeID": "n", "NodeManagerHostname": "host"}
 
 
-class StubRay:
-    """What ``ray_cluster`` did with Ray."""
+FITS = {
+    "one CPU each": ((1, 0), [node(cpus=8)], 8),
+    "a tenth of a CPU each": ((0.1, 0), [node(cpus=2)], 20),
+    "several nodes": ((2, 0), [node(cpus=3), node(cpus=5)], 3),
+    "a quarter of a GPU each": ((1, 0.25), [node(cpus=8, gpus=1)], 4),
+    "fractions are not split across GPUs": ((1, 0.6), [node(cpus=8, gpus=4)], 4),
+    "a whole GPU each": ((1, 1), [node(cpus=8, gpus=3)], 3),
+    "two GPUs each, not across nodes": ((1, 2), [node(cpus=8, gpus=3), node(cpus=8, gpus=1)], 1),
+    "CPUs run out before GPUs": ((3, 0.25), [node(cpus=8, gpus=2)], 2),
+    "a node without GPUs adds nothing": ((1, 0.5), [node(cpus=64), node(cpus=4, gpus=1)], 2),
+    "GPUs without CPUs": ((0, 0.0625), [node(gpus=2)], 32),
+}
+FITS_NOT = {
+    "no GPU": ((1, 0.25), [node(cpus=8)], ["1 CPUs", "0.25 GPUs", "8 CPUs", "0 GPUs", "--gpus-per-trial"]),
+    "too many CPUs": ((64, 0), [node(cpus=8)], ["64 CPUs", "8 CPUs", "--cpus-per-trial"]),
+    "two GPUs on one node": ((1, 2), [node(gpus=1), node(gpus=1)], ["2 GPUs", "1 GPUs"]),
+    "not together": ((4, 1), [node(cpus=8), node(cpus=2, gpus=4)], ["2 CPUs", "4 GPUs"]),
+}
 
-    def __init__(self) -> None:
-        self.joined: list[dict[str, Any]] = []
-        self.left = 0
+
+@pytest.mark.parametrize(("resources", "nodes", "fit"), FITS.values(), ids=FITS)
+def test_as_many_trials_run_at_once_as_fit(resources: tuple[float, float], nodes: list[Node], fit: int) -> None:
+    assert slots(nodes, Resources(*resources)) == fit
 
 
-Install = Callable[..., StubRay]
+@pytest.mark.parametrize(("resources", "nodes", "named"), FITS_NOT.values(), ids=FITS_NOT)
+def test_if_no_trial_fits_the_error_has_what_was_asked_for_and_what_the_nodes_have(
+    resources: tuple[float, float], nodes: list[Node], named: list[str]
+) -> None:
+    with pytest.raises(PlacementError) as caught:
+        slots(nodes, Resources(*resources))
+    assert_names(caught.value, *named)
+    assert "\n" not in str(caught.value)
+
+
+# Joining Ray --------------------------------------------------------------------------------------------------------
+
+Calls = list[object]
+Install = Callable[..., Calls]
 
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Replaces Ray; returns the addresses that were joined, and None for each shutdown."""
     before = dict(os.environ)
 
-    def install(*nodes: Node, error: Exception | None = None) -> StubRay:
-        calls = StubRay()
+    def install(*nodes: Node, error: Exception | None = None) -> Calls:
+        calls: Calls = []
 
         def init(**given: Any) -> None:
-            calls.joined.append(given)
+            calls.append(given["address"])
             if error is not None:
                 raise error
 
-        def shutdown() -> None:
-            calls.left += 1
-
         monkeypatch.setattr(ray, "init", init)
         monkeypatch.setattr(ray, "nodes", lambda: list(nodes))
-        monkeypatch.setattr(ray, "shutdown", shutdown)
+        monkeypatch.setattr(ray, "shutdown", lambda: calls.append(None))
         return calls
 
     yield install
@@ -61,62 +90,24 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     os.environ.update(before)
 
 
-def slots(resources: Resources, *, address: str | None = None) -> int:
-    with ray_cluster(address, resources=resources) as found:
+def join(address: str | None = None) -> int:
+    with ray_cluster(address, resources=Resources(1, 0)) as found:
         return found
 
 
-FITS = {
-    "one CPU each": ((1, 0), [node(cpus=8)], 8),
-    "a tenth of a CPU each": ((0.1, 0), [node(cpus=2)], 20),
-    "several nodes": ((2, 0), [node(cpus=3), node(cpus=5)], 3),
-    "a dead node does not count": ((1, 0), [node(cpus=4), node(cpus=4, alive=False)], 4),
-    "a quarter of a GPU each": ((1, 0.25), [node(cpus=8, gpus=1)], 4),
-    "fractions are not split across GPUs": ((1, 0.6), [node(cpus=8, gpus=4)], 4),
-    "a whole GPU each": ((1, 1), [node(cpus=8, gpus=3)], 3),
-    "two GPUs each, not across nodes": ((1, 2), [node(cpus=8, gpus=3), node(cpus=8, gpus=1)], 1),
-    "CPUs run out before GPUs": ((3, 0.25), [node(cpus=8, gpus=2)], 2),
-    "a node without GPUs adds nothing": ((1, 0.5), [node(cpus=64), node(cpus=4, gpus=1)], 2),
-}
-
-
-@pytest.mark.parametrize(("resources", "nodes", "fit"), FITS.values(), ids=FITS)
-def test_as_many_trials_run_at_once_as_fit(
-    stub: Install, resources: tuple[float, float], nodes: list[Node], fit: int
+def test_ray_is_started_here_without_an_address_and_joined_at_one(
+    stub: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stub(*nodes)
-    assert slots(Resources(*resources)) == fit
-
-
-@pytest.mark.parametrize(
-    ("resources", "nodes", "named"),
-    [
-        (Resources(1, 0.25), [node(cpus=8)], ["1 CPUs", "0.25 GPUs", "8 CPUs", "0 GPUs", "--gpus-per-trial"]),
-        (Resources(64, 0), [node(cpus=8)], ["64 CPUs", "8 CPUs", "--cpus-per-trial"]),
-        (Resources(1, 2), [node(gpus=1), node(gpus=1)], ["2 GPUs", "1 GPUs"]),
-        (Resources(4, 1), [node(cpus=8), node(cpus=2, gpus=4)], ["2 CPUs", "4 GPUs"]),
-    ],
-    ids=["no GPU", "too many CPUs", "two GPUs on one node", "enough of each, but not together"],
-)
-def test_if_no_trial_fits_the_error_has_what_was_asked_for_and_what_the_nodes_have(
-    stub: Install, resources: Resources, nodes: list[Node], named: list[str]
-) -> None:
-    calls = stub(*nodes)
-    with pytest.raises(PlacementError) as caught:
-        slots(resources)
-    assert all(text in str(caught.value) for text in named)
-    assert "\n" not in str(caught.value)
-    assert calls.left == 1
-
-
-def test_ray_is_started_here_without_an_address_and_joined_at_one(stub: Install) -> None:
-    calls = stub(node())
-    slots(Resources(1, 0))
-    slots(Resources(1, 0), address="10.0.0.1:6379")
-    assert [given["address"] for given in calls.joined] == ["local", "10.0.0.1:6379"]
+    for name in RAY_ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "7")
+    calls = stub(node(cpus=4), node(cpus=4, alive=False))
+    assert [join(), join("10.0.0.1:6379")] == [4, 4], "a dead node does not count"
     with pytest.raises(KeyboardInterrupt), ray_cluster(None, resources=Resources(1, 0)):
         raise KeyboardInterrupt
-    assert calls.left == 3, "also if the sweep fails"
+    assert calls == ["local", None, "10.0.0.1:6379", None, "local", None], "it is left even if the sweep fails"
+    assert os.environ["TUNE_GLOBAL_CHECKPOINT_S"] == "7", "what the user has set stays"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
 @pytest.mark.parametrize("address", [None, "10.0.0.1:6379"])
@@ -126,91 +117,52 @@ def test_the_error_of_ray_is_reported_with_the_address_if_there_is_one(
 ) -> None:
     stub(error=error)
     with pytest.raises(PlacementError) as caught:
-        slots(Resources(1, 0), address=address)
-    assert (str(error).partition("\n")[0] or "OSError") in str(caught.value)
-    assert (address or "this machine") in str(caught.value)
+        join(address)
+    assert_names(caught.value, str(error).partition("\n")[0] or "OSError", address or "this machine")
     assert "None" not in str(caught.value)
 
 
-def test_what_the_user_has_set_in_rays_environment_stays(stub: Install, monkeypatch: pytest.MonkeyPatch) -> None:
-    stub(node())
-    for name in RAY_ENVIRONMENT:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "7")
-    slots(Resources(1, 0))
-    assert os.environ["TUNE_GLOBAL_CHECKPOINT_S"] == "7"
-    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+@pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "http://10.0.0.1:8265"])
+def test_ray_client_is_refused_with_the_command_that_works(address: str) -> None:
+    assert_names(address_problem(address), f"--address {address}", "ray job submit --address http://HOST:8265")
+
+
+# Nodes that differ --------------------------------------------------------------------------------------------------
+
+GOOD = ([], HERE)
+
+
+@pytest.mark.parametrize(
+    ("is_shipped", "patience", "answers", "named"),
+    [
+        # A dead node is listed until Ray notices its death.
+        (False, 60.0, [{"a": GOOD, "b": None}, {"a": GOOD, "b": None}, {"a": GOOD}], ""),
+        (False, -1.0, [{"a": GOOD, "b": None}], r"node b "),
+        (False, 60.0, [{"a": GOOD, "b": (["/shared"], HERE)}], r"node b .* /shared"),
+        (False, 60.0, [{"a": GOOD, "b": ([], HERE | {"torch": "1.0", "peft": None})}], r"node b .*torch 1\.0.*peft"),
+        (False, 60.0, [{"a": ([], SHIPPED), "b": GOOD}], f"node a .*{PROJECT}"),
+        (True, 60.0, [{"a": ([], SHIPPED), "b": ([], SHIPPED)}], ""),
+        (True, 60.0, [{"a": GOOD, "b": ([], SHIPPED | {"torch": "1.0"})}], r"node b .*torch 1\.0"),
+    ],
+    ids=["dead", "silent", "unseen folder", "versions", "project missing", "project shipped", "torch of shipped"],
+)
+def test_a_node_that_is_silent_or_different_is_named(
+    monkeypatch: pytest.MonkeyPatch, is_shipped: bool, patience: float, answers: list[Any], named: str
+) -> None:
+    monkeypatch.setattr(ray, "nodes", lambda: [node(), node()])
+    placement = "sweeper.execution.placement"
+    monkeypatch.setattr(f"{placement}.ask_nodes", lambda question, *paths, nodes: answers.pop(0))
+    monkeypatch.setattr(f"{placement}.is_shipped", lambda: is_shipped)
+    monkeypatch.setattr(f"{placement}.time.sleep", lambda seconds: None)
+    monkeypatch.setattr(f"{placement}._DEAD_NODE_SECONDS", patience)
+    if named:
+        with pytest.raises(PlacementError, match=named):
+            require_shared((Path("/shared"),))
+    else:
+        require_shared((Path("/shared"),))
+    assert answers == []
 
 
 def test_one_machine_is_not_asked_whether_it_sees_its_own_folders(stub: Install) -> None:
     stub(node())
     require_shared((Path("/nowhere"),))
-
-
-@pytest.fixture
-def several(stub: Install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
-    """What two nodes answer, time after time."""
-    answers: Answers = []
-    stub(node(), node())
-    alike = {"a": versions(), "b": versions()}
-    monkeypatch.setattr(
-        "sweeper.execution.placement.ask_nodes",
-        lambda question, *paths, nodes: alike if question is versions else answers.pop(0),
-    )
-    monkeypatch.setattr("sweeper.execution.placement.time.sleep", lambda seconds: None)
-    return answers
-
-
-def test_a_node_that_has_died_is_waited_for_until_ray_has_noticed(
-    several: Answers,
-) -> None:
-    several += [{"a": [], "b": None}, {"a": [], "b": None}, {"a": []}]
-    require_shared((Path("/shared"),))
-    assert several == []
-
-
-def test_a_node_that_is_silent_or_different_is_named(several: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
-    several += [{"a": [], "b": ["/shared"]}]
-    with pytest.raises(PlacementError, match=r"node b .* /shared"):
-        require_shared((Path("/shared"),))
-    with monkeypatch.context() as patch:
-        patch.setattr("sweeper.execution.placement._DEAD_NODE_SECONDS", -1.0)
-        several += [{"a": [], "b": None}]
-        with pytest.raises(PlacementError, match="node b"):
-            require_shared((Path("/shared"),))
-    other = {"a": versions(), "b": versions() | {"torch": "1.0", "peft": None}}
-    monkeypatch.setattr(
-        "sweeper.execution.placement.ask_nodes",
-        lambda question, *paths, nodes: other if question is versions else {"a": []},
-    )
-    with pytest.raises(PlacementError, match=r"node b .*torch 1\.0.*peft"):
-        require_shared((Path("/shared"),))
-
-
-@pytest.mark.parametrize("shipped", [True, False])
-def test_a_project_that_is_sent_need_not_be_on_the_nodes_but_torch_must(
-    shipped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = versions() | {PROJECT: None}
-    monkeypatch.setattr("sweeper.execution.placement.is_shipped", lambda: shipped)
-    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True}, {"Alive": True}])
-    answers = {"versions": {"a": there, "b": there}}
-    monkeypatch.setattr(
-        "sweeper.execution.placement.ask_nodes",
-        lambda question, *paths, nodes: answers.get(question.__name__, {"a": [], "b": []}),
-    )
-    if shipped:
-        require_shared(())
-        answers["versions"]["b"] = there | {"torch": "1.0"}
-        with pytest.raises(PlacementError, match=r"node b .*torch 1\.0"):
-            require_shared(())
-    else:
-        with pytest.raises(PlacementError, match=f"node a .*{PROJECT}"):
-            require_shared(())
-
-
-@pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "http://10.0.0.1:8265"])
-def test_ray_client_is_refused_with_the_command_that_works(address: str) -> None:
-    problem = address_problem(address)
-    assert problem is not None
-    assert all(text in problem for text in [f"--address {address}", "ray job submit --address http://HOST:8265"])
