@@ -81,8 +81,8 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
     """Fill in the model and data set of external rows, if only one pair is possible. Return all sources.
 
-    The possible pairs are those of the sweeps. If the external table has No-unlearn metrics, only sweeps whose
-    No-unlearn metrics agree with them are possible. A row with several possible pairs, or none, is not changed.
+    The possible pairs are those of the sweeps. If the external table has metrics of the target, only sweeps whose
+    target has the same metrics are possible. A row with several possible pairs, or none, is not changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -119,16 +119,16 @@ def _labelled(part: Sources, name: str) -> Sources:
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that the sweeps on a problem share, including the No-unlearn metrics of each sweep.
+    """Return the settings that the sweeps on a problem share, including the metrics of each sweep's target.
 
-    The trials of an external table without No-unlearn metrics are compared with the shared No-unlearn metrics.
+    If an external table has no metrics of the target, its trials are compared with the target that the sweeps share.
     """
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
     if not file.baseline and any(item.baseline for item in files.values()):
         own = ", ".join(_source(name) for name, item in files.items() if item.baseline)
         raise AnalysisError(
-            f"the sweeps on {problem} started from different targets (No-unlearn: {own}): compare each sweep alone, "
+            f"the sweeps on {problem} ({own}) have different targets: compare each sweep alone, "
             "or use report, which compares every trial with the target of its own sweep"
         )
     return replace(file, parts={name: item for name, item in files.items() if item.baseline or parts[name].sweeps})
@@ -147,7 +147,7 @@ def _table(
         arms = [[run for run in runs if run.task == task and bool(run.variant) is on] for on in (False, True)]
         rows.append(MethodRow(task.method, *(chosen(arm, study, metrics, targets) for arm in arms)))
     values = {name: Value(targets.baseline[name], None, None) for name in metrics if name in targets.baseline}
-    top = Entry("No-unlearn", 1, 0, values) if targets.baseline else None
+    top = Entry("target", 1, 0, values) if targets.baseline else None
     every = (*notes, *notes_on(here, rows, targets))
     asked_of = tuple(study.columns.thresholds.values())
     return ComparisonTable(*problem, metrics, top, tuple(rows), asked_of, study.problems.notes, every)

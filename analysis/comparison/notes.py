@@ -16,7 +16,7 @@ from analysis.words import model_name
 
 
 def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """Return the notes on one problem. ``here`` has the problem's trials, and ``targets`` their No-unlearn metrics."""
+    """Return the notes on one problem. ``here`` has the trials, and ``targets`` the metrics of their targets."""
     return (
         *_lost(here),
         *_seeds(rows),

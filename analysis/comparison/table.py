@@ -76,9 +76,9 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTable:
-    """The table of one problem, with a row for No-unlearn (the target) and a row for every method.
+    """The table of one problem, with a row for the target (before unlearning) and a row for every method.
 
-    If every seed has its own target, the No-unlearn row has the mean over the targets.
+    If every seed has its own target, the target's row has the mean over the targets.
 
     Attributes:
         apart: the settings that distinguish the problem from others on the same model and data set.
@@ -99,13 +99,13 @@ class ComparisonTable:
 
     @property
     def every_row(self) -> tuple[MethodRow, ...]:
-        """The No-unlearn row, if it exists, followed by the rows of the methods."""
-        return (*([MethodRow("No-unlearn", self.baseline, None)] if self.baseline else []), *self.rows)
+        """The target's row, if it exists, followed by the rows of the methods."""
+        return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
         """Return the entries of a row without and with AutoLR.
 
-        Only the entry without AutoLR is returned for the No-unlearn row, or if no method was run with AutoLR.
+        Only the entry without AutoLR is returned for the target's row, or if no method was run with AutoLR.
         """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)

@@ -164,7 +164,7 @@ def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> No
     knee        the model nearest to the ideal corner of the frontier, objectives scaled to [0, 1]
     constraint  the best utility within the limits (--max-verbmem 0.1, ...)
     success     the best utility that meets the thresholds; the paper's are verbmem below 0.1,
-                utility and truth ratio at least 70% of the target's (No-unlearn)
+                utility and truth ratio at least 70% of the target's
 
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
@@ -195,7 +195,7 @@ def _choice_lines(chosen: Choice) -> Iterator[str]:
     before = chosen.sweep.baseline_of(row)
     width = max(map(len, chosen.metrics), default=0)
     for column, value in chosen.metrics.items():
-        target = f"   (No-unlearn {number(before[column])})" if column in before else ""
+        target = f"   (target {number(before[column])})" if column in before else ""
         yield f"  {column:<{width}}  {number(value)}{target}"
     yield from (str(item["words"]) for item in chosen.near)
     gone = " (does not exist any more)" if chosen.checkpoint is not None and not chosen.exists else ""

@@ -56,7 +56,7 @@ def test_a_method_is_shown_at_the_configuration_with_most_successes_before_hyper
 
 def test_the_no_unlearn_model_is_on_top_and_what_meets_its_threshold_is_bold(table: ComparisonTable) -> None:
     lines = markdown([table]).splitlines()
-    assert lines[4].startswith("| No-unlearn | 0.9 | 0.8 | 0.5 | 0.04")
+    assert lines[4].startswith("| target | 0.9 | 0.8 | 0.5 | 0.04")
     assert "**0.05 ± 0** → 0.2" in lines[5].replace("0.0500", "0.05")
     assert "yes → no" in lines[5]
 
@@ -70,7 +70,7 @@ def test_one_table_for_each_model_and_data_set(make_sweep: MakeSweep) -> None:
 def test_sweeps_with_another_target_and_without_trials_are_not_compared(make_sweep: MakeSweep) -> None:
     one = make_sweep([trial("00000", 1.0, 1.0)], name="one")
     two = make_sweep([trial("00000", 1.0, 1.0)], name="two", baseline={"verbmem": 0.5})
-    with pytest.raises(AnalysisError, match=r"No-unlearn.*one, two"):
+    with pytest.raises(AnalysisError, match=r"one, two.*different targets"):
         read(one, two)
     with pytest.raises(AnalysisError, match="no trial"):
         read(make_sweep([], name="empty"))

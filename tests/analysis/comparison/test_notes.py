@@ -136,13 +136,13 @@ def test_a_success_before_the_end_is_named(
         "method,dataset,verbmem,utility\nnpo,authors,0.01,0.79\n",
         "method,verbmem,utility\nNo-unlearn,0.9,0.8\nnpo,0.01,0.79\n",
     ],
-    ids=["nothing named", "the data set", "the same No-unlearn model"],
+    ids=["nothing named", "the data set", "the same target"],
 )
 def test_rows_that_can_only_mean_these_trials_join_them(make_sweep: MakeSweep, theirs: WriteCsv, text: str) -> None:
     (table,) = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
     assert [row.method for row in table.rows] == ["ngdiff", "npo"]
     utility = without(table, 1).values["utility"]
-    assert (utility.mean, utility.met) == (0.79, True), "held against the sweep's No-unlearn model"
+    assert (utility.mean, utility.met) == (0.79, True), "held against the sweep's target"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_rows_that_can_only_mean_these_trials_join_them(make_sweep: MakeSweep, t
         "method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n",
         "method,verbmem,utility\nNo-unlearn,0.9,0.5\nnpo,0.01,0.79\n",
     ],
-    ids=["another data set", "another No-unlearn model"],
+    ids=["another data set", "another target"],
 )
 def test_rows_that_may_mean_others_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv, text: str) -> None:
     own, other = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))

@@ -85,7 +85,7 @@ def test_a_trial_is_held_against_the_model_of_its_own_sweep(
     page = page_of(tmp_path / "out", one, two)
     assert not [move for move in moves if move not in page]
     assert json.loads((tmp_path / "out" / "pareto.json").read_text())["baseline"] is None
-    assert ("different No-unlearn models" in page) is pooled
+    assert ("different targets" in page) is pooled
     assert "verbatim memorisation of the forget set" in page
 
 
