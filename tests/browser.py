@@ -100,10 +100,6 @@ class Page:
             assert time.monotonic() < deadline, f"never true: {expression}"
             time.sleep(0.05)
 
-    def shows(self, text: str) -> None:
-        """Until the text can be read on the page."""
-        self.wait_for(f"(document.body ? document.body.innerText : '').includes({json.dumps(text)})")
-
     def texts(self, selector: str) -> list[str]:
         """The text of what is seen of these elements."""
         shown = f"[...document.querySelectorAll({json.dumps(selector)})].filter((node) => node.getClientRects().length)"
@@ -123,12 +119,6 @@ class Page:
         """Type into what has the focus."""
         self.call("Input.insertText", text=text)
 
-    def type_into(self, selector: str, text: str) -> None:
-        """Add the text to an input, and press Enter."""
-        self.wait_for(f"document.querySelector({json.dumps(selector)})?.focus() || 'there'")
-        self.type(text)
-        self.press("Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
-
     def press(self, key: str, **further: Any) -> None:
         """Press a key that has a name, such as Escape; ``further`` is what the protocol says of it besides."""
         for kind in ("keyDown", "keyUp"):
@@ -139,10 +129,6 @@ class Page:
         return base64.b64decode(
             self.call("Page.printToPDF", preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69)["data"]
         )
-
-    def picture(self) -> bytes:
-        """What the window shows, as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
 
     def _mouse(self, kind: str, selector: str) -> None:
         element = f"document.querySelector({json.dumps(selector)})"

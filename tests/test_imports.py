@@ -30,17 +30,3 @@ def test_imports_have_an_order(place: Callable[[str], str]) -> None:
         TopologicalSorter(builds_on).prepare()
     except CycleError as error:
         pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
-
-
-def test_click_is_imported_by_the_command_line_alone() -> None:
-    """Everything else takes values with their sources, so it works from Python and from files, too."""
-    graph = grimp.build_graph("sweeper", include_external_packages=True)
-    importers = graph.find_modules_that_directly_import("click")
-    assert importers
-    assert {room(name) for name in importers} == {"sweeper.cli"}
-
-
-def test_no_recorded_command_line_is_parsed() -> None:
-    """sweep.json has the values that were given; its command is for people."""
-    for path in (ROOT / "sweeper").rglob("*.py"):
-        assert "shlex.split" not in path.read_text(encoding="utf-8"), path

@@ -1,15 +1,9 @@
-"""docs/examples/kuberay-*.yaml: checks without a network, and the whole manifests if KubeRay's own schemas are given.
-
-git clone https://github.com/ray-project/kuberay
-SWEEPER_KUBERAY_CRDS=kuberay/helm-chart/kuberay-operator/crds python -m pytest tests/test_kuberay_examples.py
-"""
+"""docs/examples/kuberay-*.yaml: valid commands, one shared claim, and workers for the concurrent trials."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +15,6 @@ from sweeper.cli.main import main
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
 MANIFESTS = ["kuberay-job.yaml", "kuberay-cluster.yaml"]
-CRDS = "SWEEPER_KUBERAY_CRDS"
 
 
 def manifest(name: str) -> dict[str, Any]:
@@ -100,39 +93,3 @@ def test_workers_are_added_for_concurrent_trials_and_access_needs_a_token(name: 
     gpus = int(pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
     asked = commands_of(name)[-1]
     assert int(asked["max_concurrent"]) == int(group["maxReplicas"] * gpus / float(asked["gpus_per_trial"]))
-
-
-def closed(schema: Any) -> Any:
-    """The schema, changed so that it refuses fields it does not name."""
-    if isinstance(schema, list):
-        return [closed(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {key: closed(value) for key, value in schema.items()}
-    if found.pop("x-kubernetes-int-or-string", None):
-        found.pop("anyOf", None)
-        found["type"] = ["integer", "string"]
-    if isinstance(found.get("properties"), dict) and not found.get("x-kubernetes-preserve-unknown-fields"):
-        found.setdefault("additionalProperties", False)
-    return found
-
-
-def problems_of(document: dict[str, Any], definition: dict[str, Any]) -> Iterator[str]:
-    """The violations of the definition of its kind."""
-    jsonschema = pytest.importorskip("jsonschema", reason="needs the package jsonschema")
-    versions = {f"ray.io/{item['name']}": item for item in definition["spec"]["versions"]}
-    schema = closed(versions[document["apiVersion"]]["schema"]["openAPIV3Schema"])
-    schema["properties"]["metadata"] = {"type": "object", "required": ["name"]}
-    for error in jsonschema.Draft202012Validator(schema).iter_errors(document):
-        yield f"{error.json_path}: {error.message}"
-
-
-@pytest.mark.skipif(CRDS not in os.environ, reason=f"{CRDS} names no folder with KubeRay's definitions (ray.io_*.yaml)")
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_it_fits_kuberays_own_schema(name: str) -> None:
-    document = manifest(name)
-    path = Path(os.environ[CRDS]) / f"ray.io_{document['kind'].lower()}s.yaml"
-    definition = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    assert [*problems_of(document, definition)] == []
-    document["spec"]["nonsense"] = 1
-    assert len([*problems_of(document, definition)]) == 1

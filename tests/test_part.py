@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 pytest_plugins = ["pytester"]
-
 TESTS = """
 import pytest
 
@@ -15,33 +14,22 @@ def test_it(number):
 """
 
 
-@pytest.fixture
-def seven(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A folder with seven tests."""
+@pytest.mark.parametrize(
+    ("options", "outcomes"),
+    [
+        *((["--part", f"{number}/3"], {"passed": count}) for number, count in ((1, 3), (2, 2), (3, 2))),
+        (["--minutes", "-1"], {"skipped": 7}),
+        *((["--part", text], {}) for text in ("0/3", "4/3", "2", "a/b")),
+    ],
+)
+def test_each_part_has_its_share_and_no_test_starts_after_the_time_limit(
+    pytester: pytest.Pytester, options: list[str], outcomes: dict[str, int]
+) -> None:
     pytester.makepyfile(TESTS)
-    return pytester
-
-
-def outcome(pytester: pytest.Pytester, *arguments: str) -> tuple[dict[str, int], set[str]]:
-    """How many tests there were by outcome, and the names of those that passed."""
-    done = pytester.runpytest_inprocess("-p", "tests.part", "-p", "no:xdist", "-v", *arguments)
-    assert done.ret == 0
-    return done.parseoutcomes(), {line.split()[0] for line in done.outlines if " PASSED" in line}
-
-
-def test_the_parts_are_disjoint_and_complete(seven: pytest.Pytester) -> None:
-    parts = [outcome(seven, "--part", f"{number}/3")[1] for number in (1, 2, 3)]
-    assert [len(part) for part in parts] == [3, 2, 2]
-    assert len(set.union(*parts)) == 7
-
-
-def test_no_test_starts_after_the_time_limit_and_those_left_out_are_listed(seven: pytest.Pytester) -> None:
-    done = seven.runpytest_inprocess("-p", "tests.part", "--minutes", "-1")
-    assert done.parseoutcomes() == {"skipped": 7}
-    assert done.ret == 0
-    assert sum("::test_it[" in line for line in done.outlines) == 7
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "2", "a/b"])
-def test_a_part_that_does_not_exist_is_refused(seven: pytest.Pytester, text: str) -> None:
-    assert seven.runpytest_inprocess("-p", "tests.part", "--part", text).ret == pytest.ExitCode.USAGE_ERROR
+    done = pytester.runpytest_inprocess("-p", "tests.part", "-p", "no:xdist", *options)
+    assert done.ret == (0 if outcomes else pytest.ExitCode.USAGE_ERROR)
+    found = done.parseoutcomes() if outcomes else {}
+    assert {name: count for name, count in found.items() if name != "deselected"} == outcomes
+    assert sum("::test_it[" in line for line in done.outlines) == outcomes.get("skipped", 0), (
+        "those left out are listed"
+    )

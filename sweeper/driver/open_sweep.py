@@ -55,10 +55,6 @@ class Followers:
     syncer: Syncer | None
     shares: GpuShares | None
 
-    def remove_leftovers(self) -> None:
-        """Delete checkpoints that killed processes left behind. Must not be called while a worker is running."""
-        self.checkpoints.reconcile()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSweep:

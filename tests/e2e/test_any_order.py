@@ -5,8 +5,6 @@ be damaged while it lies still, and it is resumed, until it is finished. Which s
 
     FAULT_SEEDS=0:1000 python -m pytest tests/e2e/test_any_order.py
 
-With ``FAULT_TABLE=FILE.csv`` every fault is noted there, with how long it took until the sweep had ended, and until it
-went on; benchmarks/fault_table.py sums it up.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -70,38 +68,17 @@ class Stage:
 # What happens to a sweep that is running ------------------------------------------------------------------------------
 
 
-def interrupt(stage: Stage) -> None:
-    stage.process.send_signal(signal.SIGINT)
+def send(number: signal.Signals) -> Callable[[Stage], None]:
+    return lambda stage: stage.process.send_signal(number)
 
 
-def terminate(stage: Stage) -> None:
-    stage.process.send_signal(signal.SIGTERM)
-
-
-def terminate_group(stage: Stage) -> None:
-    os.killpg(stage.process.pid, signal.SIGTERM)
-
-
-def hang_up(stage: Stage) -> None:
-    stage.process.send_signal(signal.SIGHUP)
-
-
-def kill_driver(stage: Stage) -> None:
-    stage.process.kill()
+def kill_first(numbers: Iterable[int]) -> None:
+    for number in list(numbers)[:1]:
+        os.kill(number, signal.SIGKILL)
 
 
 def kill_head(stage: Stage) -> None:
     kill_first(number for number, command in stage.cli.processes().items() if "gcs_server" in command)
-
-
-def kill_worker(stage: Stage) -> None:
-    """The sweep goes on."""
-    kill_first([*trial_processes(stage.cli), *stage.nodes.workers()])
-
-
-def lose_node(stage: Stage) -> None:
-    """The sweep goes on."""
-    stage.nodes.lose_one()
 
 
 def fill_disk(stage: Stage) -> None:
@@ -122,26 +99,21 @@ def hold_tracker(stage: Stage) -> None:
         connection.close()
 
 
-def kill_first(numbers: Any) -> None:
-    for number in list(numbers)[:1]:
-        os.kill(number, signal.SIGKILL)
-
-
 Faults = Mapping[str, Callable[[Stage], None]]
 ANYWHERE: Faults = MappingProxyType(
     {
-        "Ctrl-C": interrupt,
-        "SIGTERM": terminate,
-        "SIGTERM to the group": terminate_group,
-        "SIGHUP": hang_up,
-        "kill -9 of the driver": kill_driver,
-        "kill -9 of a worker": kill_worker,
+        "Ctrl-C": send(signal.SIGINT),
+        "SIGTERM": send(signal.SIGTERM),
+        "SIGTERM to the group": lambda stage: os.killpg(stage.process.pid, signal.SIGTERM),
+        "SIGHUP": send(signal.SIGHUP),
+        "kill -9 of the driver": send(signal.SIGKILL),
+        "kill -9 of a worker": lambda stage: kill_first([*trial_processes(stage.cli), *stage.nodes.workers()]),
         "MLflow's database locked": hold_tracker,
         "the disk full": fill_disk,
     }
 )
 HERE: Faults = MappingProxyType({**ANYWHERE, "kill -9 of Ray's head": kill_head})
-ON_CLUSTER: Faults = MappingProxyType({**ANYWHERE, "a node lost": lose_node})
+ON_CLUSTER: Faults = MappingProxyType({**ANYWHERE, "a node lost": lambda stage: stage.nodes.lose_one()})
 
 
 # What happens to the files of one that lies still ---------------------------------------------------------------------
@@ -206,15 +178,6 @@ def moment(sweep: SweepFolder, chance: random.Random) -> Callable[[], bool]:
     )
 
 
-class Ran(NamedTuple):
-    """What became of a command."""
-
-    code: int
-    came: bool
-    went_on: float | None
-    ended: float | None
-
-
 def run_until(
     cli: Cli,
     sweep: SweepFolder,
@@ -222,13 +185,11 @@ def run_until(
     words: tuple[str | Path, ...],
     fault: Callable[[Stage], None] | None,
     chance: random.Random,
-) -> Ran:
+) -> tuple[int, bool]:
     """Begin or resume it in a session of its own; the fault comes at its moment.
 
-    Returns the exit code, whether the fault came before the sweep was over, and how many seconds it took until the
-    sweep did something new, and from the fault until it had ended (None where it goes on).
+    Returns the exit code, and whether the fault came before the sweep was over.
     """
-    began, reports, went_on = time.monotonic(), len(sweep.history), None
     process = subprocess.Popen(
         [sys.executable, "-m", "sweeper", *map(str, words)],
         cwd=cli.folder,
@@ -238,40 +199,22 @@ def run_until(
         stderr=subprocess.PIPE,
         text=True,
     )
-    hit = None
-    come, deadline = (moment(sweep, chance) if fault else lambda: False), time.monotonic() + 300
-    while process.poll() is None and not come() and time.monotonic() < deadline:
-        time.sleep(0.05)
-        if went_on is None and len(sweep.history) > reports:
-            went_on = time.monotonic() - began
-        if fault is None and went_on is not None:
-            break
-    if fault is not None and process.poll() is None:
-        hit = time.monotonic()
-        fault(stage := Stage(cli, sweep, nodes, process))
+    stage, came = Stage(cli, sweep, nodes, process), False
+    if fault is not None:
+        come, deadline = moment(sweep, chance), time.monotonic() + 300
+        while process.poll() is None and not come() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if came := process.poll() is None:
+            fault(stage)
     _, stderr = process.communicate(timeout=600)
-    if hit is not None:
-        stage.filler.unlink(missing_ok=True)
-    ended = None if hit is None or process.returncode == 0 else time.monotonic() - hit
+    stage.filler.unlink(missing_ok=True)
     code = process.returncode
     print(stderr[-600:] if code == 1 else "", end="")  # pytest shows it where the test fails
     assert code in DRIVER_CODES, f"exit code {code}\n{stderr}"
     if code != -signal.SIGKILL:
         assert "Traceback" not in stderr, stderr
     assert cli.end_processes(patience=90) == {}
-    return Ran(code, hit is not None, went_on, ended)
-
-
-def note(seed: int, fault: str, ran: Ran, went_on: float | None) -> None:
-    """A row for benchmarks/fault_table.py, where one is wanted."""
-    if "FAULT_TABLE" not in os.environ:
-        return
-    path = Path(os.environ["FAULT_TABLE"])
-    with path.open("a") as file:
-        if not file.tell():
-            file.write("seed,fault,exit_code,seconds_to_end,seconds_to_go_on\n")
-        seconds = ("" if value is None else f"{value:.1f}" for value in (ran.ended, went_on))
-        file.write(f"{seed},{fault},{ran.code},{','.join(seconds)}\n")
+    return code, came
 
 
 @pytest.fixture
@@ -293,10 +236,9 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
     sweep = cli.new(f"{small_disk.name}/story-{seed}")
     can_fill = small_disk.is_mount()
     words: tuple[str | Path, ...] = cli.pareto(sweep, *cli.grid)
-    story: list[str] = []
+    is_first = True
     print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows it where the test fails
     kept: dict[str, str] = {}
-    before: tuple[str, Ran] | None = None
 
     def place() -> tuple[Faults, tuple[str, ...]]:
         """Where the trials run next, and what can happen there."""
@@ -307,15 +249,10 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
     for _ in range(chance.randint(1, MOST_FAULTS)):
         faults, there = place()
         fault = chance.choice([name for name in faults if can_fill or name != "the disk full"])
-        ran = run_until(cli, sweep, nodes, (*words, *there), faults[fault], chance)
-        if before is not None:
-            note(seed, *before, ran.went_on)
-        before = (fault, ran) if ran.came else None
-        assert ran.came or story, "a sweep that has just begun is over before anything happened to it"
-        story.append(
-            f"{fault}{' on the cluster' if faults is ON_CLUSTER else ''}: {ran.code}, {len(sweep.trials)} rows"
-        )
-        print(story[-1])
+        code, came = run_until(cli, sweep, nodes, (*words, *there), faults[fault], chance)
+        assert came or not is_first, "a sweep that has just begun is over before anything happened to it"
+        is_first = False
+        print(f"{fault}{' on the cluster' if faults is ON_CLUSTER else ''}: {code}, {len(sweep.trials)} rows")
         if (sweep.out / "sweep.json").is_file():
             words = ("resume", sweep.out, "--json")
             results = {row["trial_id"] for row in sweep.trials if row["status"] in ("finished", "diverged")}
@@ -324,15 +261,10 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
             kept = now
             for damage in chance.sample(list(STILL), chance.randint(0, 2)):
                 STILL[damage](sweep.out, chance)
-                story.append(damage)
                 print(damage)
 
     _, there = place()
-    last = run_until(cli, sweep, nodes, (*words, *there), None, chance)
-    if before is not None:
-        note(seed, *before, last.went_on)
-
-    assert last.code == 0
+    assert run_until(cli, sweep, nodes, (*words, *there), None, chance) == (0, False)
     assert {name: rows_by_id(sweep)[name] for name in kept} == kept, "a finished trial is lost or was run twice"
     assert_equals(sweep, reference)
     assert_whole_in_mlflow(cli, sweep)

@@ -79,6 +79,14 @@ def failing(calls: Recorder, head: socket.socket, *, is_cluster: bool) -> None:
         raise OSError("Broken pipe")
 
 
+def test_what_needs_a_lost_head_waits_until_the_loss_is_reported(head: socket.socket) -> None:
+    calls = Recorder()
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False) as head_answers:
+        head.close()
+        head_answers()
+        assert calls.order[-1] == "process ends"
+
+
 def test_an_error_of_rays_calls_does_not_come_before_the_loss(head: socket.socket) -> None:
     calls = Recorder()
     with pytest.raises(OSError, match="Broken pipe"):
@@ -114,14 +122,6 @@ def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socke
             head_answers()
             assert time.monotonic() - begun >= 0.3
     assert calls.order == []
-
-
-def test_what_needs_a_lost_head_does_not_continue_before_the_loss_is_reported(head: socket.socket) -> None:
-    calls = Recorder()
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False) as head_answers:
-        head.close()
-        head_answers()
-        assert calls.order[-1] == "process ends"
 
 
 @pytest.mark.parametrize(("is_cluster", "lost"), [(False, None), (True, "starter")], ids=["alone", "a node ends"])
@@ -173,7 +173,3 @@ def test_a_minute_without_a_running_trial_is_reported_until_one_runs(
     assert message_after(59.0) == ""
     assert_names(message_after(2.0), "1 min 01 s", *facts)
     assert message_after(0.0, is_running=True) == ""
-
-
-def test_rays_logs_are_named_only_while_ray_runs() -> None:
-    assert ray_health.ray_logs() is None

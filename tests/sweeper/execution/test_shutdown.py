@@ -68,11 +68,12 @@ def signalled(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("held", ["", HELD], ids=["at once", "held back"])
 def test_a_signal_is_answered_before_what_it_ends_is_left(number: signal.Signals, held: str) -> None:
-    code, lines, _ = signalled(number, IN_PYTHON, held=held)
-    assert code == 0
+    """While Ray starts, the signal is held back until the block ends."""
+    code, lines, seconds = signalled(number, IN_PYTHON, held=held)
+    assert (code, lines[1:]) == (0, ["Interrupted", "left"])
     assert lines[0].startswith(f"interrupted by {number.name}: ")
-    assert lines[1:] == ["Interrupted", "left"]
     assert ("Ctrl-C again" in lines[0]) == bool(held), "else there is nothing left to cancel"
+    assert seconds > 1.0 or not held
 
 
 def test_amid_the_trials_the_first_signal_lets_tune_end_and_the_second_does_not() -> None:
@@ -96,14 +97,6 @@ def test_a_signal_that_the_main_thread_never_hears_is_answered_and_ends_the_proc
     code, (answer, *last), _ = signalled(number, IN_C, patience=1.5)
     assert answer.startswith(f"interrupted by {number.name}: ")
     assert (code, last) == (130, ["told at last"])
-
-
-def test_what_hears_a_signal_has_the_time_it_needs() -> None:
-    """Here the handler only notes it, as while Ray starts."""
-    code, lines, seconds = signalled(signal.SIGINT, IN_PYTHON, held=HELD)
-    assert code == 0
-    assert seconds > 1.0
-    assert lines[1:] == ["Interrupted", "left"]
 
 
 def test_what_is_held_back_is_not_held_back_for_ever() -> None:

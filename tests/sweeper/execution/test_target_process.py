@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,20 +9,15 @@ import psutil
 import pytest
 
 from sweeper.execution.target_process import target_process
-from tests.sweeper.conftest import write_questions
 from trainables.models.checkpoints import LoadError
 from trainables.spec import TrialSpec
 from trainables.target.finetune import Progress, TargetError
 from trainables.target.prepare import prepare_target
 
 
-@pytest.fixture
-def spec(tmp_path: Path, tiny_phi: Path, monkeypatch: pytest.MonkeyPatch) -> TrialSpec:
-    """Four questions, and a tiny Phi that is fine-tuned on them for a step."""
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    data, base = write_questions(tmp_path / "data", count=2), shutil.copytree(tiny_phi, tmp_path / "base")
-    given = {"data_dir": str(data), "model_path": str(base), "metrics": ("verbmem",), "max_length": 64}
-    return TrialSpec(dataset="jsonl", target_epochs=1, **given)
 
 
 def test_the_process_trains_what_this_process_would_have_trained(spec: TrialSpec, tmp_path: Path) -> None:
@@ -44,6 +38,7 @@ def test_errors_of_the_process_are_raised_here(spec: TrialSpec, tmp_path: Path) 
         assert wait is not None
         with pytest.raises(LoadError, match="base"):
             wait(spec, lambda step: None)
+    assert not psutil.Process().children(), "the process ends with the block"
 
 
 def test_a_killed_process_is_an_error_with_its_cause(spec: TrialSpec) -> None:
@@ -53,9 +48,3 @@ def test_a_killed_process_is_an_error_with_its_cause(spec: TrialSpec) -> None:
             child.kill()
         with pytest.raises(TargetError, match="memory"):
             wait(spec, lambda step: None)
-
-
-def test_the_process_ends_with_the_block(spec: TrialSpec) -> None:
-    with target_process(spec):
-        assert psutil.Process().children()
-    assert not psutil.Process().children()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -20,7 +19,6 @@ import sweeper.execution.target_task
 from search_spaces.builtin import default_space
 from sweeper.execution.target_task import TargetTask, is_prepared_remotely, prepare_for_sweep
 from sweeper.settings.sweep_settings import SweepSettings
-from tests.sweeper.conftest import write_questions
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, NotCached
@@ -35,14 +33,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
     monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 0)
     return tmp_path / "driver" / "sweeper"
-
-
-@pytest.fixture
-def spec(tmp_path: Path, tiny_phi: Path) -> TrialSpec:
-    """Four questions, and a tiny Phi that is fine-tuned on them for a step."""
-    data, base = write_questions(tmp_path / "data", count=2), shutil.copytree(tiny_phi, tmp_path / "base")
-    given = {"data_dir": str(data), "model_path": str(base), "metrics": ("verbmem",), "max_length": 64}
-    return TrialSpec(dataset="jsonl", target_epochs=1, **given)
 
 
 class NodeCluster:

@@ -1,0 +1,19 @@
+"""A small target that tests prepare in another process."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.sweeper.conftest import write_questions
+from trainables.spec import TrialSpec
+
+
+@pytest.fixture
+def spec(tmp_path: Path, tiny_phi: Path) -> TrialSpec:
+    """Four questions, and a tiny Phi that is fine-tuned on them for a step."""
+    data, base = write_questions(tmp_path / "data", count=2), shutil.copytree(tiny_phi, tmp_path / "base")
+    given = {"data_dir": str(data), "model_path": str(base), "metrics": ("verbmem",), "max_length": 64}
+    return TrialSpec(dataset="jsonl", target_epochs=1, **given)
