@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -58,18 +59,16 @@ class Cost:
 
     Attributes:
         seconds: the total cost.
-        parts: the total cost, split into training, evaluation and the rest.
+        groups: the total cost by ``part`` (training, evaluation, the rest), and the cost by ``status`` and ``method``.
         starts: the time from the start of each worker's first trial to the trial's first step. This time depends on the
-            order of the trials, so ``lost``, ``by_status`` and ``by_method`` do not include it.
+            order of the trials, so ``lost`` and the groups by status and method do not include it.
         lost: the cost of the trials that did not finish.
     """
 
     seconds: float
-    parts: tuple[CostLine, ...]
+    groups: Mapping[str, Sequence[CostLine]]
     starts: float
     lost: CostLine
-    by_status: tuple[CostLine, ...]
-    by_method: tuple[CostLine, ...]
 
 
 def ended_as(table: TrialTable) -> dict[str, int]:
@@ -116,24 +115,20 @@ def cost(table: TrialTable) -> Cost:
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
     # The rest must not be negative if the clock was set back.
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
-    total = float(held.sum())
     own = held - _starts(trials, most=held - busy)
-
-    whole = float(own.sum())
+    total, whole = float(held.sum()), float(own.sum())
 
     def line(name: str, seconds: pd.Series, whole: float) -> CostLine:
         amount, count = float(seconds.sum()), len(seconds)
         return CostLine(name, count, amount, amount / count if count else None, amount / whole if whole > 0 else 0.0)
 
-    status, parts = trials["status"], {"training": train, "evaluation": evaluation}
-    return Cost(
-        seconds=total,
-        parts=tuple(line(name, part, total) for name, part in (parts | {_REST: held - busy}).items()),
-        starts=total - whole,
-        lost=line("lost", own[status != "finished"], whole),
-        by_status=tuple(line(name, own[status == name], whole) for name in STATUSES if (status == name).any()),
-        by_method=tuple(line(str(name), group, whole) for name, group in own.groupby(trials["method"])),
-    )
+    status, parts = trials["status"], {"training": train, "evaluation": evaluation, _REST: held - busy}
+    groups = {
+        "part": [line(name, part, total) for name, part in parts.items()],
+        "status": [line(name, own[status == name], whole) for name in STATUSES if (status == name).any()],
+        "method": [line(str(name), group, whole) for name, group in own.groupby(trials["method"])],
+    }
+    return Cost(total, groups, starts=total - whole, lost=line("lost", own[status != "finished"], whole))
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:

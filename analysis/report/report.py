@@ -34,7 +34,6 @@ from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
-from analysis.tables.trial_table import STATUSES
 from analysis.words import number
 from search_spaces.durable import write_json, write_whole
 
@@ -214,7 +213,6 @@ def _page(
         anchors=anchors(table),
         every_epoch=table.every_epoch,
         trials=trials_section(table, sweep.objectives, on_front),
-        statuses=[status for status in STATUSES if (table.trials["status"] == status).any()],
         ended_as=ended_as(table),
         failures=failures(table),
         cost=cost(table),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 import pandas as pd
 
@@ -22,9 +23,8 @@ _BUDGET = 12_000
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """A column heading of the table of trials. A ``numeric`` column is right-aligned and sorted by value."""
+class Heading(NamedTuple):
+    """A column of the table of trials. A ``numeric`` column is right-aligned and sorted by value."""
 
     name: str
     text: str
@@ -32,23 +32,18 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialLine:
-    """One row of the table of trials. Points in figures link to ``anchor``. Missing ``values`` are None."""
-
-    anchor: str
-    trial_id: str
-    status: str
-    on_front: bool
-    values: tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TrialsSection:
-    """The table of trials. ``same`` has the names and values of the settings that are equal in all trials."""
+    """The table of trials.
+
+    Attributes:
+        headings: the columns of the table.
+        rows: the values of each trial, keyed by column; missing values are None.
+        same: the names and values of the settings that are equal in all trials.
+    """
 
     headings: tuple[Heading, ...]
-    lines: tuple[TrialLine, ...]
-    same: dict[str, object]
+    rows: Sequence[Mapping[str, object]]
+    same: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +80,11 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
     names = dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured])
     frame = trials.assign(on_front=["yes" if trial_id in on_front else "no" for trial_id in trials["trial_id"]])
     headings = tuple(
-        Heading(name, _HEADINGS.get(name, short(name)), bool(pd.api.types.is_numeric_dtype(frame[name])))
-        for name in names
+        Heading(name, _HEADINGS.get(name, short(name)), pd.api.types.is_numeric_dtype(frame[name])) for name in names
     )
-    places = anchors(table)
-    lines = tuple(
-        TrialLine(
-            anchor=places[row["trial_id"]],
-            trial_id=str(row["trial_id"]),
-            status=str(row["status"]),
-            on_front=row["trial_id"] in on_front,
-            values=tuple(plain(row[heading.name]) for heading in headings),
-        )
-        for _, row in frame.iterrows()
-    )
+    rows = cast("list[dict[str, object]]", plain(frame[[*names]].to_dict("records")))
     first = {name: plain(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
-    return TrialsSection(headings, lines, {name: value for name, value in first.items() if value is not None})
+    return TrialsSection(headings, rows, {name: value for name, value in first.items() if value is not None})
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:

@@ -21,8 +21,7 @@ def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(make
     assert {"trial_id", "status", "on_front", "method", "lr", "forget_loss", "retain_loss"} <= set(names)
     assert not {"seed", "c", "verbmem"} & set(names)
     assert {"seed": 0, "model": "tiny-phi", "epochs": 3}.items() <= section.same.items()
-    values = dict(zip(names, section.lines[1].values, strict=True))
-    assert (values["lr"], values["retain_loss"]) == (1e-5, None)
+    assert (section.rows[1]["lr"], section.rows[1]["retain_loss"]) == (1e-5, None)
 
 
 def test_the_course_of_a_long_trial_is_thinned_and_keeps_its_ends(make_sweep: MakeSweep) -> None:
@@ -68,14 +67,14 @@ def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: Mak
     ]
     found = cost(TrialTable.read(make_sweep(rows)))
     assert found.seconds == 100
-    assert [line.name for line in found.parts] == ["training", "evaluation", "loading, saving, waiting"]
-    assert [line.share for line in found.parts] == pytest.approx([0.60, 0.25, 0.15])
+    assert [line.name for line in found.groups["part"]] == ["training", "evaluation", "loading, saving, waiting"]
+    assert [line.share for line in found.groups["part"]] == pytest.approx([0.60, 0.25, 0.15])
     statuses = [("finished", 1, 80), ("diverged", 1, 15), ("failed", 1, 5)]
-    assert [(line.name, line.trials, line.seconds) for line in found.by_status] == statuses
-    assert [(line.name, line.mean) for line in found.by_method] == [("ga", 15), ("ngdiff", 42.5)]
+    assert [(line.name, line.trials, line.seconds) for line in found.groups["status"]] == statuses
+    assert [(line.name, line.mean) for line in found.groups["method"]] == [("ga", 15), ("ngdiff", 42.5)]
     assert found.lost.seconds == 20
     nothing = cost(TrialTable.read(make_sweep(None, name="none")))
-    assert (nothing.seconds, [line.share for line in nothing.parts]) == (0, [0, 0, 0])
+    assert (nothing.seconds, [line.share for line in nothing.groups["part"]]) == (0, [0, 0, 0])
 
 
 def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep) -> None:
@@ -90,5 +89,5 @@ def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sw
     ]
     found = cost(TrialTable.read(make_sweep(rows)))
     assert (found.seconds, found.starts) == (81, 50)
-    assert [(line.name, line.mean) for line in found.by_method] == [("gdiff", 10), ("ngdiff", 11)]
-    assert sum(line.share for line in found.by_method) == pytest.approx(1.0)
+    assert [(line.name, line.mean) for line in found.groups["method"]] == [("gdiff", 10), ("ngdiff", 11)]
+    assert sum(line.share for line in found.groups["method"]) == pytest.approx(1.0)
