@@ -5,7 +5,7 @@ Such a configuration is called a point. The sampler chooses the parameters that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -82,55 +82,44 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     Raises:
         PointError: a name or a value is not in the space, does not apply, or applies to several branches.
     """
-    names = list(dict.fromkeys(item.name for item in space.parameters))
-    chosen = dict(point)
+    names = dict.fromkeys(item.name for item in space.parameters)
+    for name, value in point.items():
+        if name not in names and name not in space.constants:
+            near = f" ({meant})" if (meant := did_you_mean(name, names)) else ""
+            raise PointError(f"the space has no {name}{near}: it searches {', '.join(names) or 'nothing'}")
+        if name not in names and not same(value, space.constants[name]):
+            raise PointError(f"{name} is {space.constants[name]} in every trial, it cannot be {value}")
+    chosen = {**space.constants, **point}
     params: dict[str, Value] = {}
     # Conditions refer to earlier parameters, so iterating backwards finds the values that the point implies.
     for name in reversed(names):
-        if name in chosen:
+        if name in chosen and name not in space.constants:
             parameter = _applying(space, chosen, name)
-            chosen |= {key: values[0] for key, values in _open(space, chosen, parameter).items()}
+            chosen = {plain_name(key): values[0] for key, values in parameter.when.items()} | chosen
             if parameter.optuna_name:
                 params[parameter.optuna_name] = parameter.stored(chosen[name])
-    for name in [name for name in point if name not in names]:
-        if name not in space.constants:
-            near = f" ({meant})" if (meant := did_you_mean(name, names)) else ""
-            raise PointError(f"the space has no {name}{near}: it searches {', '.join(names) or 'nothing'}")
-        if not same(point[name], space.constants[name]):
-            raise PointError(f"{name} is {space.constants[name]} in every trial, it cannot be {point[name]}")
     return params
 
 
 def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    """Return the only parameter with this name that accepts the chosen value and whose conditions can hold."""
-    value, named = chosen[name], [item for item in space.parameters if item.name == name]
-    able = [item for item in named if item.accepts(value)]
+    """Return the only parameter with this name that accepts the chosen value and whose conditions are determined."""
+    named = [item for item in space.parameters if item.name == name]
+    able = [item for item in named if item.accepts(chosen[name])]
     if not able:
-        raise PointError(f"{name} cannot be {value}: the space has {' or '.join(map(format_parameter, named))}")
-    known = {**space.constants, **chosen}
-    fitting = [
-        item
-        for item in able
-        if all(
-            plain_name(key) not in known or any(same(known[plain_name(key)], needed) for needed in values)
-            for key, values in item.when.items()
-        )
-    ]
+        raise PointError(f"{name} cannot be {chosen[name]}: the space has {' or '.join(map(format_parameter, named))}")
+    fitting = [item for item in able if all(_can_hold(chosen, key, values) for key, values in item.when.items())]
+    needed = " or ".join(
+        " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in item.when.items()) or "anything"
+        for item in fitting or able
+    )
     if not fitting:
-        needed = " or ".join(_conditions(item) for item in able)
         raise PointError(f"{name} does not apply: it needs {needed}")
-    opened = [item for item in fitting if any(len(values) > 1 for values in _open(space, chosen, item).values())]
-    if len(fitting) > 1 or opened:
-        needed = " or ".join(_conditions(item) for item in fitting)
+    is_open = any(len(values) > 1 and plain_name(key) not in chosen for key, values in fitting[0].when.items())
+    if len(fitting) > 1 or is_open:
         raise PointError(f"{name} applies with {needed}: name one")
     return fitting[0]
 
 
-def _open(space: Space, chosen: Mapping[str, Value], parameter: Parameter) -> dict[str, tuple[Value, ...]]:
-    """Return the parameter's conditions on other parameters that the point does not set."""
-    known = {**space.constants, **chosen}
-    return {plain_name(key): values for key, values in parameter.when.items() if plain_name(key) not in known}
-
-
-def _conditions(parameter: Parameter) -> str:
-    return " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in parameter.when.items()) or "anything"
+def _can_hold(chosen: Mapping[str, Value], key: str, values: Sequence[Value]) -> bool:
+    name = plain_name(key)
+    return name not in chosen or any(same(chosen[name], value) for value in values)
