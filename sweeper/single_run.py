@@ -94,7 +94,7 @@ def _run(
         console.print(f"the model {place} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
     if out is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
-        CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS, sync=False).append(points)
+        CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(points)
     checkpoint = None
     if out is not None and report.status is Status.FINISHED:
         save_model(run.model, workspace.tokenizer, out / "checkpoint")

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,56 +31,13 @@ class OtherDriver(RuntimeError):
     exit_code = 2
 
 
-class Lease:
-    """Renews the lease of this driver until :meth:`end`.
-
-    If the storage does not answer, the write is retried. If another driver also writes, a warning is logged once.
-    """
-
-    def __init__(self, storage: Storage, out: Path, *, interval: float = INTERVAL) -> None:
-        """Take the lease. Raise StorageError if the storage does not answer."""
-        self._storage, self._interval = storage, interval
-        self._own = {"driver": uuid.uuid4().hex, **_place(out)}
-        self._over = threading.Event()
-        self._write()
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop renewing the lease. Other drivers still respect it for another ``TIMEOUT`` seconds."""
-        self._over.set()
-        self._thread.join(INTERVAL)
-
-    def end(self) -> None:
-        """Delete the lease, unless another driver has taken it.
-
-        Raises:
-            StorageError: the storage does not answer.
-        """
-        self.stop()
-        current = _read(self._storage)
-        if current is None or current["driver"] == self._own["driver"]:
-            self._storage.delete(FILE)
-
-    def _write(self) -> None:
-        self._storage.write(FILE, json.dumps({**self._own, "at": time.time()}).encode())
-
-    def _renew(self) -> None:
-        is_warned = False
-        while not self._over.wait(self._interval):
-            with contextlib.suppress(StorageError, OSError):
-                current = _read(self._storage)
-                if current is not None and current["driver"] != self._own["driver"] and not is_warned:
-                    logger.warning(
-                        "%s and runs the same trials; stop one of the drivers", _format(self._storage, current)
-                    )
-                    is_warned = True
-                self._write()
-
-
 @contextlib.contextmanager
-def hold_lease(storage: Storage | None, out: Path, *, say: Callable[[str], object]) -> Iterator[None]:
-    """Hold the lease while the block runs. If ``storage`` is None, there is no lease.
+def hold_lease(
+    storage: Storage | None, out: Path, *, say: Callable[[str], object], interval: float = INTERVAL
+) -> Iterator[None]:
+    """Hold the lease while the block runs, and renew it every ``interval`` seconds. Without ``storage``, do nothing.
+
+    If the storage does not answer, the renewal is retried. If another driver also writes, a warning is logged once.
 
     Raises:
         OtherDriver: another driver holds the lease (see :func:`other_driver`).
@@ -91,12 +48,38 @@ def hold_lease(storage: Storage | None, out: Path, *, say: Callable[[str], objec
         return
     if problem := other_driver(storage, out, say=say):
         raise OtherDriver(problem)
-    lease = Lease(storage, out)
+    own, over = {"driver": uuid.uuid4().hex, **_place(out)}, threading.Event()
+    _write(storage, own)
+    thread = threading.Thread(target=_renew, args=(storage, own, over, interval), name="lease", daemon=True)
+    thread.start()
     try:
         yield
     finally:
+        over.set()
+        thread.join(INTERVAL)
         with contextlib.suppress(StorageError, OSError):
-            lease.end()
+            if _other(storage, own) is None:
+                storage.delete(FILE)
+
+
+def _renew(storage: Storage, own: Mapping[str, str], over: threading.Event, interval: float) -> None:
+    is_warned = False
+    while not over.wait(interval):
+        with contextlib.suppress(StorageError, OSError):
+            if (other := _other(storage, own)) is not None and not is_warned:
+                logger.warning("%s and runs the same trials; stop one of the drivers", _format(storage, other))
+                is_warned = True
+            _write(storage, own)
+
+
+def _write(storage: Storage, own: Mapping[str, str]) -> None:
+    storage.write(FILE, json.dumps({**own, "at": time.time()}).encode())
+
+
+def _other(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the lease if another driver has written it."""
+    current = _read(storage)
+    return None if current is None or current["driver"] == own["driver"] else current
 
 
 def other_driver(

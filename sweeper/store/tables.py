@@ -9,7 +9,6 @@ import contextlib
 import csv
 import io
 import math
-import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -31,10 +30,9 @@ class CsvTable:
     file's other columns that have values.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str], *, sync: bool) -> None:
+    def __init__(self, path: Path, columns: Iterable[str]) -> None:
         self.path = path
         self._new = tuple(columns)
-        self._sync = sync
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -51,22 +49,12 @@ class CsvTable:
         return list(csv.DictReader(io.StringIO(_whole_rows(self.path.read_bytes()).decode(), newline="")))
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Append rows, with a header if the file is new. In a synced table they are on disk when this returns.
+        """Append rows, with a header if the file is new.
 
         Raises:
             OSError: the disk is full or the folder is gone; no row was appended.
         """
-        content, header = _lines(self.columns, rows), _lines(self.columns, [], header=True)
-        append(self.path, content, header=header, sync=self._sync)
-
-    def sync(self) -> None:
-        """Flush all appended rows from the operating system's cache to the disk.
-
-        Raises:
-            OSError: the disk cannot be written.
-        """
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            os.fsync(file.fileno())
+        append(self.path, _lines(self.columns, rows), header=_lines(self.columns, [], header=True))
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the whole file atomically."""
@@ -86,18 +74,18 @@ class ResultTables:
     """
 
     def __init__(self, out: Path, *, every_epoch: bool = False, without: Collection[str] = ()) -> None:
-        def log(name: str, columns: Sequence[str], *, sync: bool = False) -> CsvTable:
-            return CsvTable(out / name, [column for column in columns if column not in without], sync=sync)
+        def table(name: str, columns: Sequence[str]) -> CsvTable:
+            return CsvTable(out / name, (column for column in columns if column not in without))
 
         self.out = out
-        self.trials = log("trials.csv", TRIAL_COLUMNS, sync=True)
-        self.history = log("history.csv", HISTORY_COLUMNS)
-        self.auto_lr = log("auto_lr.csv", AUTO_LR_COLUMNS)
-        self.candidates = log("candidates.csv", CANDIDATE_COLUMNS)
+        self.history = table("history.csv", HISTORY_COLUMNS)
+        self.auto_lr = table("auto_lr.csv", AUTO_LR_COLUMNS)
+        self.candidates = table("candidates.csv", CANDIDATE_COLUMNS)
+        self.trials = table("trials.csv", TRIAL_COLUMNS)
         self.every_epoch = every_epoch
-        self._logs = (self.history, self.auto_lr, self.candidates)
-        # The order matters: after a kill between two files, a finished trial must not lack its last report forever.
-        self._waiting: dict[CsvTable, list[Row]] = {log: [] for log in (*self._logs, self.trials)}
+        self._waiting: dict[CsvTable, list[Row]] = {
+            table: [] for table in (self.history, self.auto_lr, self.candidates, self.trials)
+        }
 
     def add_report(self, trial_id: str, report: Mapping[str, Any], *, checkpoint: str = "") -> None:
         """Queue a report of a trial, and the AutoLR updates in it, for :meth:`write`.
@@ -119,12 +107,9 @@ class ResultTables:
         Raises:
             OSError: the disk cannot be written; unwritten rows stay queued for the next call.
         """
-        for log, rows in self._waiting.items():
-            if log is self.trials and rows:  # its reports must be on disk first
-                for other in self._logs:
-                    other.sync()
+        for table, rows in self._waiting.items():
             if rows:
-                log.append(rows)
+                table.append(rows)
                 rows.clear()
 
     def replace(self, rows: Mapping[CsvTable, Sequence[Mapping[str, object]]]) -> None:
@@ -146,9 +131,9 @@ class ResultTables:
             OSError: the disk cannot be written.
         """
         self.trials.rewrite([])
-        for log in self._logs:
-            if log.path.is_file():
-                log.rewrite(row for row in log.read() if int(row["step"]) <= step)
+        for table in (self.history, self.auto_lr, self.candidates):
+            if table.path.is_file():
+                table.rewrite(row for row in table.read() if int(row["step"]) <= step)
 
 
 def _whole_rows(content: bytes) -> bytes:

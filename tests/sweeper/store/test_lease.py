@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.folder import begin, read_settings
-from sweeper.store.lease import FILE, Lease, hold_lease, other_driver
+from sweeper.store.lease import FILE, hold_lease, other_driver
 from tests.sweeper.cli.conftest import invoke, names
 from tests.sweeper.conftest import SETTINGS, wait_until
 from trainables.storage import Storage, StorageError
@@ -35,13 +35,16 @@ def other(storage: Storage, out: Path, *, timeout: float = 30.0) -> tuple[bool, 
 def test_without_another_driver_nothing_is_waited_for(storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     assert other(storage, tmp_path) == (False, 0)
-    lease = Lease(storage, tmp_path / "one")
-    assert other(storage, tmp_path / "one") == (False, 0), "the folder's own lock is enough"
-    lease.end()
-    assert other(storage, tmp_path) == (False, 0)
+    with contextlib.suppress(KeyError), hold_lease(storage, tmp_path / "one", say=pytest.fail):
+        assert storage.read(FILE) is not None
+        assert other(storage, tmp_path / "one") == (False, 0), "the folder's own lock is enough"
+        raise KeyError
+    assert (storage.read(FILE), other(storage, tmp_path)) == (None, (False, 0))
     for damaged in (b"", b"{", b"[1]", b'{"host": "x"}'):
         storage.write(FILE, damaged)
         assert other(storage, tmp_path) == (False, 0)
+    with hold_lease(None, tmp_path, say=pytest.fail):
+        pass
 
 
 @pytest.mark.parametrize("changed", ["host", "boot", "out", None])
@@ -50,25 +53,11 @@ def test_a_driver_of_another_machine_or_of_a_deleted_folder_is_waited_for(
 ) -> None:
     if changed:
         (tmp_path / "one").mkdir()
-    Lease(storage, tmp_path / "one").stop()
-    content = json.loads(storage.read(FILE) or b"")
+    with hold_lease(storage, tmp_path / "one", say=pytest.fail):
+        content = json.loads(storage.read(FILE) or b"")
     storage.write(FILE, json.dumps(content | ({changed: "another"} if changed else {})).encode())
     assert other(storage, tmp_path / "one", timeout=0) == (False, 1)
     assert other(storage, tmp_path / "one", timeout=0) == (False, 0), "nobody waits twice for a dead driver"
-
-
-def test_inside_the_block_the_lease_exists_and_afterwards_not(storage: Storage, tmp_path: Path) -> None:
-    with contextlib.suppress(KeyError), hold_lease(storage, tmp_path, say=pytest.fail):
-        assert storage.read(FILE) is not None
-        raise KeyError
-    assert storage.read(FILE) is None
-    with hold_lease(None, tmp_path, say=pytest.fail):
-        pass
-    first, second = Lease(storage, tmp_path / "one"), Lease(storage, tmp_path / "two")
-    first.end()
-    assert json.loads(storage.read(FILE) or b"")["out"] == str(tmp_path / "two"), "the lease of another is kept"
-    second.end()
-    assert storage.read(FILE) is None
 
 
 @pytest.mark.parametrize("by_address", [True, False])
@@ -82,22 +71,33 @@ def test_resume_is_refused_while_a_driver_lives_elsewhere(
     storage = read_settings(out).bucket
     assert storage is not None
     storage.write("sweep.json", (out / "sweep.json").read_bytes())
-    lease = Lease(storage, tmp_path / "elsewhere", interval=INTERVAL)
-    done = invoke("resume", *([storage.uri, "--out", new] if by_address else [out]))
-    lease.end()
+    with hold_lease(storage, tmp_path / "elsewhere", say=pytest.fail, interval=INTERVAL):
+        done = invoke("resume", *([storage.uri, "--out", new] if by_address else [out]))
     assert done.exit_code == 2, done.output
     assert names(done.stderr, ["3 s", "bucket"])
     assert not new.exists()
 
 
-def test_two_drivers_are_warned_once(storage: Storage, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    first = Lease(storage, tmp_path / "one", interval=INTERVAL)
-    second = Lease(storage, tmp_path / "two", interval=10 * INTERVAL)
-    with caplog.at_level(logging.WARNING):
+def test_the_lease_of_another_driver_is_kept(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sweeper.store.lease.TIMEOUT", 0.0)  # the second considers the first dead
+    with contextlib.ExitStack() as second:
+        with hold_lease(storage, tmp_path / "one", say=str):
+            second.enter_context(hold_lease(storage, tmp_path / "two", say=str))
+        assert json.loads(storage.read(FILE) or b"")["out"] == str(tmp_path / "two")
+    assert storage.read(FILE) is None
+
+
+def test_two_drivers_are_warned_once(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("sweeper.store.lease.TIMEOUT", 0.0)  # the second considers the first dead
+    with (
+        hold_lease(storage, tmp_path / "one", say=str, interval=INTERVAL),
+        hold_lease(storage, tmp_path / "two", say=str, interval=10 * INTERVAL),
+        caplog.at_level(logging.WARNING),
+    ):
         wait_until(lambda: caplog.records)
         time.sleep(30 * INTERVAL)
-    first.end()
-    second.end()
     assert 1 <= len(caplog.records) <= 2, "each of them once at most"
 
 
@@ -110,10 +110,9 @@ def test_a_storage_that_is_silent_for_a_while_ends_nothing(
         asked.append(arguments)
         raise StorageError("AWS Error NETWORK_CONNECTION")
 
-    lease = Lease(storage, tmp_path / "one", interval=INTERVAL)
-    with monkeypatch.context() as away:
-        away.setattr(Storage, "read", silent)
-        wait_until(lambda: len(asked) > 2)
-    before = storage.read(FILE)
-    wait_until(lambda: storage.read(FILE) != before)
-    lease.end()
+    with hold_lease(storage, tmp_path / "one", say=pytest.fail, interval=INTERVAL):
+        with monkeypatch.context() as away:
+            away.setattr(Storage, "read", silent)
+            wait_until(lambda: len(asked) > 2)
+        before = storage.read(FILE)
+        wait_until(lambda: storage.read(FILE) != before)
