@@ -243,21 +243,13 @@ def test_the_models_of_a_reused_trial_are_stored_once(
 # On another machine --------------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_is_named_in_its_storage_when_it_begins(tmp_path: Path) -> None:
-    settings = replace(SETTINGS, storage=(tmp_path / "bucket").as_uri())
-    found = []
-    for name in ("a", "b"):
-        begin(settings, tmp_path / name / "sweep")
-        bucket = read_settings(tmp_path / name / "sweep").bucket
-        assert bucket is not None
-        assert (bucket.name[:6], bucket.above.uri) == ("sweep-", settings.storage)
-        found.append(bucket.uri)
-    assert found[0] != found[1], "two sweeps of one name do not meet"
-
-
 def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storage: Storage) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    begin(replace(SETTINGS, storage=storage.above.uri), first)
+    for out in (first, tmp_path / "other" / "first"):
+        begin(replace(SETTINGS, storage=storage.above.uri), out)
+    buckets = [read_settings(out).bucket for out in (first, tmp_path / "other" / "first")]
+    assert len({bucket.uri for bucket in buckets if bucket}) == 2, "two sweeps of one name do not meet"
+    assert {(bucket.name[:6], bucket.above.uri) for bucket in buckets if bucket} == {("first-", storage.above.uri)}
     files = {"trials.csv": "trial_id\n00000\n", "items/target-7e5a.json": "{}", "items/00000-epoch-2.json": "[]"}
     (first / "items").mkdir()
     for name, content in files.items():

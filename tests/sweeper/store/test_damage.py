@@ -5,6 +5,7 @@ Without a log the tables are the record of the sweep: a damaged one is refused b
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -47,27 +48,26 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("command", [["report"], ["pick"], ["resume"], ["resume", "--trials", "500"]], ids=" ".join)
-@pytest.mark.parametrize("damage", DAMAGES)
+RESUME = (("resume",), ("resume", "--trials", "500"))
+
+
+@pytest.mark.parametrize(
+    ("table", "damage", "command"),
+    [
+        *itertools.product(["trials.csv"], DAMAGES, [("report",), ("pick",), *RESUME]),
+        *itertools.product(["history.csv", "candidates.csv", "auto_lr.csv"], ["binary"], RESUME[:1]),
+    ],
+)
 def test_without_a_log_a_damaged_table_is_named_and_left_as_it_is(
-    golden: Path, damage: str, command: list[str]
+    golden: Path, table: str, damage: str, command: tuple[str, ...]
 ) -> None:
     if command[0] == "resume":
         make_resumable(golden)
-    table = golden / "trials.csv"
-    table.write_bytes(damaged := DAMAGES[damage](table.read_bytes()))
+    path = golden / table
+    path.write_bytes(damaged := DAMAGES[damage](path.read_bytes() if path.is_file() else b""))
     (problem,) = problems_of(invoke(command[0], golden, *command[1:]))
-    assert_names(problem, table)
-    assert table.read_bytes() == damaged
-
-
-@pytest.mark.parametrize("name", ["history.csv", "candidates.csv", "auto_lr.csv"])
-def test_without_a_log_any_other_damaged_table_is_named_before_a_sweep_is_resumed(golden: Path, name: str) -> None:
-    make_resumable(golden)
-    path = golden / name
-    path.write_bytes((path.read_bytes() if path.is_file() else b"trial_id,step,epoch,checkpoint\n") + b"\0\0\0\0,1\n")
-    (problem,) = problems_of(invoke("resume", golden))
     assert_names(problem, path)
+    assert path.read_bytes() == damaged
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, "deleted"])
@@ -93,9 +93,9 @@ def test_with_a_log_a_damaged_table_is_rebuilt(
     assert {path: path.read_bytes() for path in golden.glob("*.csv")} == before
 
 
-@pytest.mark.parametrize("command", [["resume"], ["resume", "--trials", "500"]], ids=" ".join)
+@pytest.mark.parametrize("command", RESUME, ids=" ".join)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_log_is_refused_with_its_line(golden: Path, log: Path, damage: str, command: list[str]) -> None:
+def test_a_damaged_log_is_refused_with_its_line(golden: Path, log: Path, damage: str, command: tuple[str, ...]) -> None:
     make_resumable(golden)
     before = log.read_bytes()
     log.write_bytes(damaged := DAMAGES[damage](before))
