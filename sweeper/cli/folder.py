@@ -46,11 +46,11 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     trial has the status 'stopped' and the values of its last epoch; 'resume' continues a stopped sweep.
     """
     from sweeper.followers.status import read_status
-    from sweeper.followers.stop_requests import Request, ask
+    from sweeper.followers.stop_requests import ask
 
     out = Path(folder)
     run = _running(out, trial).run
-    ask(out, Request(run=run, trial_id=trial))
+    ask(out, run, trial)
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
     click.echo(f"requested: {what}; Ctrl-C ends only the waiting", err=True)
     while _still_runs(out, run) and not (trial and _row(out, trial)):

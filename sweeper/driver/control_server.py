@@ -58,12 +58,12 @@ class ControlServer:
 
     def look(self) -> None:
         """Execute new stop requests, and write status.json if its content has changed."""
-        for request in take(self.out, self._written.run):
-            if request.trial_id is None:
+        for trial_id in take(self.out, self._written.run):
+            if trial_id is None:
                 if not is_interrupted():  # a second signal would stop trials without saving their states
                     os.kill(os.getpid(), signal.SIGINT)
             elif self.sweep is not None:
-                self.sweep.controller.request_stop(request.trial_id)
+                self.sweep.controller.request_stop(trial_id)
         self._write(self._now())
 
     def close(self, error: BaseException | None) -> None:

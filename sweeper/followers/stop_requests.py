@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from search_spaces.durable import write_whole
@@ -17,32 +16,28 @@ from search_spaces.durable import write_whole
 _FOLDER = "requests"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request to the process ``run`` to stop one trial or, if ``trial_id`` is None, the whole sweep."""
+def ask(out: Path, run: str, trial_id: str | None = None) -> None:
+    """Ask the process ``run`` to stop one trial or, without ``trial_id``, the sweep in ``out``.
 
-    run: str
-    trial_id: str | None = None
-
-
-def ask(out: Path, request: Request) -> None:
-    """Write a request to the folder of a sweep. Raise OSError if the disk cannot be written."""
-    write_whole(out / _FOLDER / f"{uuid.uuid4().hex}.json", json.dumps(asdict(request)))
+    Raises:
+        OSError: the disk cannot be written.
+    """
+    write_whole(out / _FOLDER / f"{uuid.uuid4().hex}.json", json.dumps({"run": run, "trial_id": trial_id}))
 
 
-def take(out: Path, run: str) -> list[Request]:
-    """Delete all request files and return the requests that are addressed to ``run``, in any order."""
-    found = []
+def take(out: Path, run: str) -> list[str | None]:
+    """Delete all request files. Return what the process ``run`` should stop: trial ids, or None for the whole sweep."""
+    found: list[str | None] = []
     for path in (out / _FOLDER).glob("*.json"):
-        request = None
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            request = Request(**json.loads(path.read_text(encoding="utf-8")))
+        request = {}
+        with contextlib.suppress(OSError, ValueError):
+            request = json.loads(path.read_text(encoding="utf-8"))
         try:
             path.unlink()
         except OSError:
             continue  # a request that cannot be deleted would be executed again
-        if request is not None and request.run == run:
-            found.append(request)
+        if isinstance(request, dict) and request.keys() == {"run", "trial_id"} and request["run"] == run:
+            found.append(request["trial_id"])
     with contextlib.suppress(OSError):  # the folder is missing, or another request has just arrived
         (out / _FOLDER).rmdir()
     return found

@@ -14,7 +14,7 @@ from sweeper.driver.control_server import ControlServer, control_server
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.followers.status_file import StatusFile
-from sweeper.followers.stop_requests import Request, ask, take
+from sweeper.followers.stop_requests import ask, take
 from sweeper.store.events import Kind
 from tests.sweeper.conftest import run_trial, running
 
@@ -35,18 +35,17 @@ def serving(sweep: OpenSweep) -> ControlServer:
 
 
 def test_a_request_is_taken_once_by_the_process_it_is_for_and_others_are_removed(out: Path) -> None:
-    mine = Request(run="mine", trial_id="00001")
-    for request in (mine, Request(run="other")):
-        ask(out, request)
+    ask(out, "mine", "00001")
+    ask(out, "other")
     for name, content in (("a.json", "{"), ("b.json", '{"run": "mine", "more": 1}'), ("c.json", "3")):
         (out / "requests" / name).write_text(content)
-    assert [take(out, run) for run in ("mine", "mine", "other")] == [[mine], [], []]
+    assert [take(out, run) for run in ("mine", "mine", "other")] == [["00001"], [], []]
     assert list(out.iterdir()) == []
 
 
 def test_a_resumed_sweep_obeys_no_request_to_the_killed_process(sweep: OpenSweep, out: Path) -> None:
     ControlServer(out).look()  # it is killed afterwards
-    ask(out, Request(run=published(out).run, trial_id="00000"))
+    ask(out, published(out).run, "00000")
     server = serving(sweep)
     trial_id = running(sweep)
     server.look()
@@ -58,7 +57,7 @@ def test_only_a_running_or_paused_trial_is_stopped_by_a_request(sweep: OpenSweep
     ended, paused, trial_id = run_trial(sweep), running(sweep), running(sweep)
     sweep.log.record(Kind.TRIAL_PAUSED, paused)
     for asked in (trial_id, paused, ended, "00099"):
-        ask(out, Request(run=published(out).run, trial_id=asked))
+        ask(out, published(out).run, asked)
     server.look()
     assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [paused, trial_id]
     assert sweep.controller.is_stopped_early(paused)
@@ -70,7 +69,7 @@ def test_a_request_for_the_sweep_interrupts_it_once(out: Path, monkeypatch: pyte
 
     def asking() -> None:
         for _ in range(3):
-            ask(out, Request(run=published(out).run))
+            ask(out, published(out).run)
 
     def at_work() -> None:
         nonlocal signals
