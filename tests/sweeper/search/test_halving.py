@@ -165,3 +165,10 @@ def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     assert scheduler.next_promotion() == "second"
     assert (scheduler.next_promotion(), scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, None, 1)
     assert scheduler.decide("second", 2, (0.8, 0.2)) == "continue"
+
+
+def test_a_stopped_trial_is_never_promoted() -> None:
+    scheduler = halving("stop")
+    for number in range(9):
+        scheduler.decide(str(number), 1, (0.9 - 0.1 * number, 0.5))
+    assert (scheduler.ended_at("1"), scheduler.next_promotion()) == (1, None)
