@@ -1,4 +1,4 @@
-"""The paper's table: which configuration stands for a method, what is bold, and the four formats."""
+"""The paper's table: the configuration of each method, the success of its seeds, and the formats."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from analysis.report.comparison import FORMATS, comma_separated, latex, markdown, web_page
+from analysis.report.comparison import comma_separated, latex, markdown, web_page
 from analysis.report.render import say
 from sweeper.store.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
 from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without
@@ -52,19 +53,15 @@ def test_a_method_is_shown_at_the_configuration_with_most_successes_before_hyper
     assert auto is not None
     assert (auto.label, auto.seeds, auto.lost, auto.success) == ("AutoLR clip/fresh from lr 0.001", 1, 1, False)
     assert (auto.values["verbmem"].met, auto.values["utility"].met) == (False, True)
-
-
-def test_the_no_unlearn_model_is_on_top_and_what_meets_its_threshold_is_bold(table: ComparisonTable) -> None:
+    wanted = {"method": "ngdiff", "auto_lr": "off", "metric": "utility"}
+    (cell,) = [row for row in csv_rows([table]) if wanted.items() <= row.items()]
+    assert float(cell["mean"]) == pytest.approx(0.65, abs=1e-15), "not rounded"
+    assert (cell["seeds"], cell["meets_threshold"], cell["success"]) == ("2", "True", "True")
+    # The No-unlearn model comes first, and a mean that meets its threshold is bold.
     lines = markdown([table]).splitlines()
     assert lines[4].startswith("| target | 0.9 | 0.8 | 0.5 | 0.04")
     assert "**0.05 ± 0** → 0.2" in lines[5].replace("0.0500", "0.05")
     assert "yes → no" in lines[5]
-
-
-def test_one_table_for_each_model_and_data_set(make_sweep: MakeSweep) -> None:
-    one = make_sweep([trial("00000", 1.0, 1.0)], name="one")
-    two = make_sweep([trial("00000", 1.0, 1.0, model="phi-1.5", dataset="tofu")], name="two")
-    assert [(item.model, item.dataset) for item in read(one, two)] == [("tiny-phi", "authors"), ("phi-1.5", "tofu")]
 
 
 def test_sweeps_with_another_target_and_without_trials_are_not_compared(make_sweep: MakeSweep) -> None:
@@ -77,16 +74,10 @@ def test_sweeps_with_another_target_and_without_trials_are_not_compared(make_swe
 
 
 def test_all_metrics_of_a_trial_are_compared_and_nothing_else(tmp_path: Path) -> None:
-    """Against the columns the sweep writes: seconds, steps and shares of padding are no metrics."""
+    """Seconds, steps and shares of padding, which a sweep writes as well, are not metrics."""
     out = Path(shutil.copytree(GOLDEN, tmp_path / "sweep"))
-    with (out / "trials.csv").open(newline="") as file:
-        rows = [{name: row.get(name) or "" for name in TRIAL_COLUMNS} for row in csv.DictReader(file)]
-    for row in rows:
-        row.update({name: row[name] or "0.5" for name in OUTCOME_METRICS})
-    with (out / "trials.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, TRIAL_COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    trials = pd.read_csv(out / "trials.csv", dtype=str, keep_default_na=False).reindex(columns=TRIAL_COLUMNS)
+    trials.fillna("").assign(**dict.fromkeys(OUTCOME_METRICS, "0.5")).to_csv(out / "trials.csv", index=False)
     sweep = json.loads((out / "sweep.json").read_text())
     sweep["columns"] = column_dictionary(random_guess=sweep["random_guess_loss"])
     (out / "sweep.json").write_text(json.dumps(sweep))
@@ -97,7 +88,7 @@ def test_all_metrics_of_a_trial_are_compared_and_nothing_else(tmp_path: Path) ->
 # External rows -----------------------------------------------------------------------------------------------
 
 
-def test_a_external_csv_joins_with_its_own_columns(theirs: WriteCsv) -> None:
+def test_an_external_csv_joins_with_its_own_columns(theirs: WriteCsv) -> None:
     path = theirs(
         "method,verbmem,utility,truth_ratio,knowmem\nNo-unlearn,0.9,0.8,0.5,0.7\n"
         "npo,0.05,0.7,0.4,0.2\nnpo,0.07,0.6,0.4,\nga,0.0,0.0,0.1,0.0"
@@ -129,17 +120,14 @@ def test_the_heading_names_model_and_data_set_as_far_as_known(theirs: WriteCsv, 
     assert markdown(read(path)).splitlines()[0] == heading
 
 
-def test_a_table_of_losses_alone_is_shown_and_judged_by_nothing(theirs: WriteCsv) -> None:
-    (table,) = read(theirs("method,forget_loss,retain_loss\nNo-unlearn,0.03,0.01\nsimnpo,7.0,0.1\n"))
-    assert (without(table).success, without(table).values["forget_loss"].mean) == (None, 7.0)
-
-
 def test_a_csv_of_losses_alone_joins_a_sweep_in_its_bounds(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
     rows = "tiny-phi,authors,npo,1e-4,5.0,0.5\ntiny-phi,authors,npo,1e-3,7.0,6.0\n"
     path = theirs(f"model,dataset,method,lr,forget_loss,retain_loss\n{rows}")
     (table,) = read(make_sweep([trial("00000", 1.0, 1.0)]), path)
     labels = {row.method: without(table, place).label for place, row in enumerate(table.rows)}
     assert labels["npo"] == "lr 1e-4", "of a box of 8 x 8 it dominates 5 * 7.5, the other 7 * 2"
+    (alone,) = read(path)
+    assert (without(alone).success, without(alone).values["forget_loss"].mean) == (None, 5.0)
 
 
 # Several seeds -----------------------------------------------------------------------------------------------------
@@ -213,13 +201,6 @@ def test_three_equal_seeds_are_judged_as_one(
 # The formats -------------------------------------------------------------------------------------------------------
 
 
-def test_the_csv_has_the_unrounded_means(table: ComparisonTable) -> None:
-    wanted = {"method": "ngdiff", "auto_lr": "off", "metric": "utility"}
-    (cell,) = [row for row in csv_rows([table]) if wanted.items() <= row.items()]
-    assert float(cell["mean"]) == pytest.approx(0.65, abs=1e-15)
-    assert (cell["seeds"], cell["meets_threshold"], cell["success"]) == ("2", "True", "True")
-
-
 NASTY = ComparisonTable(
     "a_b & 50%",
     "<tofu>",
@@ -274,10 +255,3 @@ def test_the_page_is_well_formed_and_loads_nothing() -> None:
     Check().feed(page)
     assert opened == []
     assert "http" not in page
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_comparison_of_a_real_run_in_every_format(name: str) -> None:
-    text = FORMATS[name](read(GOLDEN))
-    assert "ngdiff" in text
-    assert "nan" not in text.lower().split()

@@ -130,33 +130,27 @@ def test_a_success_before_the_end_is_named(
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "joins"),
     [
-        "method,verbmem,utility\nnpo,0.01,0.79\n",
-        "method,dataset,verbmem,utility\nnpo,authors,0.01,0.79\n",
-        "method,verbmem,utility\nNo-unlearn,0.9,0.8\nnpo,0.01,0.79\n",
+        ("method,verbmem,utility\nnpo,0.01,0.79\n", True),
+        ("method,dataset,verbmem,utility\nnpo,authors,0.01,0.79\n", True),
+        ("method,verbmem,utility\nNo-unlearn,0.9,0.8\nnpo,0.01,0.79\n", True),
+        ("method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n", False),
+        ("method,verbmem,utility\nNo-unlearn,0.9,0.5\nnpo,0.01,0.79\n", False),
     ],
-    ids=["nothing named", "the data set", "the same target"],
+    ids=["nothing named", "the data set", "the same target", "another data set", "another target"],
 )
-def test_rows_that_can_only_mean_these_trials_join_them(make_sweep: MakeSweep, theirs: WriteCsv, text: str) -> None:
-    (table,) = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
-    assert [row.method for row in table.rows] == ["ngdiff", "npo"]
-    utility = without(table, 1).values["utility"]
-    assert (utility.mean, utility.met) == (0.79, True), "held against the sweep's target"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n",
-        "method,verbmem,utility\nNo-unlearn,0.9,0.5\nnpo,0.01,0.79\n",
-    ],
-    ids=["another data set", "another target"],
-)
-def test_rows_that_may_mean_others_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv, text: str) -> None:
-    own, other = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
-    assert [row.method for row in other.rows] == ["npo"]
-    assert [note("unplaced_rows") in table.notes for table in (own, other)] == [False, True]
+def test_rows_that_can_only_mean_these_trials_join_them(
+    make_sweep: MakeSweep, theirs: WriteCsv, text: str, joins: bool
+) -> None:
+    tables = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
+    assert [[row.method for row in table.rows] for table in tables] == (
+        [["ngdiff", "npo"]] if joins else [["ngdiff"], ["npo"]]
+    )
+    assert [note("unplaced_rows") in table.notes for table in tables] == ([False] if joins else [False, True])
+    if joins:
+        utility = without(tables[0], 1).values["utility"]
+        assert (utility.mean, utility.met) == (0.79, True), "compared with the sweep's target"
 
 
 def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
