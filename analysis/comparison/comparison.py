@@ -32,7 +32,7 @@ def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     described = columns
     for path in paths:
         if (path / "sweep.json").is_file():
-            described = read_source(path, columns).sweep.columns | described
+            described = SweepFile.read(path).columns | described
     found = [read_source(path, described, sweep=f"{i + 1}: {path.name}") for i, path in enumerate(paths)]
     own = next((part.sweep.objectives for part in found if part.sweep.objectives), ())
     for place, part in enumerate(found):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,7 @@ class Evidence:
     side: str
     least: Check | None = None
     proof: Check | None = None
+    _: KW_ONLY
     by_loss: bool = True
 
     @property
@@ -160,15 +161,11 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
     checks += [check(item, "paper") for item, is_replaced in aside.items() if not is_replaced]
     replaced = [check(item, "replaced") for item, is_replaced in aside.items() if is_replaced]
     instead = stand_ins(row, target, columns)
-    evidence = [
-        Evidence(side)
-        if (item := instead.get(side)) is None
-        else Evidence(
-            side, check(item.least, "stand-in"), check(item.proof, "stand-in"), columns.is_loss(item.least.name)
-        )
-        for side in SIDES
-        if not any(_decides(item, side, thresholds) for item in checks)
-    ]
+    evidence = []
+    for side in SIDES:
+        if not any(_decides(item, side, thresholds) for item in checks):
+            bounds = [check(item, "stand-in") for item in instead.get(side, ())]
+            evidence.append(Evidence(side, *bounds, by_loss=all(columns.is_loss(item.wanted.name) for item in bounds)))
     repetition = columns.repetition("retain")
     measured = {name: value for name in repetition if (value := finite_cell(row, name)) is not None}
     changes = [value - target[name] for name, value in measured.items() if name in target]

@@ -14,7 +14,7 @@ from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier, gained, recommend, takeable
 from analysis.frontier.thresholds import thresholds_of
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats, scored
+from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
 from search_spaces.constraint import Constraint
@@ -118,17 +118,17 @@ def pick(
     # The metric of the retain set is compared before that of the forget set.
     primaries = columns.primaries(table.of(within).measured(columns.metrics))
     keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
-    if best is None and rule != KNEE and keys and columns[keys[0].column].of == "retain":
-        costs = [item.oriented(numbers(within, item.column)) for item in keys]
-        best = Best(keys[0].column, keys[0].direction)
-    elif best is not None:
-        there = np.isfinite(numbers(within, best.column))
+    scores: Sequence[Objective | Best] = keys
+    if best is not None:
+        scores, there = [best], np.isfinite(numbers(within, best.column))
         if not there.any():
             raise NothingQualifies(f"{best.column} was not measured in any {noun}{_with(limits)}")
         within = within[there]
-        costs = [best.oriented(numbers(within, best.column))]
+    elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
+        best = Best(keys[0].column, keys[0].direction)
     if best is not None:
         away = np.linalg.norm(scored(within, objectives)[1], axis=1)
+        costs = [item.oriented(numbers(within, item.column)) for item in scores]
         # lexsort sorts by the last key first. NaN comes last.
         order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
         row = within.iloc[int(order[0])]

@@ -93,21 +93,6 @@ def select(
     )
 
 
-def scores_compared(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns) -> tuple[Objective, ...]:
-    """Return the scores by which models are compared: objectives, losses, and metrics with a direction.
-
-    A loss is left out if another loss on the same data set, such as the capped loss, is an objective.
-    """
-    found = {item.column: item for item in objectives}
-    covered = {columns[name].of for name in found if columns.is_loss(name)}
-    names = [*(name for name in columns.losses if columns[name].of not in covered), *columns.metrics]
-    for name in names:
-        item = columns.objective(name)
-        if item is not None and name not in found and np.isfinite(numbers(rows, name)).any():
-            found[name] = item
-    return tuple(found.values())
-
-
 def beaten_rows(costs: Floats) -> Mask:
     """Return a mask, shape (n,), of the models that another model beats. ``costs`` has the shape (n, scores).
 
@@ -132,12 +117,20 @@ def beaten_rows(costs: Floats) -> Mask:
 
 
 def _costs(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns) -> Floats:
-    compared = scores_compared(rows, objectives, columns)
-    found = np.full((len(rows), len(compared)), np.nan)
-    for index, item in enumerate(compared):
-        values = numbers(rows, item.column).to_numpy(dtype=np.float64)
-        in_nats = columns.is_loss(item.column) and columns[item.column].of == "retain"
-        unit = 1.0 if in_nats else item.high - item.low
-        there = np.isfinite(values)
-        found[there, index] = item.oriented(item.clip(values[there])) / unit
-    return found
+    """Return the costs by which models are compared, shape (rows, scores); the cost of an unmeasured score is NaN.
+
+    The scores are the objectives, the losses, and the metrics with a direction. A loss is left out if another loss on
+    the same data set, such as the capped loss, is an objective.
+    """
+    compared = {item.column: item for item in objectives}
+    covered = {columns[name].of for name in compared if columns.is_loss(name)}
+    for name in (*(name for name in columns.losses if columns[name].of not in covered), *columns.metrics):
+        if (score := columns.objective(name)) is not None:
+            compared.setdefault(name, score)
+    costs = np.full((len(rows), len(compared)), np.nan)
+    for index, (name, score) in enumerate(compared.items()):
+        values = numbers(rows, name).to_numpy(dtype=np.float64)
+        in_nats = columns.is_loss(name) and columns[name].of == "retain"
+        known = np.isfinite(values)
+        costs[known, index] = score.oriented(score.clip(values[known])) / (1.0 if in_nats else score.high - score.low)
+    return costs

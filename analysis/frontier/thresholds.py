@@ -8,7 +8,7 @@ bad, and a model that meets the second (``proof``) is good. Between the bounds, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -32,14 +32,6 @@ FORGETTING, KEEPING = "forgetting", "keeping"
 SIDES = (FORGETTING, KEEPING)
 """The two sides of the trade-off between forgetting and keeping."""
 _OF = {FORGETTING: "forget", KEEPING: "retain"}
-
-
-@dataclass(frozen=True, slots=True)
-class StandIn:
-    """Two bounds on a score. A model that misses ``least`` is bad; a model that meets ``proof`` is good."""
-
-    least: Constraint
-    proof: Constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +80,31 @@ def asks_for(item: Constraint, columns: Columns) -> str:
     return FORGETTING if along == (column.of == _OF[FORGETTING]) else KEEPING
 
 
-def stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) -> dict[str, StandIn]:
-    """Return the stand-in score for forgetting and for keeping.
+def stand_ins(
+    row: pd.Series, target: Mapping[str, float], columns: Columns
+) -> dict[str, tuple[Constraint, Constraint]]:
+    """Return the bounds ``least`` and ``proof`` on the stand-in score for forgetting and for keeping.
 
     A side is left out if no suitable score was measured, or if the target has nothing to keep.
     """
-    found: dict[str, StandIn] = {}
-    for side, item in _stand_ins(row, target, columns):
-        found.setdefault(side, item)
-    return found
-
-
-def _stand_ins(row: pd.Series, target: Mapping[str, float], columns: Columns) -> Iterator[tuple[str, StandIn]]:
+    found: dict[str, tuple[Constraint, Constraint]] = {}
     for name, column in columns.entries.items():
         if column.primary and column.threshold is None and finite_cell(row, name) is not None and target.get(name):
-            sign, rises = (">=", True) if column.direction == "max" else ("<=", False)
+            is_kept, rises = column.of == _OF[KEEPING], column.direction == "max"
             # The inverse share is used if smaller values mean keeping, or larger values mean forgetting.
-            shares = (_KEPT, _KEPT) if column.of == _OF[KEEPING] else (_FELL, _HALVED)
-            is_share = rises == (column.of == _OF[KEEPING])
-            least, proof = (Constraint(name, sign, x if is_share else 1.0 / x, relative=True) for x in shares)
-            yield (KEEPING if column.of == _OF[KEEPING] else FORGETTING), StandIn(least, proof)
+            shares = [x if rises == is_kept else 1.0 / x for x in ((_KEPT, _KEPT) if is_kept else (_FELL, _HALVED))]
+            least, proof = (Constraint(name, ">=" if rises else "<=", share, relative=True) for share in shares)
+            found.setdefault(KEEPING if is_kept else FORGETTING, (least, proof))
     for name in filter(columns.is_loss, columns.entries):
         before, guess = target.get(name), columns[name].bounds[1]
-        shown = (before or 0.0) + _SHOWN * max((guess or 0.0) - (before or 0.0), 0.0)
+        shown = _rounded((before or 0.0) + _SHOWN * max((guess or 0.0) - (before or 0.0), 0.0))
         if columns[name].of == _OF[FORGETTING] and before is not None:
             least = Constraint(name, ">", _rounded(before + LEAST_GAIN * (guess or 0.0)))
-            yield FORGETTING, StandIn(least, least if guess is None else Constraint(name, ">=", _rounded(shown)))
+            found.setdefault(FORGETTING, (least, least if guess is None else Constraint(name, ">=", shown)))
         if columns[name].of == _OF[KEEPING] and guess is not None and (before or 0.0) < NEAR_GUESS * guess:
-            kept = Constraint(name, "<=", _rounded(shown))
-            yield KEEPING, StandIn(Constraint(name, "<", _rounded(NEAR_GUESS * guess)), kept)
+            least = Constraint(name, "<", _rounded(NEAR_GUESS * guess))
+            found.setdefault(KEEPING, (least, Constraint(name, "<=", shown)))
+    return found
 
 
 def _rounded(value: float) -> float:

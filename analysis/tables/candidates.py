@@ -65,12 +65,10 @@ def models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     own = [name for name in candidates.columns if name in trials.columns and name not in keys]
     settings = trials.drop(columns=[*own, "status"])
     rows = candidates.merge(settings, on=keys).assign(status="finished")
-    ends = trials[trials["status"] == "finished"]
     # The checkpoint of the last epoch is in the trial's own row.
-    ended = list(zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True))
-    places = dict(zip(zip(*(ends[name] for name in (*keys, "steps")), strict=True), ends["checkpoint"], strict=True))
-    own_place = pd.Series([places.get(key, "") for key in ended], index=rows.index, dtype=object)
-    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", own_place)
+    ends = trials.loc[trials["status"] == "finished", [*keys, "steps", "checkpoint"]]
+    last = rows[[*keys, "step"]].merge(ends, "left", left_on=[*keys, "step"], right_on=[*keys, "steps"])["checkpoint"]
+    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", last.fillna(""))
     rows["epochs_done"], rows["steps"] = rows["epoch"], rows["step"]
     return pd.concat([rows, alone], ignore_index=True)[["epoch", "step", *trials.columns]]
 

@@ -101,15 +101,10 @@ class TrialTable:
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
-        """Merge the tables of several sweeps. A trial of the result is identified by the pair (sweep, trial_id).
+        """Merge the tables of several sweeps, whose names in the column ``sweep`` must differ.
 
-        Raises:
-            AnalysisError: two tables have the same value in the column ``sweep``.
+        A trial of the result is identified by the pair (sweep, trial_id).
         """
-        names = [name for table in tables for name in table.trials["sweep"].unique()]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise AnalysisError(f"two sweeps are called '{twice[0]}'; sweeps can only be merged if their names differ")
         return cls(
             concatenated([table.trials for table in tables]),
             concatenated([table.history for table in tables]),
