@@ -6,7 +6,6 @@ Every process started here carries a mark in its environment; a test that leaves
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import os
 import signal
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.contract.product import read_csv
 
 ROOT = Path(__file__).parents[2]
 MARK = "SWEEPER_TEST_MARK"
@@ -272,14 +273,6 @@ def _nothing_left_running(cli: Cli) -> Iterator[None]:
     yield
     left = cli.end_processes(patience=60)
     assert not left, f"left running: {left}"
-
-
-def read_csv(path: Path) -> list[dict[str, str]]:
-    """The whole lines of a CSV file that may be growing; none where there is no file yet."""
-    if not path.is_file():
-        return []
-    text = path.read_text()
-    return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.faults, pytest.mark.ray]
 Cli = Any  # conftest.py has the classes
 Reference = Any
 
+ONE = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2", "--gpus-per-trial", "0")
+"""One short trial."""
+
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
@@ -63,10 +66,9 @@ def test_a_full_disk_burns_no_trial_and_resume_runs_what_it_ended(cli: Cli, refe
 def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> None:
     """Ray ends workers where a node has used more than a share of its memory; here that is always so."""
     sweep = cli.new("no-memory")
-    one = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2", "--gpus-per-trial", "0")
     environment = {**cli.environment, "RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
     short = type(cli)(cli.folder, cli.problem, environment)
-    done = short.run(*cli.pareto(sweep, *one), code=1)
+    done = short.run(*cli.pareto(sweep, *ONE), code=1)
     (row,) = sweep.trials
     assert row["status"] == "failed"
     assert row["error"].startswith("memory ran out on the node")
@@ -81,20 +83,7 @@ def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> Non
 
 def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
     sweep = cli.new("failed")
-    one = (
-        "--sampler",
-        "grid",
-        "--method",
-        "ngdiff",
-        "--lr",
-        "0.05",
-        "--epochs",
-        "2",
-        "--gpus-per-trial",
-        "0",
-        "--json",
-    )
-    cli.run(*cli.pareto(sweep, *one))
+    cli.run(*cli.pareto(sweep, *ONE, "--json"))
     log = sweep.out / "events.jsonl"
     (whole,) = sweep.trials
     log.write_text(log.read_text().replace('"status": "finished", "steps"', '"status": "failed", "steps"'))
@@ -113,8 +102,7 @@ def test_the_password_of_the_tracking_address_is_in_no_output(cli: Cli) -> None:
     """Nobody answers at port 9, so what MLflow makes of the address in its errors is seen, too."""
     sweep = cli.new("password")
     address = "http://ann:s3cret-w0rd@127.0.0.1:9/mlflow"
-    grid = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2", "--gpus-per-trial", "0")
-    done = cli.run("pareto", *cli.problem, "--out", sweep.out, *grid, "--tracking-uri", address)
+    done = cli.run("pareto", *cli.problem, "--out", sweep.out, *ONE, "--tracking-uri", address)
     again = cli.run("resume", sweep.out)
     assert "http://ann@127.0.0.1:9/mlflow" in done.stdout
     assert "MLFLOW_TRACKING_URI" in again.stderr, "where the password is to come from"

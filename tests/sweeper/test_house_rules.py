@@ -99,11 +99,6 @@ def test_no_recorded_command_line_is_parsed() -> None:
     assert not [path for path, node, _ in calls() if ast.unparse(node.func) == "shlex.split"]
 
 
-def test_nothing_is_rebuilt_on_a_second_path() -> None:
-    """Followers see the same events live and after a resume."""
-    assert not [(path, node.name) for path, node in functions() if node.name == "take_up"]
-
-
 def test_a_class_with_many_fields_gives_the_reason_in_its_docstring() -> None:
     """An object that knows everything is notified of everything."""
     many = [(str(path), node.name) for path, node in classes() if len(fields(node)) > MOST_FIELDS]
