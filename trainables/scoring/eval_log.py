@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +24,6 @@ from trainables.metrics.probability import normalised_probability, probability
 from trainables.metrics.repetition import longest_loop, repetition
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, log_truth_ratio, retain_truth_ratio, truth_ratio
-
-T = TypeVar("T")
 
 PARTS = {
     "retain": "eval_log.json",
@@ -69,14 +67,6 @@ class EvalLog:
     forget: EvalPart
 
 
-class _Texts(NamedTuple):
-    """The texts of one item: the question, the generated answer, and the reference answer."""
-
-    question: str
-    generated: str
-    reference: str
-
-
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
@@ -110,19 +100,11 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     Raises:
         EvalLogError: the forget items of the two logs differ, so a test would compare the items instead of the models.
     """
-    outside = {
-        "retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio),
-    }
+    outside = {"retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio)}
     for name, part in (("real_authors", log.real_authors), ("world_facts", log.world_facts)):
         right_among_choices = normalised_probability(part.answer_loss, part.perturbed_loss)
         outside[name] = _scores(part, right_among_choices, retain_truth_ratio)
-    forget = _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio)
-    scores = outside | {"forget": forget}
-
-    def fluency(answers: Sequence[str] | None) -> dict[str, float | None]:
-        measured = {"repetition": repetition, "longest_loop": longest_loop}
-        return {name: None if answers is None else float(of(answers).mean()) for name, of in measured.items()}
-
+    scores = outside | {"forget": _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio)}
     p_value = statistic = None
     if retain_log is not None:
         if log.forget.indices != retain_log.forget.indices:
@@ -136,13 +118,18 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         "model_utility": model_utility(**outside),
         "forget_quality": p_value,
         "forget_quality_statistic": statistic,
-        **{name: part._asdict() | fluency(getattr(log, name).answers) for name, part in scores.items()},
+        **{name: found._asdict() | _fluency(getattr(log, name)) for name, found in scores.items()},
     }
 
 
 def _scores(part: EvalPart, probabilities: Array, aggregate: Callable[[Array], float]) -> Scores:
     ratios = truth_ratio(part.paraphrased_loss, part.perturbed_loss)
     return Scores(float(probabilities.mean()), float(part.rouge_l_recall.mean()), aggregate(ratios))
+
+
+def _fluency(part: EvalPart) -> dict[str, float | None]:
+    measured = {"repetition": repetition, "longest_loop": longest_loop}
+    return {name: None if part.answers is None else float(of(part.answers).mean()) for name, of in measured.items()}
 
 
 def _log_ratios(part: EvalPart) -> Array:
@@ -157,53 +144,43 @@ def _parse(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise EvalLogError(f"{path}: not JSON: {error}") from error
     if not isinstance(log, dict):
-        raise EvalLogError(f"{path}: expected a JSON object of evaluation parts, got {_kind(log)}")
+        raise EvalLogError(f"{path}: expected a JSON object of evaluation parts, got {_shown(log)}")
     return log
 
 
 def _read_part(where: str, part: object) -> EvalPart:
     if not isinstance(part, dict):
-        raise EvalLogError(f"{where}: expected an object of columns, got {_kind(part)}")
+        raise EvalLogError(f"{where}: expected an object of columns, got {_shown(part)}")
     missing = [name for name in _LOSSES if name not in part]
     if "rougeL_recall" not in part and "generated_text" not in part:
         missing.append("rougeL_recall")
     if missing:
         raise EvalLogError(
             f"{where}: no {_quoted(missing)}; expected per-item values of {_quoted(_LOSSES)} and 'rougeL_recall' "
-            "(or 'generated_text', to compute it from)"
+            "(or 'generated_text', from which it is computed)"
         )
-    answer = _column(f"{where}, avg_gt_loss", part["avg_gt_loss"], _number)
-    if not answer:
-        raise EvalLogError(f"{where}, avg_gt_loss: expected at least one item, got none")
-
-    def column(name: str, read: Callable[[str, object], T]) -> list[T]:
-        found = _column(f"{where}, {name}", part[name], read)
-        if found.keys() != answer.keys():
-            only_here = sorted(found.keys() - answer.keys(), key=_by_number)
-            only_there = sorted(answer.keys() - found.keys(), key=_by_number)
-            raise EvalLogError(
-                f"{where}, {name}: expected the items of avg_gt_loss; "
-                + "; ".join(
-                    f"{what} {_quoted(items)}"
-                    for what, items in (("without", only_there), ("but also", only_here))
-                    if items
+    columns = {name: _column(f"{where}, {name}", part[name], read) for name, read in _READERS.items() if name in part}
+    items = columns["avg_gt_loss"].keys()
+    for name, column in columns.items():
+        for what, others in (("without", items - column.keys()), ("but also", column.keys() - items)):
+            if others:
+                raise EvalLogError(
+                    f"{where}, {name}: expected the items of avg_gt_loss; "
+                    f"{what} {_quoted(sorted(others, key=_by_number))}"
                 )
-            )
-        return [found[index] for index in indices]
-
-    indices = sorted(answer, key=_by_number)
-    texts = column("generated_text", _texts) if "generated_text" in part else None
+    indices = tuple(sorted(items, key=_by_number))
+    ordered = {name: [column[index] for index in indices] for name, column in columns.items()}
+    texts = ordered.get("generated_text")
+    answers = None if texts is None else tuple(generated for _, generated, _ in texts)
     return EvalPart(
-        indices=tuple(indices),
-        answer_loss=np.array([answer[index] for index in indices]),
-        paraphrased_loss=np.array(column("avg_paraphrased_loss", _number)),
-        perturbed_loss=tuple(column("average_perturb_loss", _numbers)),
-        rouge_l_recall=(
-            np.array(column("rougeL_recall", _recall))
-            if texts is None or "rougeL_recall" in part
-            else rouge_l_recall([item.reference for item in texts], [item.generated for item in texts])
-        ),
-        answers=None if texts is None else tuple(item.generated for item in texts),
+        indices=indices,
+        answer_loss=np.array(ordered["avg_gt_loss"]),
+        paraphrased_loss=np.array(ordered["avg_paraphrased_loss"]),
+        perturbed_loss=tuple(map(np.array, ordered["average_perturb_loss"])),
+        rouge_l_recall=np.array(ordered["rougeL_recall"])
+        if "rougeL_recall" in ordered
+        else rouge_l_recall([reference for _, _, reference in ordered["generated_text"]], answers or ()),
+        answers=answers,
     )
 
 
@@ -211,35 +188,27 @@ def _by_number(index: str) -> tuple[bool, int, str]:
     return not index.isdecimal(), len(index), index
 
 
-def _column(where: str, values: object, read: Callable[[str, object], T]) -> dict[str, T]:
-    return {index: read(f"{where}, item {index}", value) for index, value in _entries(where, values).items()}
-
-
-def _entries(where: str, values: object) -> Mapping[str, object]:
+def _column(where: str, values: object, read: Callable[[str, object], Any]) -> dict[str, Any]:
+    """Read the value of each item; a list has the items 0, 1, ..."""
     if isinstance(values, list):
-        return {str(position): value for position, value in enumerate(values)}
-    if isinstance(values, dict):
-        return values
-    raise EvalLogError(f"{where}: expected an object keyed by index or a list, got {_kind(values)}")
+        values = {str(position): value for position, value in enumerate(values)}
+    if not isinstance(values, dict) or not values:
+        raise EvalLogError(f"{where}: expected the values of at least one item, got {_shown(values)}")
+    return {index: read(f"{where}, item {index}", value) for index, value in values.items()}
 
 
 def _number(where: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise EvalLogError(f"{where}: expected a number, got {_kind(value)}")
     try:
-        number = float(value)
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     except OverflowError:  # integers in JSON can be arbitrarily large
         number = math.inf
     if not math.isfinite(number):
-        raise EvalLogError(f"{where}: expected a finite number, got {number}")
+        raise EvalLogError(f"{where}: expected a finite number, got {_shown(value)}")
     return number
 
 
-def _numbers(where: str, value: object) -> Array:
-    found = _column(where, value, _number)
-    if not found:
-        raise EvalLogError(f"{where}: expected at least one number, got none")
-    return np.array(list(found.values()))
+def _numbers(where: str, value: object) -> list[float]:
+    return list(_column(where, value, _number).values())
 
 
 def _recall(where: str, value: object) -> float:
@@ -249,10 +218,18 @@ def _recall(where: str, value: object) -> float:
     return recall
 
 
-def _texts(where: str, value: object) -> _Texts:
+def _texts(where: str, value: object) -> list[str]:
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(text, str) for text in value):
-        raise EvalLogError(f"{where}: expected three texts (question, generated answer, reference)")
-    return _Texts(*value)
+        raise EvalLogError(f"{where}: expected three texts (question, answer, reference), got {_shown(value)}")
+    return value
+
+
+_READERS: dict[str, Callable[[str, object], Any]] = {
+    **dict.fromkeys(_LOSSES[:2], _number),
+    _LOSSES[2]: _numbers,
+    "rougeL_recall": _recall,
+    "generated_text": _texts,
+}
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -261,7 +238,6 @@ def _quoted(names: Iterable[str]) -> str:
     return shown if len(found) <= _NAMED else f"{shown} and {len(found) - _NAMED} more"
 
 
-def _kind(value: object) -> str:
-    return {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}.get(
-        type(value), "a number"
-    )
+def _shown(value: object) -> str:
+    """Return the beginning of a value as JSON."""
+    return f"{json.dumps(value):.60}"

@@ -58,15 +58,10 @@ def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: 
         assert name in sentence, f"the refusal of a wrong split does not name {name}: {sentence}"
     sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_class": NOWHERE})
     assert record.name in sentence, f"the refusal of a wrong class does not name the data set: {sentence}"
-    if record.files is None:
-        _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
-    else:
-        sentence = _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
-        assert NOWHERE in sentence, f"the refusal of a missing folder does not name it: {sentence}"
-        if record.hub_id is None:
-            assert "--data-dir" in _refusal(record, **choices), (
-                "the message about a missing folder must name --data-dir"
-            )
+    sentence = _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
+    assert record.files is None or NOWHERE in sentence, f"the refusal of a missing folder does not name it: {sentence}"
+    if record.files is not None and record.hub_id is None:
+        assert "--data-dir" in _refusal(record, **choices), "the message about a missing folder must name --data-dir"
 
 
 def check_problem(record: DataSet, data: TaskData) -> None:

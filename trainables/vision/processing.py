@@ -68,19 +68,8 @@ class ImageProcessor:
 
     def save_pretrained(self, folder: Path | str) -> None:
         """Write ``preprocessor_config.json``. ``AutoImageProcessor`` reads the file and computes the same pixels."""
-        content = {
-            "image_processor_type": "ViTImageProcessor",  # resize, rescale, normalise
-            "do_resize": True,
-            "size": {"height": self.side, "width": self.side},
-            "resample": _NEAREST,
-            "do_rescale": True,
-            "rescale_factor": self.rescale_factor,
-            "do_normalize": True,
-            "image_mean": list(self.mean),
-            "image_std": list(self.std),
-        }
         Path(folder).mkdir(parents=True, exist_ok=True)
-        (Path(folder) / FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        (Path(folder) / FILE).write_text(json.dumps(self._settings(), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def from_pretrained(cls, folder: Path | str) -> ImageProcessor:
@@ -95,25 +84,32 @@ class ImageProcessor:
         except (OSError, ValueError) as error:
             raise LoadError(f"cannot load the image processor {path}: {error}") from None
         try:
-            return cls._from_dict(content)
+            mean, std = (tuple(map(float, content[name])) for name in ("image_mean", "image_std"))
+            if not mean or len(mean) != len(std) or not all(std):
+                raise ValueError(f"image_mean {mean}, image_std {std}")
+            found = cls(int(content["size"]["height"]), float(content["rescale_factor"]), mean, std)
+            for name in ("do_resize", "size", "resample", "do_rescale", "do_normalize"):
+                if content[name] != found._settings()[name]:
+                    raise ValueError(f"{name} is {content[name]}")
         except (KeyError, TypeError, ValueError) as error:
             raise LoadError(
                 f"{path}: expected square images resized to the nearest pixel (resample 0), rescaled and normalised, "
                 f"as 'target' writes them ({type(error).__name__}: {error})"
             ) from None
+        return found
 
-    @classmethod
-    def _from_dict(cls, content: Any) -> ImageProcessor:
-        size = content["size"]
-        for name in ("do_resize", "do_rescale", "do_normalize"):
-            if content[name] is not True:
-                raise ValueError(f"{name} is {content[name]}")
-        if content["resample"] != _NEAREST or size["height"] != size["width"]:
-            raise ValueError(f"size {size}, resample {content['resample']}")
-        mean, std = (tuple(map(float, content[name])) for name in ("image_mean", "image_std"))
-        if not mean or len(mean) != len(std) or not all(std):
-            raise ValueError(f"image_mean {mean}, image_std {std}")
-        return cls(int(size["height"]), float(content["rescale_factor"]), mean, std)
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "image_processor_type": "ViTImageProcessor",  # resize, rescale, normalise
+            "do_resize": True,
+            "size": {"height": self.side, "width": self.side},
+            "resample": _NEAREST,
+            "do_rescale": True,
+            "rescale_factor": self.rescale_factor,
+            "do_normalize": True,
+            "image_mean": list(self.mean),
+            "image_std": list(self.std),
+        }
 
 
 def collate(

@@ -109,7 +109,7 @@ def test_a_model_that_cannot_be_fetched_whole_is_named(publish: Any, local_hub: 
         local_hub.add("models", PHI, {"model.safetensors": path.read_bytes()[:-100]})
     with pytest.raises(LoadError) as caught:
         fetch_model(PHI)
-    assert_names(caught.value, PHI, *(["model.safetensors", " of "] if fault == "cut" else []))
+    assert_names(caught.value, PHI, *(["model.safetensors", "is truncated"] if fault == "cut" else []))
     assert "\n" not in str(caught.value)
 
 

@@ -183,12 +183,12 @@ MALFORMED: dict[str, tuple[Callable[[Log], object], tuple[str, ...]]] = {
     "a missing part": (without(FACTS), (f"no '{FACTS}'", FORGET)),
     "a missing column": (without(FORGET, PERTURBED), (FORGET, f"no '{PERTURBED}'", "'avg_gt_loss'")),
     "no items": (setting(RETAIN, "avg_gt_loss", to={}), (f"{RETAIN}, avg_gt_loss:", "one item")),
-    "NaN": (setting(FORGET, "avg_gt_loss", "1", to=math.nan), (f"{FORGET}, avg_gt_loss, item 1", "got nan")),
+    "NaN": (setting(FORGET, "avg_gt_loss", "1", to=math.nan), (f"{FORGET}, avg_gt_loss, item 1", "got NaN")),
     "NaN among the perturbed": (
         setting(AUTHORS, PERTURBED, "1", to=[1.0, math.nan]),
-        (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "nan"),
+        (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "NaN"),
     ),
-    "an integer beyond floats": (setting(RETAIN, "avg_gt_loss", "0", to=10**400), ("avg_gt_loss, item 0", "got inf")),
+    "an integer beyond floats": (setting(RETAIN, "avg_gt_loss", "0", to=10**400), ("avg_gt_loss, item 0", "got 1000")),
     "null": (setting(RETAIN, "avg_gt_loss", "0", to=None), ("avg_gt_loss, item 0:", "got null")),
     "a percentage for a recall": (setting(RETAIN, RECALL, "0", to=92.9), (f"{RECALL}, item 0:", "[0, 1]", "92.9")),
     "an item short": (without(FORGET, "avg_paraphrased_loss", "1"), (f"{FORGET}, avg_paraphrased_loss:", "'1'")),
@@ -213,7 +213,7 @@ def test_a_malformed_log_is_one_line_with_the_file_and_the_place(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("content", "fact"), [("{", "not JSON"), ("[1]", "a list"), ("\udcff", "not JSON"), (None, "No such file")]
+    ("content", "fact"), [("{", "not JSON"), ("[1]", "got [1]"), ("\udcff", "not JSON"), (None, "No such file")]
 )
 def test_a_file_without_a_json_object_is_an_error(tmp_path: Path, content: str | None, fact: str) -> None:
     path = tmp_path / "log.json"

@@ -43,7 +43,7 @@ def test_the_input_is_that_of_transformers(processor: ImageProcessor, side: int,
 @pytest.mark.parametrize(
     ("changes", "fact"),
     [
-        ({"resample": 2}, "resample 2"),
+        ({"resample": 2}, "resample is 2"),
         ({"size": {"shortest_edge": 224}}, "'height'"),
         ({"do_normalize": False}, "do_normalize is False"),
         ({"image_std": [0.5]}, "image_std"),
