@@ -161,7 +161,9 @@ def forget_one_class(
         full = np.concatenate([retain, forget])
     for part, rows in (("forget", forget), ("retain", retain)):
         if not len(rows):
-            raise DataError(f"{dataset}: no training image is left to {part} with class {images.classes[number]}")
+            raise DataError(
+                f"{dataset}: if class {images.classes[number]} is forgotten, there is no training image to {part}"
+            )
     forget_set = ImageSet(images, forget)
     return ImageData(
         name=f"{dataset}/{images.classes[number]}",

@@ -54,10 +54,12 @@ def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]
 
     def example(row: Row) -> Example:
         if isinstance(row.value, Mapping) and "text" in row.value and {"question", "answer"} & set(row.value):
-            raise DataError(f"{row.place}: it has a text and a question or answer; a row has one or the other")
+            raise DataError(f"{row.place}: the row has both a text and a question or answer; expected one or the other")
         if first is not None and _is_text(row) is (not texts):
             this, others = ("a question", "plain text") if texts else ("plain text", "a question")
-            raise DataError(f"{row.place}: this is {this}, but {first.place} is {others}; use one kind in all files")
+            raise DataError(
+                f"{row.place}: this row is {this}, but {first.place} is {others}; use one kind of row in all files"
+            )
         return text(row) if texts else question(row)
 
     return read_examples(tables, dict.fromkeys(tables, example))
@@ -77,7 +79,9 @@ def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Seq
         for row, example in zip(tables.get(name, ()), parts.get(name, ()), strict=True):
             other, place = places.setdefault(_key(example), (name, row.place))
             if other != name:
-                problems.append(f"{row.place}: the same as {place}; a row belongs to {other} or to {name}")
+                problems.append(
+                    f"{row.place}: the same row as {place}; a row can be in {other} or in {name}, but not in both"
+                )
     if problems:
         raise DataError(*shortened(problems, "these files"))
 

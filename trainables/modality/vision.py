@@ -30,13 +30,13 @@ class Vision:
     offline_model: ClassVar[str] = "tiny-resnet"
     offline_dataset: ClassVar[str] = "digits"
     unused_fields: ClassVar[Mapping[str, str]] = {
-        "lora_rank": "all their weights are trained, convolutions too",
-        "target_lora_rank": "all their weights are trained, convolutions too",
-        "gradient_checkpointing": "a ResNet does not have it",
-        "micro_batch": "batch normalisation has to see the whole batch",
+        "lora_rank": "all weights of an image classifier are trained, including convolutions",
+        "target_lora_rank": "all weights of an image classifier are trained, including convolutions",
+        "gradient_checkpointing": "a ResNet does not support it",
+        "micro_batch": "batch normalisation needs the whole batch",
         "max_length": "images are not cut",
         "template": "images have no prompts",
-        "loss_examples": "losses and accuracies come from the same pass",
+        "loss_examples": "losses and accuracies are computed in the same forward pass",
     }
     lacks: ClassVar[Mapping[Reference, str]] = {
         Reference.PAIR_NLL: "text answers that could replace the forgotten ones",

@@ -27,14 +27,14 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
     }
     wrong = [f"{name} needs {missing[name]}" for name in names if name in missing]
     wrong += [
-        f"nothing of {name} can be measured: {missing[SETS[name][0]]} is needed"
+        f"no metric of the set {name} can be measured, because {missing[SETS[name][0]]} is missing"
         for name in names
         if name in SETS and SETS[name] and {*SETS[name]} <= missing.keys()
     ]
     if wrong:
         can = ", ".join(name for name in METRICS if name not in missing)
         raise MetricError(
-            f"the data set {data.name} cannot give every metric asked for: {'; '.join(wrong)}; it gives {can}"
+            f"the data set {data.name} does not allow every requested metric: {'; '.join(wrong)}; it allows {can}"
         )
     wanted = {name for chosen in names or ("default",) for name in SETS.get(chosen, (chosen,))} - missing.keys()
     return tuple(name for name, metric in METRICS.items() if name in wanted and not metric.loss)

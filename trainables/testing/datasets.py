@@ -27,7 +27,7 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     check_refusals(record, data_dir=data_dir, **choices)
     before = random.getstate()
     data = record.load(data_dir=data_dir, **choices)
-    assert random.getstate() == before, "loading changes the global random state: use its own generator"
+    assert random.getstate() == before, "loading changes the global random state: use a separate generator"
     check_problem(record, data)
     again = record.load(data_dir=data_dir, **choices)
     assert again.content_hash == data.content_hash, "loading twice gives two content hashes"
@@ -48,7 +48,9 @@ def check_record(record: DataSet) -> None:
     assert (record.forget_split is None) == (not record.forget_splits), (
         "splits need a default, and a default needs splits"
     )
-    assert record.hub_id is None or record.files, "data from the hub can also be files: name them in 'files'"
+    assert record.hub_id is None or record.files, (
+        "data from the hub can also be read from files: describe the files in 'files'"
+    )
 
 
 def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: Any) -> None:
@@ -66,19 +68,27 @@ def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: 
 
 def check_problem(record: DataSet, data: TaskData) -> None:
     """Check that the sets are not empty, have items of one type, and are disjoint if they must be."""
-    assert data.modality == record.modality, f"the data are of {data.modality}, the record says {record.modality}"
-    assert data.name.startswith(record.name), f"the data are called '{data.name}', the record '{record.name}'"
+    assert data.modality == record.modality, (
+        f"the modality of the data is {data.modality}, but the record says {record.modality}"
+    )
+    assert data.name.startswith(record.name), (
+        f"the name of the data is '{data.name}', which does not start with the record's name '{record.name}'"
+    )
     sets = {name: getattr(data, name) for name in ("forget", "retain", "full", "forget_eval", "retain_eval")}
     kind = type(next(iter(data.forget), None))
     for name, part in (*sets.items(), ("holdout", data.holdout)):
         assert len(part) or name == "holdout", f"{name} is empty"
         assert len(list(part)) == len(part), f"{name} has length {len(part)} but iterates over {len(list(part))} items"
-        assert {type(item) for item in part} <= {kind}, f"{name} holds items of another kind than forget does"
+        assert {type(item) for item in part} <= {kind}, (
+            f"the items of {name} have another type than the items of forget"
+        )
     forget, retain, full, holdout = (set(part) for part in (data.forget, data.retain, data.full, data.holdout))
     assert not forget & retain, "an item is in both the forget and the retain set"
     assert not holdout & (full | forget | retain), "an item is both held out and trained on"
     if not record.learns_more:
-        assert full == forget | retain, "the target must learn the forget and the retain set, and nothing else"
+        assert full == forget | retain, (
+            "the target must be trained on the forget set and the retain set, and nothing else"
+        )
         assert len(data.full) == len(data.forget) + len(data.retain), "the target learns an item more than once"
     alone = data.retain_task()
     assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
@@ -92,7 +102,7 @@ def check_limit(record: DataSet, data: TaskData, *, limit: int, **choices: Any) 
     assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
     assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples"
     assert _size(limited.retain) < _size(data.retain), f"limit {limit} keeps the whole retain set"
-    assert _size(limited.full) <= _size(data.full), "with a limit the target learns more"
+    assert _size(limited.full) <= _size(data.full), "with a limit, the target is trained on more data than without"
     assert list(limited.forget) == list(data.forget), "a limit changes the forget set"
     assert limited.content_hash != data.content_hash, "a limit does not change the content hash"
     check_problem(record, limited)

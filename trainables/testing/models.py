@@ -30,7 +30,9 @@ def check_record(info: ModelInfo) -> None:
     assert info.description, "the description is empty"
     assert info.dataset in DATASETS, f"unknown data set '{info.dataset}': expected one of {', '.join(DATASETS)}"
     fits = DATASETS[info.dataset].modality
-    assert info.modality in (None, fits), f"data set {info.dataset} is for {fits} models, this is a {info.modality} one"
+    assert info.modality in (None, fits), (
+        f"data set {info.dataset} is for {fits} models, but this is a {info.modality} model"
+    )
     low, high = info.lr_range
     assert 0 < low <= info.lr <= high, f"the learning rate {info.lr:g} must lie in the range {low:g} to {high:g}"
     assert min(info.batch_size, info.eval_batch_size, info.recipe.batch_size, info.recipe.epochs) >= 1, (
@@ -61,10 +63,10 @@ def check_made(info: ModelInfo) -> None:
         return all(map(torch.equal, one.state_dict().values(), two.state_dict().values()))
 
     assert same(model, again), "two models with one seed have different weights"
-    assert not same(model, other), "two seeds give the same weights: draw them from torch's own state"
+    assert not same(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
     items = modality.encode(processor, data.forget, max_length=128)
     totals, _ = modality.nll(model, items, processor=processor, batch_size=8, device="cpu")
-    assert all(0 <= total < float("inf") for total in totals), "its loss on the data is not finite"
+    assert all(0 <= total < float("inf") for total in totals), "the model's loss on the data is not finite"
     apart, _ = modality.nll(model, items, processor=processor, batch_size=1, device="cpu")
     assert all(abs(one - other) <= 1e-3 * (1 + one) for one, other in zip(apart, totals, strict=True)), (
         "an item's loss depends on the batch: a token must not see what comes after it, such as padding"

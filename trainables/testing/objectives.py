@@ -53,9 +53,13 @@ def check_record(objective: ForgetObjective) -> None:
     assert objective.formula, "the formula is empty"
     assert "\n" not in objective.formula + objective.citation, "formula and citation must be one line each"
     assert "20" in objective.citation, "the citation names no year"
-    assert (objective.loss is None) != (objective.hidden_loss is None), "it has either 'loss' or 'hidden_loss'"
+    assert (objective.loss is None) != (objective.hidden_loss is None), (
+        "an objective has either 'loss' or 'hidden_loss'"
+    )
     hidden = objective.reference is Reference.HIDDEN
-    assert hidden == (objective.loss is None), "'hidden_loss' goes with Reference.HIDDEN, 'loss' with the others"
+    assert hidden == (objective.loss is None), (
+        "'hidden_loss' requires Reference.HIDDEN, and 'loss' requires another reference"
+    )
     assert objective.weighting in WEIGHTINGS, f"unknown weighting '{objective.weighting}'"
     check_options(objective.options)
 
@@ -83,18 +87,22 @@ def check_slope(value: _Value, drawn: Tensor) -> None:
         moved = torch.zeros(drawn.numel(), dtype=drawn.dtype).index_fill_(0, torch.tensor(place), step).view_as(drawn)
         slopes.view(-1)[place] = (value(drawn + moved) - value(drawn - moved)) / (2 * step)
     off = float((slopes - gradient).abs().max())
-    assert torch.allclose(gradient, slopes, rtol=1e-6, atol=1e-8), f"the gradient is off by {off:g}: see 'detached'"
+    assert torch.allclose(gradient, slopes, rtol=1e-6, atol=1e-8), (
+        f"the gradient is off by {off:g} from finite differences: see 'detached'"
+    )
 
 
 def check_batch(value: _Value, drawn: Tensor) -> None:
     """Check that padding and the order of the sequences change neither the loss nor the gradients."""
     loss, gradient = _with_gradient(value, drawn)
     padded, widened = _with_gradient(value, pad(drawn, (0, 0, 2, 3), value=7.0), margin=(2, 3))
-    assert _close(padded, loss), f"padding turns the loss {float(loss):g} into {float(padded):g}"
+    assert _close(padded, loss), f"padding changes the loss from {float(loss):g} to {float(padded):g}"
     assert _close(widened[:, 2:-3], gradient), "padding changes the gradient"
     rows = [2, 0, 1]
     turned, permuted = _with_gradient(value, drawn[rows], rows=rows)
-    assert _close(turned, loss), f"another order of the sequences turns {float(loss):g} into {float(turned):g}"
+    assert _close(turned, loss), (
+        f"another order of the sequences changes the loss from {float(loss):g} to {float(turned):g}"
+    )
     assert _close(permuted, gradient[rows]), "another order of the sequences changes the gradients"
 
 
@@ -108,7 +116,8 @@ def check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> Non
     summed = sum(sum(shares[row] for row in rows) * value(drawn[rows], rows=rows) for rows in parts)
     whole = value(drawn)
     assert torch.allclose(torch.as_tensor(summed), whole, rtol=1e-6), (
-        f"cut into parts the loss {float(whole):g} becomes {float(summed):g}: is it a mean over {objective.mean_over}?"
+        f"computed in parts, the loss is {float(summed):g} instead of {float(whole):g}: is it a mean over "
+        f"{objective.mean_over}?"
     )
 
 
@@ -118,7 +127,9 @@ def check_precision(value: _Value, drawn: Tensor) -> None:
     loss = value(rounded)
     assert loss.dtype is torch.float32, f"outputs in bf16 must give a loss in float32, got {loss.dtype}"
     exact = float(value(rounded.double()))
-    assert math.isclose(float(loss), exact, rel_tol=1e-4, abs_tol=1e-4), f"in bf16 {float(loss):g}, it is {exact:g}"
+    assert math.isclose(float(loss), exact, rel_tol=1e-4, abs_tol=1e-4), (
+        f"the loss of bf16 outputs is {float(loss):g}, expected {exact:g}"
+    )
 
 
 # Helpers -------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,9 @@ def check_options(options: Sequence[Field]) -> None:
     """
     for option in options:
         for value in (option.default, *_bounds(option)):
-            assert option.problem(value) is None, f"its own value is refused: {option.problem(value)}"
+            assert option.problem(value) is None, (
+                f"{option.name} does not accept its own default or bound: {option.problem(value)}"
+            )
         assert option.problem(option.least - 1.0), f"{option.name} accepts {option.least - 1.0:g}, which is too low"
 
 

@@ -39,8 +39,8 @@ def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None
             found = tokenizer.decode(supervised, skip_special_tokens=False).strip()
             assert found == answer, f"'{found}' is supervised instead of the answer '{answer}'"
             end = end_id(template.text, question, tokenizer)
-            assert last == end, f"the last token is {last}, the one that ends answers {end}"
+            assert last == end, f"the last token is {last}, but the token that ends answers is {end}"
             asked = prompt_text(question, template=template.text, tokenizer=tokenizer)
-            assert question in asked, f"the prompt does not hold the question: '{asked}'"
+            assert question in asked, f"the prompt does not contain the question: '{asked}'"
             prompts.add(tokens.prompt)
         assert len(prompts) == 1, "the prompt depends on the answer"

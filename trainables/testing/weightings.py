@@ -68,7 +68,9 @@ def check_needs(weighting: Weighting) -> None:
         weights, _ = weighting.weigh(*arguments)
         assert weights.retain + weights.forget > 0, f"losses of 1 and -1 have no weight: {weights}"
         return
-    assert _refuses(weighting, *arguments), "it declares to need the Gramian: 'weigh' without one must raise ValueError"
+    assert _refuses(weighting, *arguments), (
+        "the weighting declares that it needs the Gramian, so 'weigh' without a Gramian must raise ValueError"
+    )
 
 
 def check_weights(weighting: Weighting, *, non_negative: bool) -> None:
@@ -133,7 +135,7 @@ def check_scale(weighting: Weighting) -> None:
                 strict=True,
             ):
                 same = _close(_direction(before, small), _direction(after, large), 1e-12)
-                assert same, f"gradients {scale:g} times as long at a cosine of {cosine} change the direction"
+                assert same, f"scaling both gradients by {scale:g} at a cosine of {cosine} changes the direction"
 
 
 def check_symmetry(weighting: Weighting) -> None:
@@ -146,7 +148,7 @@ def check_symmetry(weighting: Weighting) -> None:
         swapped = [(losses, _gramian(phi, rho, cosine)) for losses in (Losses(1.0, 1.0), Losses(other, one))]
         for mine, theirs in zip(_run(weighting, straight), _run(weighting, swapped), strict=True):
             same = _close((mine.retain, mine.forget), (theirs.forget, theirs.retain), 1e-9)
-            assert same, f"exchanging the tasks turns {mine} into {theirs}"
+            assert same, f"exchanging the tasks changes the weights from {mine} to {theirs}"
 
 
 def check_combination(weighting: Weighting) -> None:
@@ -154,9 +156,9 @@ def check_combination(weighting: Weighting) -> None:
     import torch
 
     combine, options = weighting.combine, defaults(weighting.options)
-    assert combine is not None, "it declares to act on the gradients but has no 'combine'"
+    assert combine is not None, "the weighting declares that it acts on the gradients, but it has no 'combine'"
     refused = _refuses(weighting, Losses(1.0, -1.0), None, weighting.init(7), options)
-    assert refused, "a method that acts on the gradients has no weights: 'weigh' must raise ValueError"
+    assert refused, "a weighting that acts on the gradients has no weights, so 'weigh' must raise ValueError"
 
     def gradients(number: int) -> list[torch.Tensor | None]:
         generator = torch.Generator().manual_seed(number)

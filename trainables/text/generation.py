@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
     """Return the batch size for generation, if scoring uses ``batch_size`` sequences of up to ``max_length`` tokens.
 
-    A generation step with a few more rows takes about the same time. Scoring keeps the logits of every position in
-    memory, and generation keeps its keys and values. So generation uses up to four times as many rows, if twice the
-    keys and values of these rows need no more memory than the logits, and if a batch has no more tokens.
+    A generation step with a few more rows takes about the same time. Scoring needs memory for the logits of every
+    position, and generation needs memory for keys and values. So the batch for generation has up to four times as many
+    rows, as long as twice its keys and values need no more memory than the logits, and it has no more tokens.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

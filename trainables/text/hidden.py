@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Reached(Exception):
-    """Ends the forward pass: the block's output is known, so the rest of the pass is not needed."""
+    """Ends the forward pass once the output of the block is known."""
 
 
 def decoder_blocks(model: PreTrainedModel) -> ModuleList:

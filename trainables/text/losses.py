@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
-    """Run one forward pass.
+    """Run one forward pass and return the predictions.
 
     No attention mask is passed, because padding is on the right, where causal attention does not reach it. On a GPU, a
     mask would require a synchronisation per pass and a slower kernel. If the architecture supports ``logits_to_keep``,

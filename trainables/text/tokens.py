@@ -106,7 +106,7 @@ def encode(
     if first >= max_length:
         raise DataError(
             f"the prompt of '{question[:60]}' takes {first} tokens, which leaves no room for an answer within "
-            f"max_length {max_length}: raise it"
+            f"max_length {max_length}: raise max_length"
         )
     return Tokens(tuple(ids[:max_length]), first)
 

@@ -47,13 +47,13 @@ BROKEN = {
     "may be negative": replace(SOUND, weigh=weighing(lambda losses, g, state: (-1.0, 1.0))),
     "must be finite": replace(SOUND, weigh=weighing(lambda losses, g, state: (g.rr * g.rr, 1.0))),
     "NaN became": replace(SOUND, weigh=weighing(lambda losses, g, state: (1.0 if g.rr > 1.0 else 0.5, 1.0))),
-    "change the direction": replace(
+    "changes the direction": replace(
         SOUND, weigh=weighing(lambda losses, g, state: (min(g.rho, 1.0) if g.rho == g.rho else g.rho, 1.0))
     ),
     "exchanging the tasks": replace(SOUND, weigh=weighing(lambda losses, g, state: (2.0, 1.0))),
     "state or the options": replace(SOUND, weigh=weighing(counting)),
-    "need the Gramian": replace(WEIGHTINGS["gdiff"], needs=Needs.GRAMIAN),
-    "value is refused": replace(WEIGHTINGS["gdiff"], options=(replace(WEIGHTINGS["gdiff"].options[0], default=2.0),)),
+    "needs the Gramian": replace(WEIGHTINGS["gdiff"], needs=Needs.GRAMIAN),
+    "default or bound": replace(WEIGHTINGS["gdiff"], options=(replace(WEIGHTINGS["gdiff"].options[0], default=2.0),)),
     "year": replace(SOUND, citation="a friend"),
     "formula": replace(SOUND, formula=""),
 }
