@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def default_device() -> str:
-    """Return ``cuda`` if a GPU is available, otherwise ``cpu``."""
+def default_device(gpus: float = 1.0) -> str:
+    """Return the device for a process with this number of GPUs: ``cuda`` if a GPU is available, otherwise ``cpu``."""
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"
 
 
 def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:

@@ -22,6 +22,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle
 from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates
+from trainables.device import default_device
 from trainables.run import gpu_memory
 from trainables.run.memory_fallback import FallbackRun, MemoryFallback
 from trainables.run.reports import Report, Status
@@ -31,7 +32,7 @@ from trainables.storage import Storage, StorageError
 from trainables.target.shared import local_target
 from trainables.target.target import Target
 from trainables.trial_files import TrialFiles
-from trainables.worker import device_of, worker_workspace
+from trainables.worker import worker_workspace
 
 if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
@@ -74,7 +75,7 @@ class UnlearningTrainable(tune.Trainable):
         torch.set_num_threads(max(1, int(cpus)))
         self._first, self._targets, self._goals, self._files = target, targets, goals, TrialFiles(out, storage)
         self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same number
-        self._device = device_of(self._gpus)
+        self._device = default_device(self._gpus)
         self._gpu_gb: float | None = None
         gpu_memory.limit_to_share(self._device, self._gpus)
         self.reset_config(config)

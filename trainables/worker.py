@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainables import plugins
+from trainables.device import default_device
 from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.shared import local_target
@@ -53,14 +54,7 @@ def measure_checkpoint(
     import torch
 
     torch.set_num_threads(max(1, int(cpus)))
-    workspace = worker_workspace(target, device_of(gpus))
+    workspace = worker_workspace(target, default_device(gpus))
     model = workspace.modality.load_model(folder).to(workspace.device)
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
     return evaluator.measure(model, spec.metrics, retain=target.retain)
-
-
-def device_of(gpus: float) -> str:
-    """Return the device for a worker with this number of GPUs."""
-    import torch
-
-    return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"

@@ -51,7 +51,7 @@ def score_checkpoint(
         found = evaluator.measure(model, names, retain=retain, unchanged=True)
         return asdict(replace(found, metrics={**losses, **found.metrics}))
 
-    asked = (names, retain.key if retain else None, target_spec.max_length, target_spec.template_key)
+    asked = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)
     name = digest(FORMAT, "scores", _content(folder), target_spec.data, *asked, *target_spec.measured_by(names))
     return Measured(**preparation.cache.note(f"scores/{name}", compute))
 

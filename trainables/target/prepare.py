@@ -86,7 +86,7 @@ class Preparation:
         else:
             name = spec.trained_key
             folder = self._trained(name, spec.data)
-        key = digest(FORMAT, name, spec.data, spec.max_length, spec.template_key)
+        key = digest(FORMAT, name, spec.data, spec.trial.max_length, spec.template_key)
 
         @once
         def loaded() -> tuple[PreTrainedModel, Any, ModelEvaluator]:
@@ -94,9 +94,9 @@ class Preparation:
 
         def own_scores() -> dict[str, object]:
             model, processor, evaluator = loaded()
-            forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.max_length)
+            forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
             reference, _ = spec.modality.nll(
-                model, forget, processor=processor, batch_size=spec.batch_size, device=model.device
+                model, forget, processor=processor, batch_size=spec.trial.eval_batch_size, device=model.device
             )
             scored = evaluator.measure(model)
             return {
@@ -121,7 +121,7 @@ class Preparation:
         default = chosen_metrics((), spec.data, retain_model=False)
         if missing := tuple(name for name in default if name not in baseline):
             baseline |= measured(missing, key)
-        if spec.metrics:
+        if spec.trial.metrics:
             key = key if retain is None else digest(FORMAT, key, retain.key)
             baseline |= measured(spec.measured(), key)
         return Target(
@@ -188,7 +188,7 @@ class Preparation:
         if not needs_retain_model(spec.measured()):
             return None
         identity = spec.retain_key if given is None else folder_digest(given)
-        key = digest(FORMAT, "retain", identity, spec.data, spec.max_length, spec.template_key)
+        key = digest(FORMAT, "retain", identity, spec.data, spec.trial.max_length, spec.template_key)
 
         def compute() -> dict[str, object]:
             folder = given or self.retain_model()

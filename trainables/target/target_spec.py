@@ -32,25 +32,30 @@ class TargetSpec:
     """The data, the model to unlearn, and the settings for creating this model.
 
     Attributes:
+        trial: the spec of a trial on the target. Its method and its training settings are not used.
         info: the base model's entry in the registry, or an entry created for a hub id or a local folder.
-        base_folder: the folder of the base model, if the user gave one.
-        target_path, retain_path: the folders of a finished target and of a retain model, if the user gave them.
         recipe: the recipe for fine-tuning the target.
-        metrics: the names of the requested metrics or sets of metrics.
-        max_length, batch_size: the maximum sequence length in tokens, and the batch size of evaluations.
-        seed: the seed for fine-tuning and for random initial weights.
     """
 
+    trial: TrialSpec
     info: ModelInfo
-    base_folder: Path | None
-    target_path: Path | None
-    retain_path: Path | None
     recipe: TargetRecipe
     data: TaskData
-    metrics: tuple[str, ...]
-    max_length: int
-    batch_size: int
-    seed: int = 0
+
+    @property
+    def base_folder(self) -> Path | None:
+        """The folder of the base model, if the user gave one."""
+        return None if self.trial.model_path is None else Path(self.trial.model_path)
+
+    @property
+    def target_path(self) -> Path | None:
+        """The folder of a finished target, if the user gave one."""
+        return None if self.trial.target_path is None else Path(self.trial.target_path)
+
+    @property
+    def retain_path(self) -> Path | None:
+        """The folder of a retain model, if the user gave one."""
+        return None if self.trial.retain_path is None else Path(self.trial.retain_path)
 
     @cached_property
     def modality(self) -> Modality:
@@ -74,7 +79,7 @@ class TargetSpec:
     @property
     def trained_key(self) -> str:
         """The name of the fine-tuned target in the cache. It is known before the target is trained."""
-        return digest(FORMAT, self.base, self.recipe, self.data.full, self.max_length, self.template_key, *self._seeded)
+        return digest(FORMAT, self.base, self.recipe, self.data.full, *self._settings)
 
     @property
     def retain_key(self) -> str:
@@ -84,9 +89,7 @@ class TargetSpec:
         set.
         """
         sets = (self.data.retain, self.data.full)
-        return digest(
-            *(FORMAT, "retain", self.base, self.recipe, *sets, self.max_length, self.template_key), *self._seeded
-        )
+        return digest(FORMAT, "retain", self.base, self.recipe, *sets, *self._settings)
 
     @property
     def template_key(self) -> str:
@@ -101,8 +104,9 @@ class TargetSpec:
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
-    def _seeded(self) -> tuple[int, ...]:
-        return (self.seed,) if self.seed else ()  # for seed 0, names are equal to those of versions without a seed
+    def _settings(self) -> tuple[object, ...]:
+        seed = self.trial.target_seed  # for seed 0, names are equal to those of versions without a seed
+        return (self.trial.max_length, self.template_key, *((seed,) if seed else ()))
 
     def measured(self) -> tuple[str, ...]:
         """Return the metrics to measure.
@@ -114,12 +118,12 @@ class TargetSpec:
             MetricError: the data do not allow a metric that was requested by name.
         """
         may_have_retain_model = self.retain_path is not None or self.target_path is None
-        return chosen_metrics(self.metrics, self.data, retain_model=may_have_retain_model)
+        return chosen_metrics(self.trial.metrics, self.data, retain_model=may_have_retain_model)
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """The requested metrics that are not measured because no retain model is available. Raises MetricError."""
-        return tuple(name for name in chosen_metrics(self.metrics, self.data) if name not in self.measured())
+        return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
 
     def evaluator(
         self, model: PreTrainedModel, processor: Any, *, device: torch.device | str, data: TaskData | None = None
@@ -129,8 +133,8 @@ class TargetSpec:
             data or self.data,
             processor,
             classes=self.modality.classes(model.config),
-            max_length=self.max_length,
-            batch_size=self.batch_size,
+            max_length=self.trial.max_length,
+            batch_size=self.trial.eval_batch_size,
             device=device,
         )
 
@@ -141,16 +145,12 @@ def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Ta
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.
     """
-    places = (spec.model_path, spec.target_path, spec.retain_path)
-    base, target, retain = (None if place is None else Path(place) for place in places)
     if wrong := FIELDS["template"].problem(spec.template):
         raise DataError(wrong)
     info = find_model(spec.model)
     return TargetSpec(
+        trial=spec,
         info=info if spec.template is None else replace(info, template=TEMPLATES[spec.template].text),
-        base_folder=base,
-        target_path=target,
-        retain_path=retain,
         recipe=recipe or target_recipe(spec),
         data=load_data(
             spec.dataset,
@@ -160,10 +160,6 @@ def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Ta
             limit=spec.limit,
             seed=spec.data_seed,
         ).with_loss_examples(spec.loss_examples),
-        metrics=spec.metrics,
-        max_length=spec.max_length,
-        batch_size=spec.eval_batch_size,
-        seed=spec.target_seed,
     )
 
 

@@ -47,17 +47,17 @@ def train(
     _require_room(model, folder)
     model.to(device)
     if recipe.lora_rank is not None:
-        model = add_adapter(model, rank=recipe.lora_rank, seed=target_spec.seed)
+        model = add_adapter(model, rank=recipe.lora_rank, seed=target_spec.trial.target_seed)
     evaluator = target_spec.evaluator(model, processor, device=device, data=data)
     try:
         epochs = finetune(
             model,
-            modality.encode(processor, data.full, max_length=target_spec.max_length),
+            modality.encode(processor, data.full, max_length=target_spec.trial.max_length),
             recipe=recipe,
             modality=modality,
             processor=processor,
             device=device,
-            seed=target_spec.seed,
+            seed=target_spec.trial.target_seed,
             memorised=evaluator.memorised,
             on_progress=on_progress,
             state=state,
@@ -118,7 +118,7 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
         if info.make is not None:
             return _made(target_spec)
         folder = fetch_model(info.hub_id) if info.hub_id is not None else None
-    return modality.load_base(info.name, folder, target_spec.data, seed=target_spec.seed)
+    return modality.load_base(info.name, folder, target_spec.data, seed=target_spec.trial.target_seed)
 
 
 def _made(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
@@ -127,10 +127,10 @@ def _made(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
 
     assert target_spec.info.make is not None, "a plug-in makes the model"
     with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(target_spec.seed)
-        model, processor = target_spec.info.make(target_spec.data, target_spec.seed)
+        torch.manual_seed(target_spec.trial.target_seed)
+        model, processor = target_spec.info.make(target_spec.data, target_spec.trial.target_seed)
         write_model(model, processor, Path(made))
-        name, data, seed = target_spec.info.name, target_spec.data, target_spec.seed
+        name, data, seed = target_spec.info.name, target_spec.data, target_spec.trial.target_seed
         return target_spec.modality.load_base(name, Path(made), data, seed=seed)
 
 

@@ -166,7 +166,7 @@ def test_what_a_restarted_worker_cannot_see_is_left_to_the_driver(
     real = TargetTask.prepare
 
     def on_the_node(self: TargetTask, problem: Any, *places: Any) -> Any:
-        return real(self, replace(problem, base_folder=Path("/nowhere/base")), *places)
+        return real(self, replace(problem, trial=replace(problem.trial, model_path="/nowhere/base")), *places)
 
     monkeypatch.setattr(TargetTask, "prepare", on_the_node)
     target, said = sweep_target(spec, cluster := make_cluster(deaths=2), tmp_path)
