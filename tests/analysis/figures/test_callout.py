@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.figures.callout import Box, place_beside_line, place_label
+from analysis.figures.callout import place_beside_line, place_label
 
 
 @pytest.mark.parametrize("at", [(0.02, 0.02), (0.98, 0.02), (0.02, 0.98), (0.98, 0.98), (0.5, 0.5)])
@@ -30,12 +30,6 @@ def test_a_label_goes_where_it_hides_nothing() -> None:
 def test_a_label_keeps_off_a_line() -> None:
     line = [(0.9, 1.0), (0.9, 0.8), (0.6, 0.8), (0.6, 0.3), (0.0, 0.3)]
     assert place_label((0.9, 0.8), 0.22, 0.06, points=[], line=line).hides([], line) == 0
-
-
-def test_a_box_counts_points_inside_and_segments_through_it() -> None:
-    box = Box(0.2, 0.2, 0.4, 0.3)
-    assert box.hides([(0.3, 0.25), (0.5, 0.25)], [(0.0, 0.25), (1.0, 0.25), (1.0, 1.0)]) == 2
-    assert Box(0.9, 0.2, 1.1, 0.3).sticks_out()
 
 
 def test_words_on_a_line_stand_where_they_hide_nothing() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -30,21 +31,26 @@ def _data(out: Path) -> ParetoData:
     return pareto_data(*tables_of(out))
 
 
-def test_finished_trials_are_points_by_method_and_know_whether_they_are_on_the_frontier(make_sweep: MakeSweep) -> None:
-    data = _data(make_sweep([trial("0", 6.0, 4.0), trial("1", 5.0, 5.0, method="gdiff"), trial("2", 4.0, 2.0)]))
-    found = {
-        series.name: [(point.trial_id, point.x, point.y, point.on_front) for point in series.points]
-        for series in data.methods
+def test_a_frontier_figure_has_points_a_staircase_and_landmarks(make_sweep: MakeSweep) -> None:
+    rows = [trial("0", 6.0, 4.0), trial("1", 5.0, 5.0, method="gdiff"), trial("2", 4.0, 2.0), trial("3", 9.0, 90.0)]
+    data = _data(make_sweep(rows, settings={"trials": 16}))
+    found = {series.name: [(item.trial_id, item.x, item.y, item.on_front) for item in series.points]
+             for series in data.methods}  # fmt: skip
+    # Trial 3 is outside the bounds, so it is drawn on them.
+    assert found == {
+        "gdiff": [("1", 5.0, 5.0, False)],
+        "ngdiff": [("0", 6.0, 4.0, True), ("2", 4.0, 2.0, True), ("3", 8.0, 8.0, True)],
     }
-    assert found == {"gdiff": [("1", 5.0, 5.0, False)], "ngdiff": [("0", 6.0, 4.0, True), ("2", 4.0, 2.0, True)]}
-    with pytest.raises(FrozenInstanceError):
-        data.title = "another"  # type: ignore[misc]
-
-
-def test_the_staircase_goes_from_worst_bound_to_worst_bound(make_sweep: MakeSweep) -> None:
-    data = _data(make_sweep([trial("0", 6.0, 4.0), trial("1", 4.0, 2.0), trial("2", 3.0, 3.0)]))
-    assert data.staircase == ((6.0, 8.0), (6.0, 4.0), (4.0, 4.0), (4.0, 2.0), (0.0, 2.0))
-    assert data.corner == (0.0, 8.0)
+    bounds = ((0.0, 8.0), (0.0, 8.0))
+    assert note("models_beyond_bounds", count=1, every_epoch=False, bounds=bounds) in data.notes
+    # The line starts and ends at a worst bound.
+    assert data.staircase == ((8.0, 8.0), (6.0, 8.0), (6.0, 4.0), (4.0, 4.0), (4.0, 2.0), (0.0, 2.0))
+    assert (data.corner, data.baseline, data.x.guess) == ((0.0, 8.0), (0.04, 0.05), 8.0)
+    assert data.chosen is not None
+    assert (data.chosen.point.trial_id, data.chosen.name) == ("0", "trial 0")
+    assert data.title == "tiny-phi on authors"
+    subtitle = say("figure_frontier.subtitle", counts=data.counts)
+    assert subtitle == "hypervolume 0.500 · 4 of 16 trials so far, 3 on the frontier"
 
 
 def test_the_area_under_the_staircase_is_the_hypervolume(make_sweep: MakeSweep) -> None:
@@ -55,13 +61,6 @@ def test_the_area_under_the_staircase_is_the_hypervolume(make_sweep: MakeSweep) 
     following = [*corners[1:], corners[0]]
     area = abs(sum(x * v - u * y for (x, y), (u, v) in zip(corners, following, strict=True))) / 2
     assert data.counts.hypervolume == pytest.approx(area / 64)
-
-
-def test_trials_beyond_a_bound_are_drawn_on_it_and_counted(make_sweep: MakeSweep) -> None:
-    data = _data(make_sweep([trial("0", 8.0, 90.0), trial("1", 4.0, 2.0)]))
-    assert [(point.x, point.y) for point in data.methods[0].points] == [(8.0, 8.0), (4.0, 2.0)]
-    bounds = ((0.0, 8.0), (0.0, 8.0))
-    assert note("models_beyond_bounds", count=1, every_epoch=False, bounds=bounds) in data.notes
 
 
 def test_unfinished_trials_are_drawn_apart_if_they_were_measured_and_always_named(make_sweep: MakeSweep) -> None:
@@ -75,22 +74,6 @@ def test_unfinished_trials_are_drawn_apart_if_they_were_measured_and_always_name
     )
 
 
-def test_landmarks_are_the_baseline_the_guess_and_the_trial_to_take(make_sweep: MakeSweep) -> None:
-    data = _data(make_sweep([trial("00003", 7.0, 1.0), trial("00004", 1.0, 0.06)]))
-    assert data.baseline == (0.04, 0.05)
-    assert data.x.guess == 8.0
-    assert data.x.limits[0] < 0.04 < 8.0 < data.x.limits[1]
-    assert data.chosen is not None
-    assert (data.chosen.point.trial_id, data.chosen.name) == ("00003", "trial 00003")
-
-
-def test_the_title_names_model_and_data_and_the_subtitle_counts_the_trials(make_sweep: MakeSweep) -> None:
-    data = _data(make_sweep([trial("0", 4.0, 4.0), trial("1", 3.0, 5.0)], settings={"trials": 16}))
-    assert data.title == "tiny-phi on authors"
-    subtitle = say("figure_frontier.subtitle", counts=data.counts)
-    assert subtitle == "hypervolume 0.250 · 2 of 16 trials so far, 1 on the frontier"
-
-
 def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_sweep: MakeSweep) -> None:
     two = [{"name": name, "direction": "min", "low": 0, "high": 8} for name in ("retain_loss", "forget_loss")]
     three = [*two, {"name": "utility", "direction": "max", "low": 0, "high": 1}]
@@ -100,18 +83,28 @@ def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_
 
 
 @pytest.mark.parametrize(
-    ("values", "scale"),
-    [([0.01, 3.0], "log"), ([0.0, 0.01, 3.0], "symlog"), ([0.5, 3.0], "linear"), ([0.0], "linear"), ([], "linear")],
+    ("objective", "values", "scale"),
+    [
+        (RETAIN, [0.01, 3.0], "log"),
+        (RETAIN, [0.0, 0.01, 3.0], "symlog"),
+        (RETAIN, [0.5, 3.0], "linear"),
+        (RETAIN, [0.0], "linear"),
+        (RETAIN, [], "linear"),
+        (RETAIN, [math.nan, math.inf], "linear"),
+        (replace(RETAIN, direction="max"), [0.01, 7.6], "linear"),
+    ],
 )
-def test_a_loss_to_be_made_small_is_read_by_factors_when_it_spans_many(values: list[float], scale: str) -> None:
-    assert scale_of(RETAIN, values, loss=True) == scale
+def test_a_loss_to_be_minimized_has_a_log_axis_if_it_spans_a_decade(
+    objective: Objective, values: list[float], scale: str
+) -> None:
+    assert scale_of(objective, values, loss=True) == scale
+    assert scale_of(objective, values, loss=False) == "linear"
 
 
-def test_scores_and_losses_to_be_made_large_stay_linear() -> None:
-    verbmem = Objective(name="verbmem", column="verbmem", direction="min", low=0.0, high=1.0, label="verbmem")
-    forget = Objective(name="forget", column="forget_loss", direction="max", low=0.0, high=8.0, label="forget")
-    assert scale_of(verbmem, [0.01, 0.9], loss=False) == "linear"
-    assert scale_of(forget, [0.01, 7.6], loss=True) == "linear"
+def test_a_small_difference_does_not_fill_an_axis() -> None:
+    assert limits_of("linear", [0.541, 0.549], least=0.1) == pytest.approx((0.495, 0.595))
+    assert limits_of("linear", [0.041, 0.049], least=0.1) == pytest.approx((-0.003, 0.097)), "from about 0"
+    assert limits_of("linear", [1.0, 3.0], least=0.1) == limits_of("linear", [1.0, 3.0])
 
 
 @pytest.mark.parametrize("values", [[0.01, 3.0], [0.0, 0.02, 3.0], [1e-5, 7.0], [0.3, 0.4]])

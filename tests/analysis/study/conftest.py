@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import pytest
 
 from analysis.study.lr_study import LrStudy, read_study
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 
+Difference = Callable[[int], float]
 Of = Callable[[int, bool], Row | None]
 StudyBySeed = Callable[..., LrStudy]
 PEAK, RISING = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}, {1e-5: 0.1, 1e-4: 0.3, 1e-3: 0.45}
@@ -16,6 +18,28 @@ PEAK, RISING = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}, {1e-5: 0.1, 1e-4: 0.3, 1e-3: 
 FAILED, STOPPED, DIVERGED = (
     {"status": status, "forget_loss_capped": None, "retain_loss": None} for status in ("failed", "stopped", "diverged")
 )
+
+
+def table(
+    row: MakeRow,
+    difference: float | Difference = 0.0,
+    *,
+    seeds: Sequence[int] = range(30),
+    rates: Mapping[float, float] = PEAK,
+    sides: Sequence[bool] = (False, True),
+    **fields: object,
+) -> list[Row]:
+    """Fixed rates of known volumes, and AutoLR above the best of them by a known difference; a seed moves all alike."""
+    rows = []
+    for seed in seeds:
+        moved = 0.02 * np.sin(seed)
+        if False in sides:
+            rows += [row(max(0.0, volume + moved), lr, seed, utility=0.8, **fields) for lr, volume in rates.items()]
+        if True in sides:
+            own = difference(seed) if callable(difference) else difference
+            known = {"utility": 0.3 if own < -0.3 else 0.8} | fields
+            rows.append(row(max(rates.values()) + moved + own, 1e-4, seed, auto=True, **known))
+    return rows
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from analysis.report.render import say
 from analysis.report.study import study_content, study_headline
 from analysis.study.lr_study import fronts_table, read_study
-from analysis.study.verdict import BETTER, TOO_FEW
+from analysis.study.verdict import BETTER
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import DIVERGED, Of, StudyBySeed
 
@@ -31,12 +31,6 @@ def test_a_stopped_run_is_missing_and_not_collapsed(study_by_seed: StudyBySeed) 
     assert (verdict.fresh, verdict.left_out) == (tuple(range(10, 25)), tuple(range(25, 30)))
     assert (verdict.collapse.runs, verdict.collapse.of) == (0, 15)
     assert ("stopped", 5) in found.notes[-1].facts
-
-
-def test_if_all_fresh_runs_were_stopped_nothing_is_concluded(study_by_seed: StudyBySeed) -> None:
-    found = study_by_seed(only_auto(lambda seed: {"status": "stopped"} if seed >= 10 else {}), 0.0)
-    (verdict,) = found.verdicts
-    assert (verdict.baselines[0].outcome, verdict.collapse.runs) == (TOO_FEW, 0)
 
 
 def test_diverged_runs_are_collapsed(study_by_seed: StudyBySeed) -> None:

@@ -13,21 +13,13 @@ AUTO, HAND = "with AutoLR", "at fixed learning rates"
 LOST: dict[tuple[int, bool], Row] = {(29, True): FAILED, (28, True): STOPPED, (28, False): FAILED}
 
 
-def autolr_on_six(seed: int, auto: bool) -> Row:
-    return FAILED if auto and seed >= 24 else {}
-
-
-def autolr_on_all(seed: int, auto: bool) -> Row:
-    return FAILED if auto and seed >= 10 else {}
-
-
-def both_sides(seed: int, auto: bool) -> Row:
-    return LOST.get((seed, auto), {})
-
-
 def no_loss(seed: int, auto: bool) -> Row | None:
     """Seed 0 tunes, and seed 29 was never run with AutoLR."""
     return None if auto and seed == 29 else FAILED if seed == 0 else {}
+
+
+def autolr_from(first: int) -> Of:
+    return lambda seed, auto: FAILED if auto and seed >= first else {}
 
 
 SIX, ALL = tuple(range(24, 30)), tuple(range(10, 30))
@@ -36,9 +28,15 @@ SIX, ALL = tuple(range(24, 30)), tuple(range(10, 30))
 @pytest.mark.parametrize(
     ("of", "left_out", "lost", "counts", "easier"),
     [
-        (autolr_on_six, SIX, [(AUTO, SIX, ("failed",))], (14, 20, False), True),
         (
-            both_sides,
+            lambda seed, auto: FAILED if auto and seed >= 24 else {},
+            SIX,
+            [(AUTO, SIX, ("failed",))],
+            (14, 20, False),
+            True,
+        ),
+        (
+            lambda seed, auto: LOST.get((seed, auto), {}),
             (28, 29),
             [(HAND, (28,), ("failed",)), (AUTO, (28, 29), ("were stopped", "failed"))],
             (18, 20, False),
@@ -46,7 +44,13 @@ SIX, ALL = tuple(range(24, 30)), tuple(range(10, 30))
         ),
         (no_loss, (0, 29), [], (20, 20, False), False),
         # No seed is left that could be easier.
-        (autolr_on_all, ALL, [(AUTO, ALL, ("failed",))], (10, 20, True), False),
+        (
+            lambda seed, auto: FAILED if auto and seed >= 10 else {},
+            ALL,
+            [(AUTO, ALL, ("failed",))],
+            (10, 20, True),
+            False,
+        ),
     ],
     ids=["one side", "both sides", "no loss", "all"],
 )

@@ -40,7 +40,7 @@ def part(*, auto: bool = False, at: object = (), lr: float | None = None, failed
 @pytest.fixture
 def study(make_sweep: MakeSweep) -> Make:
     def make(rows: list[Row], primary: str | None = None) -> LrStudy:
-        return read_study([make_sweep(rows, settings=SETTINGS | {"primary": primary})])
+        return read_study([make_sweep(rows, name=str(len(rows)), settings=SETTINGS | {"primary": primary})])
 
     return make
 
@@ -104,11 +104,8 @@ def test_a_primary_question_without_a_verdict_comes_first(study: Make, row: Make
 def test_a_primary_question_about_nothing_that_was_run_is_named(study: Make, row: MakeRow, primary: str) -> None:
     found = study(rows_of(row), primary=primary)
     assert study_headline(found).startswith(f"The primary question is about {primary}")
+    assert study_headline(study([], primary=primary)).startswith("No verdict: ")
     assert study_content(found)["primary"] == primary
-
-
-def test_a_table_without_runs_has_no_verdict(study: Make) -> None:
-    assert study_headline(study([])).startswith("No verdict: ")
 
 
 @pytest.mark.usefixtures("blank_figures")

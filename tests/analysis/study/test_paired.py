@@ -34,25 +34,11 @@ def test_the_sign_flip_test_is_scipys_exact_permutation_test(n: int) -> None:
         assert sign_flip_p(differences) == pytest.approx(expected.pvalue, abs=1e-12)
 
 
-def test_ten_pairs_of_one_sign_have_the_smallest_p_value_there_is() -> None:
-    assert sign_flip_p(np.linspace(0.1, 1, 10)) == 2 / 2**10
-
-
 def test_many_pairs_are_tested_by_random_flips_close_to_the_normal_approximation() -> None:
     differences = np.random.default_rng(0).normal(0.35, 1, 40)
     expected = stats.ttest_1samp(differences, 0).pvalue
     assert 0.001 < expected < 0.2
     assert sign_flip_p(differences) == pytest.approx(expected, rel=0.15)
-
-
-@pytest.mark.parametrize("n", [3, 6, 10])
-def test_the_interval_covers_the_true_difference_in_95_of_100_simulated_tables(n: int) -> None:
-    generator = np.random.default_rng(20)
-    truth, seeds = 0.03, generator.normal(0.5, 0.1, (2000, n))  # a seed moves both sides alike
-    auto = seeds + truth + generator.normal(0, 0.02, (2000, n))
-    hand = seeds + generator.normal(0, 0.02, (2000, n))
-    intervals = [t_interval(differences) for differences in auto - hand]
-    assert 0.93 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.97
 
 
 def test_no_difference_is_called_significant_in_at_most_5_of_100_simulated_tables() -> None:
@@ -96,14 +82,11 @@ def test_autolr_equals_the_best_of_as_many_rates_as_the_curve_needs_to_reach_it(
     assert curve.expected == pytest.approx([0.3, 0.5, 0.6])
     assert curve.equals == pytest.approx(1.5)
     assert curve.beats_at_cost
+    # Just above what one pick gives, and below what 1.033 picks give.
+    charged = [tuning_curve([0.0, 0.3, 0.6], 0.305, **cost).beats_at_cost for cost in ({}, {"charge": 1.0})]
+    assert charged == [False, True]
     assert tuning_curve([0.0, 0.3, 0.6], 0.7).equals == math.inf
     assert tuning_curve([0.0, 0.3, 0.6], 0.2).equals == 1.0
-
-
-def test_autolr_is_charged_for_its_probes() -> None:
-    """Just above what one pick gives, and below what 1.033 picks give."""
-    assert not tuning_curve([0.0, 0.3, 0.6], 0.305).beats_at_cost
-    assert tuning_curve([0.0, 0.3, 0.6], 0.305, charge=1.0).beats_at_cost
 
 
 @pytest.mark.parametrize(("choice", "report"), [([], None), ([0.1, math.nan], None), ([0.1], [0.1, 0.2])])

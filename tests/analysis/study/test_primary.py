@@ -15,7 +15,7 @@ from analysis.report.study import verdict_lines as words
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.verdict import BETTER, OPEN, UNDECIDED, WORSE, Primary
 from tests.analysis.conftest import MakeRow, MakeSweep, trial
-from tests.analysis.study.conftest import PEAK, RISING
+from tests.analysis.study.conftest import PEAK, RISING, table
 
 MakeStudy = Callable[..., LrStudy]
 
@@ -28,19 +28,10 @@ def study(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
         truths: dict[str, float],
         *,
         primary: str | None = None,
-        seeds: int = 30,
         rates: dict[float, float] = PEAK,
         name: str = "out",
     ) -> LrStudy:
-        rows = [
-            row(volume, lr, seed, auto=auto, method=method, utility=0.8)
-            for method, truth in truths.items()
-            for seed in range(seeds)
-            for volume, lr, auto in [
-                *((volume, lr, False) for lr, volume in rates.items()),
-                (max(rates.values()) + truth, 1e-4, True),
-            ]
-        ]
+        rows = [item for method, truth in truths.items() for item in table(row, truth, rates=rates, method=method)]
         settings = {"kind": "lr-study", "sampler": "grid", "primary": primary}
         return read_study([make_sweep(rows, name=name, settings=settings)])
 
@@ -67,14 +58,6 @@ def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: Ma
     assert text.index("method3 (the primary question)") < text.index("method0")
     assert sum("the primary question" in line for item in found.verdicts for line in words(item)) == 1
     assert json.loads(json.dumps(study_content(found)))["verdicts"][3]["opponents"][0]["primary"] is True
-
-
-def test_the_others_are_corrected_for_each_other_alone(study: MakeStudy) -> None:
-    """A truth whose p-value is significant among two comparisons, and not among three."""
-    truths = dict.fromkeys(["a", "b", "c"], 0.27)
-    assert set(outcomes(study(truths, seeds=27)).values()) == {UNDECIDED}
-    found = study(truths, seeds=27, primary="c", name="named")
-    assert [item.baselines[0].comparisons for item in found.verdicts] == [2, 2, 1]
 
 
 def test_a_null_primary_question_says_nothing_about_the_others(study: MakeStudy) -> None:
@@ -149,8 +132,6 @@ def test_the_edge_and_few_updates_are_cautions(study: MakeStudy) -> None:
     assert (found.sensitivity[0].best_lr, found.sensitivity[0].at_edge) == (1e-3, True)
     hardly = replace(found, verdicts=(replace(found.verdicts[0], updates=3.0),))
     assert re.match(r"gdiff: AutoLR clip/fresh .* 3 times .*--auto-lr-every", study_cautions(hardly)[1])
-    once = replace(hardly, verdicts=(replace(hardly.verdicts[0], variant="safe/freshx2"),))
-    assert len(study_cautions(once)) == 1  # it sets its rate once in any run
     # A result worse than a rate at the edge is worse than the best rate; the edge remains a caution.
     worse = study({"gdiff": -0.4}, rates=RISING, name="worse")
     assert outcomes(worse) == {"gdiff": WORSE}

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.study.judging import verdicts_data
 from analysis.study.lr_study import read_study
-from analysis.study.probe_cost import LOGGED, PROBES, STEP_PASSES, probe_runs, updates_of, with_probes, with_step_passes
+from analysis.study.probe_cost import LOGGED, PROBES, STEP_PASSES, probe_runs, with_probes, with_step_passes
 from analysis.study.tuning_curve import PROBE_CHARGE
 from analysis.tables.columns import Columns
 from analysis.tables.trial_table import TrialTable
@@ -31,7 +31,8 @@ SEARCH = PAPER | {"auto_lr_probe": "fresh", "auto_lr_probe_batches": 4}
         (PAPER | {"auto_lr_probe": "fresh"}, 1 + 3 * 3 / 180),  # theta too on the fresh batch
         (SEARCH, 1 + 3 * 3 * 4 / 180),
         (SEARCH | {PROBES: 14.0}, 1 + (14 + 3) * 4 / 180),
-        (SEARCH | {PROBES: float("nan")}, 1.2),
+        (SEARCH | {PROBES: float("nan"), LOGGED: float("nan")}, 1.2),
+        (SEARCH | {LOGGED: 1.0}, 1 + 1 * 3 * 4 / 180),  # the updates that were logged, not those of the settings
         (SEARCH | {STEP_PASSES: 3.0}, 1.4),  # gradient ascent: a probe is a third of a step, not a sixth
         (SEARCH | {STEP_PASSES: float("nan")}, 1.4),  # not known: rather too much than too little
         (SEARCH | {"status": "diverged"}, None),
@@ -50,13 +51,6 @@ def test_the_probes_of_a_trial_are_counted_once_also_after_a_restart(make_sweep:
     assert counted.trials[PROBES].tolist() == pytest.approx([6, float("nan")], nan_ok=True)
     assert counted.trials[LOGGED].tolist() == pytest.approx([2, float("nan")], nan_ok=True)
     assert with_probes(table, updates.drop(columns="probes")) is table
-
-
-def test_updates_are_those_logged_and_else_those_that_the_steps_have() -> None:
-    asked = {"steps": 21, "auto_lr_every": 5}
-    assert updates_of(pd.Series(asked, dtype=object)) == 5
-    assert updates_of(pd.Series(asked | {LOGGED: 1.0}, dtype=object)) == 1
-    assert updates_of(pd.Series(asked | {LOGGED: float("nan")}, dtype=object)) == 5
 
 
 def test_a_step_reads_the_batches_whose_training_loss_its_method_reports() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from analysis.errors import AnalysisError
@@ -20,10 +19,7 @@ from analysis.study.sensitivity import rate_sensitivity
 from analysis.study.verdict import (
     BETTER,
     DESCRIBED,
-    ORACLE,
-    SINGLE,
     TOO_FEW,
-    UNDECIDED,
     WORSE,
     Verdict,
     seeds_for,
@@ -31,25 +27,10 @@ from analysis.study.verdict import (
 )
 from analysis.tables.sweep_file import SweepFile
 from tests.analysis.conftest import MakeGrid, MakeRow, MakeSweep, Row, tables_of, trial
+from tests.analysis.study.conftest import table
 from tests.conftest import GOLDEN
 
-Simulated = Callable[..., list[Row]]
 Judged = Callable[..., Verdict]
-
-
-@pytest.fixture
-def simulated(row: MakeRow) -> Simulated:
-    """Rates with volumes 0.1, 0.4, 0.3 and AutoLR ``advantage`` above the best; a seed moves all alike."""
-
-    def rows(seeds: int, advantage: float, noise: float = 0.005) -> Iterator[Row]:
-        generator = np.random.default_rng(3)
-        for seed in range(seeds):
-            shift = generator.normal(0, 0.02)
-            for lr, volume in ((1e-5, 0.1), (1e-4, 0.4), (1e-3, 0.3)):
-                yield row(volume + shift + generator.normal(0, noise), lr, seed)
-            yield row(0.4 + advantage + shift + generator.normal(0, noise), 1e-4, seed, auto=True)
-
-    return lambda seeds, advantage: list(rows(seeds, advantage))
 
 
 @pytest.fixture
@@ -61,20 +42,6 @@ def judged(grid: MakeGrid) -> Judged:
         return verdict
 
     return judge
-
-
-@pytest.mark.parametrize(("advantage", "outcome"), [(0.3, BETTER), (-0.3, WORSE), (0.0, UNDECIDED)])
-def test_the_verdict_follows_the_truth(judged: Judged, simulated: Simulated, advantage: float, outcome: str) -> None:
-    verdict = judged(simulated(24, advantage))
-    assert (verdict.tuning, verdict.fresh) == (tuple(range(8)), tuple(range(8, 24)))
-    single, oracle = verdict.baselines
-    assert (single.name, oracle.name) == (SINGLE, ORACLE)
-    assert not any("oracle" in line for line in words(verdict)), "there is one c: the oracle is the best single lr"
-    assert set(single.choice.values()) == {1e-4}
-    assert single.outcome == oracle.outcome == outcome
-    assert single.result.mean == pytest.approx(advantage, abs=0.01)
-    text = " ".join(words(verdict))
-    assert ["seeds 0 to 7," in text, "fresh seeds 8 to 23" in text] == [True, True]
 
 
 def test_eight_seeds_are_the_fewest_that_leave_six_fresh_ones() -> None:
@@ -94,14 +61,6 @@ def test_a_lost_seed_drops_out_of_its_own_part_and_the_others_stay_in_theirs(jud
     verdict = judged(rows)
     assert (verdict.tuning, verdict.fresh, verdict.left_out) == ((2,), (3, 4, 5, 6, 7, 8), (0, 1))
     assert set(verdict.baselines[0].choice.values()) == {1e-4}
-
-
-@pytest.mark.parametrize(("seeds", "advantage", "equals"), [(3, 0.3, math.inf), (30, 0.3, math.inf), (3, -0.39, 1.0)])
-def test_autolr_above_or_below_every_rate_equals_no_number_of_picks(
-    judged: Judged, simulated: Simulated, seeds: int, advantage: float, equals: float
-) -> None:
-    verdict = judged(simulated(seeds, advantage))
-    assert verdict.curve.equals == equals
 
 
 def test_the_rate_is_chosen_on_tuning_seeds_even_if_another_is_best_on_fresh_ones(judged: Judged, row: MakeRow) -> None:
@@ -141,8 +100,8 @@ def test_a_trial_that_was_run_twice_counts_once(grid: MakeGrid, row: MakeRow) ->
     assert ("count", 1) in twice.notes[0].facts
 
 
-def test_seeds_of_sweeps_come_together_and_holm_corrects_over_data_sets(grid: MakeGrid, simulated: Simulated) -> None:
-    rows = simulated(30, 0.3)
+def test_seeds_of_sweeps_come_together_and_holm_corrects_over_data_sets(grid: MakeGrid, row: MakeRow) -> None:
+    rows = table(row, 0.3)
     others = [item | {"dataset": "tofu", "trial_id": f"9{item['trial_id']}"} for item in rows]
     early, late = ([item for item in rows if (item["seed"] < 4) is first] for first in (True, False))  # type: ignore[operator]
     verdicts = verdicts_data(grid(early, late, others))
@@ -151,14 +110,6 @@ def test_seeds_of_sweeps_come_together_and_holm_corrects_over_data_sets(grid: Ma
         # Two comparisons of two directions: four hypotheses.
         assert verdict.baselines[0].p_holm == pytest.approx(4 * verdict.baselines[0].result.p_above)
         assert verdict.baselines[0].outcome == BETTER
-
-
-def test_a_data_set_with_too_few_seeds_costs_another_one_nothing(grid: MakeGrid, simulated: Simulated) -> None:
-    rows = simulated(30, 0.3)
-    few = [item | {"dataset": "tofu"} for item in rows if item["seed"] in (0, 1, 2)]
-    one, other = verdicts_data(grid(rows, few))
-    assert (one.baselines[0].outcome, one.baselines[0].comparisons) == (BETTER, 1)
-    assert other.baselines[0].outcome == TOO_FEW
 
 
 def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(judged: Judged, row: MakeRow) -> None:
@@ -189,25 +140,6 @@ def test_exact_ties_are_ahead_on_no_seed(judged: Judged, row: MakeRow) -> None:
     assert "0 of 20, equal on 20" in words(verdict)[0]
 
 
-def test_seeds_of_one_side_alone_do_not_move_the_split(judged: Judged, simulated: Simulated, row: MakeRow) -> None:
-    rows = simulated(30, 0.3)
-    before = judged(rows)
-    extra = [row(0.4, 1e-4, seed, auto=True) for seed in range(100, 140)]
-    after = judged([*rows, *extra, *(row(0.4, 1e-4, seed) for seed in range(200, 240))])
-    assert (after.tuning, after.fresh) == (before.tuning, before.fresh)
-    assert after.baselines[0].outcome == before.baselines[0].outcome == BETTER
-    assert after.left_out == (*range(100, 140), *range(200, 240))
-
-
-def test_rates_that_agree_in_nine_digits_are_one(judged: Judged, simulated: Simulated) -> None:
-    assert 3 * 1e-4 != 3e-4
-    rates = {seed: 3 * 1e-4 if seed >= 15 else 3e-4 for seed in range(30)}
-    rows = [item | {"lr": rates[int(str(item["seed"]))]} if item["lr"] == 1e-3 else item for item in simulated(30, 0.3)]
-    verdict = judged(rows)
-    assert verdict.rates == (1e-5, 1e-4, 3e-4)
-    assert (verdict.baselines[0].outcome, verdict.left_out) == (BETTER, ())
-
-
 def test_above_what_tuning_all_rates_gives_is_not_equal_to_the_best_of_some(judged: Judged, row: MakeRow) -> None:
     """The tuning seeds prefer a rate that is the third best on fresh ones: more picks are worse there."""
     rows = []
@@ -220,8 +152,8 @@ def test_above_what_tuning_all_rates_gives_is_not_equal_to_the_best_of_some(judg
     assert math.isinf(verdict.curve.equals)
 
 
-def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSweep, simulated: Simulated) -> None:
-    rows = [item | {"verbmem": 0.05 if item["auto_lr"] == "on" else 0.6, "utility": 0.8} for item in simulated(30, 0.3)]
+def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSweep, row: MakeRow) -> None:
+    rows = [item | {"verbmem": 0.05 if item["auto_lr"] == "on" else 0.6, "utility": 0.8} for item in table(row, 0.3)]
     out = make_sweep(rows)
     columns = SweepFile.read(out).columns
     objectives = [item for name in ("verbmem", "utility") if (item := columns.objective(name))]
