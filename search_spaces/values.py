@@ -1,4 +1,4 @@
-"""The values of a configuration, and when two values are equal: as in Python, but a boolean never equals a number."""
+"""The values of a configuration. Equality is that of Python, except that a boolean never equals a number."""
 
 from __future__ import annotations
 

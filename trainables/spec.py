@@ -121,7 +121,9 @@ class TrialSpec:
     )
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
-    batch_size: int = setting("training", 8, "Forget and retain examples per step.", "the model's", low=1)
+    batch_size: int = setting(
+        "training", 8, "Forget examples per step, and as many retain examples.", "the model's", low=1
+    )
     micro_batch: int | None = setting(
         "training",
         None,

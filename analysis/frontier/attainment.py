@@ -36,8 +36,8 @@ class AttainmentDifference:
     """The regions that one group of runs attains more often than another.
 
     Attributes:
-        boxes: the costs (x low, y low, x high, y high) of disjoint boxes, shape (k, 4). Outside the boxes, both groups
-            have the same share.
+        boxes: the corners (x low, y low, x high, y high) of disjoint boxes in cost space, shape (k, 4).
+            Outside the boxes, both groups have the same share.
         differences: for each box, the share of runs of the first group that attain the box, minus the share of runs of
             the second group that do; shape (k,).
     """

@@ -232,7 +232,7 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Ve
 
 
 def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSeeds, ...]:
-    """Return, for each side, the seeds on which the front of some rate or initial rate is missing or incomplete."""
+    """Return, for fixed rates and for AutoLR, the seeds on which a front is missing or incomplete."""
     found = []
     for side, arm in sides.items():
         lacks = {seed: [how for units in arm.values() for how in _lacks(units.get(seed))] for seed in seeds}
@@ -277,7 +277,7 @@ def _why(grid: LrGrid, task: Task, variant: str) -> Note:
 
 
 def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
-    """Return a note if a part of an arm has no outcome on any seed, else None.
+    """Return a note if one learning rate of an arm has no outcome on any seed, else None.
 
     A part is the whole arm, a configuration or a rate. The note names the first such part.
     """

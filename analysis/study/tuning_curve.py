@@ -53,8 +53,8 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
     """Return the hypervolume of the best of n rates, averaged over all subsets of n rates, for n = 1, ..., L.
 
     ``choice`` has the hypervolume of each rate on the tuning seeds, and ``report`` on the seeds of the report (default:
-    ``choice``); both have the shape (L,). In each subset, the rate with the highest ``choice`` is chosen, and its
-    ``report`` is averaged. Ties go to the first rate.
+    ``choice``); both have the shape (L,). In each subset, the rate with the highest ``choice`` is chosen. The
+    result is the mean over the subsets of the chosen rate's ``report``. Ties go to the first rate.
 
     The rate with the r-th lowest ``choice`` is chosen in C(r-1, n-1) of the C(L, n) subsets.
 

@@ -44,7 +44,7 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, 
     line = command_line(RUN, raw)
     if out is None:
         click.echo("no --out: the unlearned model is evaluated and then discarded; --out DIR keeps it", err=True)
-    with continues_with(line, "" if out is not None else "; without --out only its target is kept"):
+    with continues_with(line, "" if out is not None else "; without --out, only the target of the run is kept"):
         console = own_console()
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=line)
     if as_json:

@@ -34,7 +34,7 @@ class PreviousSweep:
 
     @classmethod
     def read(cls, out: Path) -> PreviousSweep:
-        """Read a sweep's folder. Raise SweepError if it contains no sweep."""
+        """Read a sweep's folder. Raise SweepError if the folder contains no sweep."""
         return cls(out, read_settings(out), read_state(out))
 
 
@@ -124,7 +124,7 @@ def format_warm_start(found: WarmStart, folder: Path) -> str:
     parts = [f"{counted(len(found.priors), 'trial')} with results"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"
-        parts.append(f"{len(found.points)} configurations on its front are tried first ({differences})")
+        parts.append(f"{len(found.points)} configurations from the front of that sweep are tried first ({differences})")
     if found.outside:
         verb = "is" if found.outside == 1 else "are"
         parts.append(f"{counted(found.outside, 'trial')} {verb} outside this search space")

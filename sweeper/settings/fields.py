@@ -174,7 +174,7 @@ DESCRIBED: list[Field] = [
     # A learning-rate study -------------------------------------------------------------------------------------------
     option(
         "seeds_vary",
-        "What seeds vary: order (of the examples), target (also the target) or data (also the data; only authors).",
+        "What seeds vary: order (of examples), target (order and target) or data (all three; only for authors).",
         STUDY,
         default="order",
     ),

@@ -30,7 +30,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
         "no-effect": "{flag} has no effect because AutoLR is off; also {remedy}",
         "one-value": "{title} is given {count} times, but a single run takes one value ('pareto' searches several)",
-        "landscape-alone": "--landscape needs --auto-lr on, as it follows its steps, and --out DIR for landscape.csv",
+        "landscape-alone": "--landscape needs --auto-lr on, whose steps it evaluates, and --out DIR for landscape.csv",
         "measure-alone": "--measure needs --dry-run: it times one epoch for the estimate that --dry-run prints",
         "retain-only-target": (
             "--retain-only trains a base model: give it with --model or --model-path, not --target-path"

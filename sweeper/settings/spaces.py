@@ -104,8 +104,8 @@ def file_space(
 ) -> tuple[Space, list[str]]:
     """Return the space in a file, as far as it can be read, and the problems with the file.
 
-    An option in ``given`` cannot be combined with a file. An option in ``fixed`` can, if the file does not set its
-    field.
+    An option in ``given`` cannot be combined with a file. An option in ``fixed`` can be combined with
+    a file that does not set the option's field.
     """
     file = load_space(path, space_fields())
     problems = list(file.problems)

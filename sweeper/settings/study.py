@@ -106,7 +106,7 @@ def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
 def default_rates(options: Options) -> tuple[float, ...]:
     """Return five learning rates, evenly spaced on a log scale, rounded to two digits.
 
-    They cover the model's range and half a decade beyond each end: three decades, because a range covers two.
+    The rates cover three decades: the model's range, which is two decades, and half a decade beyond each end.
     """
     is_local = options.asked("model_path") or options.asked("target_path")
     name = options.asked("model") or ("" if is_local else "tiny-phi")

@@ -52,8 +52,8 @@ def longest_loop(texts: Sequence[str]) -> Array:
     """Return the length of the longest loop per text, as a share of the text's units: float64 ``(n,)`` in [0, 1].
 
     A loop is a contiguous sequence of units in which a phrase of p >= 1 units occurs at least three times in a row:
-    ``x_t = x_{t-p}`` within the sequence, which has at least 3p units and may end within the phrase. A text without a
-    loop scores 0.
+    ``x_t = x_{t-p}`` within the sequence. The sequence has at least 3p units. Its last phrase may be incomplete.
+    A text without a loop scores 0.
 
     Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), also require three
     repeats. They count the generations that end in a repeated phrase of at least two tokens. In this function, a loop

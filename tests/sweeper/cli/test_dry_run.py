@@ -40,7 +40,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     for entry in (
         "sweeper.checks.plan.measured_pace",
         "trainables.target.prepare.prepare_target",
-        "trainables.target.training.trained",
+        "trainables.target.prepare.train",
         "trainables.target.finetune.finetune",
         "trainables.run.run.UnlearningRun.__init__",
     ):

@@ -15,6 +15,13 @@ from trainables.metrics.registry import SETS
 from trainables.scoring.measured import Measured
 
 
+@pytest.mark.parametrize("kind", ["methods", "models", "datasets"])
+def test_text_and_json_list_the_same_names(kind: str) -> None:
+    named = [row["name"] for row in json_of("list", kind)]
+    assert {"methods": "ngdiff", "models": "phi-1.5", "datasets": "tofu"}[kind] in named
+    assert [line for line in invoke("list", kind).stdout.splitlines() if not line.startswith(" ")] == named
+
+
 def test_a_metric_is_listed_with_its_better_direction_or_its_ideal() -> None:
     rows = {row["name"]: row for row in json_of("list", "metrics")}
     assert rows["privleak"]["better"].startswith("0 ")

@@ -70,6 +70,22 @@ def test_a_file_that_cannot_be_used_is_named_with_the_line(
     assert not out.exists()
 
 
+@pytest.mark.parametrize(("line", "named"), [("auto_lr: [off, on]", "AutoLR"), ("d_growth: [1.1]", "d_growth")])
+def test_optimizers_of_two_kinds_exclude_options_that_only_one_has(
+    pareto: Command, out: Path, line: str, named: str
+) -> None:
+    Path("space.yaml").write_text(f"method: [ngdiff]\noptimizer: [adamw, prodigy]\nlr: [1]\n{line}\n")
+    assert any(names(problem, ["space.yaml", named]) for problem in problems_of(pareto(*TYPED["space.yaml"])))
+    assert not out.exists()
+
+
+def test_pickled_weights_are_named(pareto: Command, model_folder: Path, out: Path) -> None:
+    (model_folder / "model.safetensors").rename(model_folder / "pytorch_model.bin")
+    (problem,) = problems_of(pareto("--model-path", model_folder))
+    assert names(problem, ["*.safetensors", "pytorch_model.bin"])
+    assert not out.exists()
+
+
 @pytest.mark.parametrize(("layer", "fits"), [("11", True), ("-1", True), ("12", False)])
 def test_a_layer_beyond_those_of_the_model_folder_is_refused(
     pareto: Command, model_folder: Path, layer: str, fits: bool
