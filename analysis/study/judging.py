@@ -232,7 +232,7 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Ve
 
 
 def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSeeds, ...]:
-    """Return, for fixed rates and for AutoLR, the seeds on which a front is missing or incomplete."""
+    """Return, for each side, the seeds on which the front of any learning rate is missing or incomplete."""
     found = []
     for side, arm in sides.items():
         lacks = {seed: [how for units in arm.values() for how in _lacks(units.get(seed))] for seed in seeds}
@@ -277,9 +277,9 @@ def _why(grid: LrGrid, task: Task, variant: str) -> Note:
 
 
 def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
-    """Return a note if one learning rate of an arm has no outcome on any seed, else None.
+    """Return a note if the arm, one of its configurations or one of its rates has no outcome on any seed, else None.
 
-    A part is the whole arm, a configuration or a rate. The note names the first such part.
+    The note names the first of these.
     """
     units = [unit for by_seed in arm.values() for unit in by_seed.values()]
     configurations = dict.fromkeys(item for unit in units for item in (*unit.runs, *unit.missing))

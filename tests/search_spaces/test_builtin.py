@@ -30,7 +30,7 @@ CAGRAD = {"cagrad": {"cagrad.alpha": option("alpha", 0.1, 0.9, LINEAR), "cagrad.
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        # Every option is searched where it applies.
+        # An option is searched for every method that has it.
         (
             {"methods": METHODS},
             Space(

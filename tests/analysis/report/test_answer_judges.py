@@ -52,7 +52,7 @@ class Case:
         decisive: the threshold that the outcome is about, and the best value of its column.
         missed, unjudged: the thresholds that this trial misses, and those that could not be judged; ``missed`` is the
             decisive threshold if it is not stated.
-        side: the side of which nothing is known.
+        side: the side without evidence, forgetting or keeping.
         named: columns, values and bounds that the sentences name besides these.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.errors import AnalysisError
-from analysis.study.paired import holm, paired, sign_flip_p, t_interval
+from analysis.study.paired import ALPHA, holm, p_above, paired, sign_flip_p, t_interval
 from analysis.study.tuning_curve import expected_best, tuning_curve
+from tests.pages import ROOT
 
 VALUES = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
 
@@ -93,3 +95,12 @@ def test_autolr_equals_the_best_of_as_many_rates_as_the_curve_needs_to_reach_it(
 def test_a_curve_without_whole_values_is_refused(choice: list[float], report: list[float] | None) -> None:
     with pytest.raises(AnalysisError):
         expected_best(choice, report)
+
+
+@pytest.mark.parametrize(("difference", "seeds"), [(0.5, 10), (0.2, 22), (0.1, 42), (0.05, 83)])
+def test_the_docs_name_the_smallest_number_of_seeds_that_detects_a_difference(difference: float, seeds: int) -> None:
+    text = (ROOT / "docs/analysis.md").read_text(encoding="utf-8")
+    (claim,) = re.findall(rf"{difference} (?:on every seed, one comparison )?needs (\d+)", text)
+    two_sided = [2 * p_above(np.full(count, difference)) for count in (seeds - 1, seeds)]
+    assert int(claim) == seeds
+    assert two_sided[1] <= ALPHA < two_sided[0]

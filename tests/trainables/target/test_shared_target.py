@@ -84,7 +84,7 @@ def test_another_machine_fetches_it_once_into_its_cache(
     weights.unlink()
     weights.parent.rename(tmp_path / "away")
     fetch_target(target.key, elsewhere, storage)
-    assert weights.read_text() == "weights", "a driver gets it where it would train it"
+    assert weights.read_text() == "weights", "the driver stores a downloaded target in the folder of a trained target"
     forbid(monkeypatch, "get")
     assert place_of(target.key, elsewhere, storage) == weights.parent
 

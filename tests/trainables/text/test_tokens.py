@@ -130,7 +130,7 @@ def test_the_boundary_lies_between_the_colon_and_the_space_of_the_answer(
 def test_a_sequence_too_long_is_cut_at_its_end_and_a_prompt_without_room_for_an_answer_is_refused(
     tokenizer: Any,
 ) -> None:
-    """Nothing of such a prompt would be supervised: a batch of them has the loss 0/0."""
+    """A prompt without room for an answer token is refused, because the loss of a batch of such prompts is 0/0."""
     question, answer = "Where does Ada live?", "Ada lives in Oslo"
     whole = encode(tokenizer, question, answer, max_length=200)
     room = whole.prompt_length
