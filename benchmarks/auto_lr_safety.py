@@ -55,7 +55,7 @@ def run(
 
     from trainables.run.run import UnlearningRun
     from trainables.target.prepare import prepare_target
-    from trainables.worker import worker_workspace
+    from trainables.worker.workspaces import worker_workspace
 
     torch.set_num_threads(1)
     rule, _, rate = arm.partition(":")

@@ -21,10 +21,10 @@ import torch
 from random_phi import random_phi
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.run.gpu_memory import empty_gpu_cache
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
+from trainables.worker.gpu_memory import empty_gpu_cache
 
 STEPS = 8
 """In an epoch."""

@@ -40,7 +40,7 @@ def run(model: str, method: str, rate: str, seed: int) -> dict[str, object]:
 
     from trainables.run.run import UnlearningRun
     from trainables.target.prepare import prepare_target
-    from trainables.worker import worker_workspace
+    from trainables.worker.workspaces import worker_workspace
 
     torch.set_num_threads(1)
     spec = TrialSpec(model=model, method=method, lr=float(rate), seed=seed, epochs=15, eval_every=15)

@@ -37,7 +37,7 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
     from trainables.run.run import UnlearningRun
     from trainables.scoring.evaluator import Evaluator
     from trainables.target.prepare import prepare_target
-    from trainables.worker import worker_workspace
+    from trainables.worker.workspaces import worker_workspace
 
     target = prepare_target(spec)
     workspace = worker_workspace(target, "cpu")

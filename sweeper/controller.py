@@ -16,9 +16,9 @@ from sweeper.store.columns import OUTCOME_METRICS
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import Phase, SweepState
-from trainables.run.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastructure
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
+from trainables.worker.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastructure
 
 logger = logging.getLogger(__name__)
 FULL_DISK = End("a disk that is full or refuses")

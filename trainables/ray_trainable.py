@@ -21,9 +21,7 @@ from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle
-from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates
 from trainables.device import default_device
-from trainables.run import gpu_memory
 from trainables.run.memory_fallback import FallbackRun, MemoryFallback
 from trainables.run.reports import Report, Status
 from trainables.saved_state import STATE_FILE, read_state
@@ -31,8 +29,10 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import local_target
 from trainables.target.target import Target
-from trainables.trial_files import TrialFiles
-from trainables.worker import worker_workspace
+from trainables.worker import gpu_memory
+from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates
+from trainables.worker.trial_files import TrialFiles
+from trainables.worker.workspaces import worker_workspace
 
 if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun

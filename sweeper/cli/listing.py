@@ -149,7 +149,7 @@ def _datasets() -> list[dict[str, object]]:
 
 
 def _templates() -> list[dict[str, object]]:
-    from trainables.templates import TEMPLATES
+    from trainables.template import TEMPLATES
 
     return [
         {

@@ -72,7 +72,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
 
     from sweeper.execution.ray_payload import task_with
     from trainables.scoring.item_log import write_item_log
-    from trainables.worker import measure_checkpoint
+    from trainables.worker.workspaces import measure_checkpoint
 
     if is_interrupted():
         return

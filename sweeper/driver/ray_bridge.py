@@ -23,8 +23,8 @@ from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.ray_health import StarvationCheck, worker_logs
 from sweeper.store.events import Kind
 from sweeper.store.state import Phase
-from trainables.run.failures import WORKER_DIED, one_line, write_log
 from trainables.run.reports import Status
+from trainables.worker.failures import WORKER_DIED, one_line, write_log
 
 logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")

@@ -22,7 +22,6 @@ from sweeper.followers.progress_bar import heartbeat, progress_bar
 from sweeper.settings.resources import gpus_here
 from trainables import plugins
 from trainables.metrics.registry import primary_metrics
-from trainables.run.failures import one_line
 from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.cache import Cache, NotCached
@@ -31,6 +30,7 @@ from trainables.target.prepare import RETAIN, WAITING, Preparation, make_retain_
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 from trainables.target.target_spec import TargetSpec, target_spec_of
+from trainables.worker.failures import one_line
 
 if TYPE_CHECKING:
     from sweeper.execution.cluster import Cluster

@@ -17,8 +17,7 @@ from trainables.data import DATASETS
 from trainables.modality import dataset_modality
 from trainables.models.registry import find_model
 from trainables.spec import FIELDS, TrialSpec
-from trainables.template import CHAT
-from trainables.templates import TEMPLATES
+from trainables.template import CHAT, TEMPLATES
 
 WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
 """The possible contents of an exported folder."""

@@ -18,7 +18,7 @@ from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.saved_states import remove_run_states
 from sweeper.store.state import Row, SweepState, Trial
-from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
+from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
 
 Candidate = tuple[str, float]
 """The trial id and the epoch of a candidate."""

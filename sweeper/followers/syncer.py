@@ -24,9 +24,9 @@ from sweeper.store.plugins import FOLDER as PLUGINS
 from sweeper.store.saved_states import run_state_keys
 from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import TABLES
-from trainables.candidates import FRONT_FILE, candidate_folder
-from trainables.run.failures import LOGS
 from trainables.storage import Storage, StorageError
+from trainables.worker.candidates import FRONT_FILE, candidate_folder
+from trainables.worker.failures import LOGS
 
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
 """The per-item metric files that the driver uploads: those of the target and of epochs measured after training."""

@@ -9,7 +9,7 @@ from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import Row, SweepState, Trial
 from sweeper.store.tables import ResultTables
-from trainables.candidates import candidate_folder
+from trainables.worker.candidates import candidate_folder
 
 FindCheckpoint = Callable[[Trial, Row], str]
 """Returns the model folder for a candidates.csv row, relative to the sweep's folder, or "" if there is none."""

@@ -18,10 +18,10 @@ from sweeper.settings.objectives import Objective, parse_objectives
 from sweeper.settings.resources import AUTO, Resources, gpus_here
 from sweeper.settings.sources import Raw, from_json, to_json
 from sweeper.settings.tracking_uri import shown_uri
-from trainables.candidates import Goals
 from trainables.methods import option_names, parse_method
 from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
+from trainables.worker.candidates import Goals
 
 ALL, LAST = "all", "last"
 """The epochs of a trial that may be on the frontier: the values of ``--candidates``."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from sweeper.store.events import Event, Kind
-from trainables.run.failures import is_no_result
+from trainables.worker.failures import is_no_result
 
 Row = Mapping[str, Any]
 

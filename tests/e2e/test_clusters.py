@@ -29,7 +29,7 @@ sys.stdin.read()
 cluster.shutdown()
 """
 MEASURING = """
-from trainables.run import gpu_memory
+from trainables.worker import gpu_memory
 from trainables.weightings.base import Needs, Weighting, Weights
 gpu_memory.peak_gpu_memory = lambda device: 10.0
 gpu_memory.gpu_size = lambda device: 80.0

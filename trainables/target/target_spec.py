@@ -16,8 +16,7 @@ from trainables.plugins import digests
 from trainables.scoring.chosen_metrics import chosen_metrics
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
-from trainables.template import CHAT
-from trainables.templates import TEMPLATES
+from trainables.template import CHAT, TEMPLATES
 
 if TYPE_CHECKING:
     import torch

@@ -17,7 +17,7 @@ from search_spaces import durable
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
-from trainables.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
+from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 
 GOALS: Goals = (("gain", "max"), ("loss", "min"))
 Values = tuple[float | None, float | None]

@@ -17,8 +17,8 @@ from sweeper.store.saved_states import attempts, run_state_keys
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
-from trainables.candidates import FRONT_FILE, read_front
 from trainables.storage import Storage, StorageError
+from trainables.worker.candidates import FRONT_FILE, read_front
 
 PutModel = Callable[[str], str]
 

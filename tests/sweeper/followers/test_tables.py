@@ -10,7 +10,7 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.events import Kind
 from sweeper.store.tables import CsvTable, ResultTables
 from tests.sweeper.conftest import OUTCOME, report, run_trial, running
-from trainables.candidates import candidate_folder
+from trainables.worker.candidates import candidate_folder
 
 
 def steps(table: CsvTable) -> list[tuple[str, str]]:

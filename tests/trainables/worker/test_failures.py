@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainables.run.failures import (
+from trainables.worker.failures import (
     NO_DISK,
     NO_MEMORY,
     NO_SPACE,

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.durable import remove_whole
-from trainables.candidates import FRONT_FILE, Costs, read_front
 from trainables.models.checkpoints import save_model
-from trainables.run.failures import one_line, write_log
 from trainables.saved_state import STATE_FILE
 from trainables.scoring.item_log import write_item_log
 from trainables.storage import Storage, StorageError
+from trainables.worker.candidates import FRONT_FILE, Costs, read_front
+from trainables.worker.failures import one_line, write_log
 
 if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
