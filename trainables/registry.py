@@ -48,7 +48,7 @@ class _Entries(Mapping[str, Any]):
         if self._found is None:
             self._found = dict(self._own)
             for part in plugins.added(self._attribute):
-                self._found.setdefault(part.name, part.entry)  # clashes() reports names that are taken
+                self._found.setdefault(part.name, part.entry)  # spec_checks.clashes reports names that are taken
         return self._found
 
     def __getitem__(self, name: str) -> Any:
@@ -59,37 +59,3 @@ class _Entries(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._all())
-
-
-def clashes() -> list[str]:
-    """Return a message, with file and line, for each entry of a plug-in whose name is already taken.
-
-    All registries are loaded.
-    """
-    from trainables.data import DATASETS
-    from trainables.metrics.registry import METRICS, SETS
-    from trainables.models.registry import MODELS
-    from trainables.objectives import ALIASES, OBJECTIVES
-    from trainables.template import TEMPLATES
-    from trainables.weightings import WEIGHTINGS
-
-    registries: Mapping[str, tuple[Mapping[str, Any], set[str]]] = {  # by kind, with the names of other registries
-        "weighting": (WEIGHTINGS, {*OBJECTIVES, *ALIASES}),
-        "objective": (OBJECTIVES, {*WEIGHTINGS, *ALIASES}),
-        "metric": (METRICS, {*SETS}),
-        "data set": (DATASETS, set()),
-        "model": (MODELS, set()),
-        "template": (TEMPLATES, set()),
-    }
-    found = []
-    for plugin in plugins.active():
-        for part in plugin.parts:
-            registry, taken = registries[part.kind]
-            at = f"{plugin.place}, line {part.line}"
-            if registry[part.name] is not part.entry:
-                found.append(f"{at}: a {part.kind} named '{part.name}' already exists; rename yours")
-            elif part.name in taken:
-                found.append(
-                    f"{at}: the name '{part.name}' is already used by a method or a set of metrics; rename yours"
-                )
-    return found

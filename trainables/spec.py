@@ -75,7 +75,7 @@ class TrialSpec:
         None,
         "Prompt template: a name (see 'list templates'), chat for the tokenizer's chat template, or a FILE.",
         "Question: ...\\nAnswer: ...",
-        choices=_names("template", "TEMPLATES"),
+        choices=_names("models.registry", "TEMPLATES"),
         decides=False,
     )
     limit: int | None = setting(

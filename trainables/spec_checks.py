@@ -1,16 +1,21 @@
-"""Check the value of each setting of a trial's spec, and combinations of settings."""
+"""Check the settings of a trial's spec, alone and in combination, and the names that plug-ins add to registries."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from search_spaces.messages import did_you_mean
+from trainables import plugins
 from trainables.data import DATASETS
 from trainables.methods import Method, MethodError, retain_objective_problem, weight_scale_problem
-from trainables.metrics.registry import unknown_names
+from trainables.metrics.registry import METRICS, SETS, unknown_names
 from trainables.modality import dataset_modality
-from trainables.models.registry import MODELS
-from trainables.objectives import RETAIN_OBJECTIVES
+from trainables.models.registry import MODELS, TEMPLATES
+from trainables.objectives import ALIASES, OBJECTIVES, RETAIN_OBJECTIVES
 from trainables.optimizers import LR_FREE
 from trainables.spec import FIELDS, TrialSpec
+from trainables.weightings import WEIGHTINGS
 
 
 def trial_problems(spec: TrialSpec) -> list[str]:
@@ -95,4 +100,31 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
     for name, reason in modality.unused_fields.items():
         if (value := getattr(spec, name)) and value != FIELDS[name].default:
             found.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
+    return found
+
+
+def clashes() -> list[str]:
+    """Return a message, with file and line, for each entry of a plug-in whose name is already taken.
+
+    All registries are loaded.
+    """
+    registries: Mapping[str, tuple[Mapping[str, Any], set[str]]] = {  # by kind, with the names of other registries
+        "weighting": (WEIGHTINGS, {*OBJECTIVES, *ALIASES}),
+        "objective": (OBJECTIVES, {*WEIGHTINGS, *ALIASES}),
+        "metric": (METRICS, {*SETS}),
+        "data set": (DATASETS, set()),
+        "model": (MODELS, set()),
+        "template": (TEMPLATES, set()),
+    }
+    found = []
+    for plugin in plugins.active():
+        for part in plugin.parts:
+            registry, taken = registries[part.kind]
+            at = f"{plugin.place}, line {part.line}"
+            if registry[part.name] is not part.entry:
+                found.append(f"{at}: a {part.kind} named '{part.name}' already exists; rename yours")
+            elif part.name in taken:
+                found.append(
+                    f"{at}: the name '{part.name}' is already used by a method or a set of metrics; rename yours"
+                )
     return found

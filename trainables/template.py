@@ -7,12 +7,9 @@ answer are supervised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-
-from trainables.registry import with_plugins
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -39,20 +36,6 @@ class Template:
     name: str
     text: str
     description: str
-
-
-TEMPLATES: Mapping[str, Template] = with_plugins(
-    "TEMPLATES",
-    (
-        Template(
-            name="question-answer",
-            text=QUESTION_ANSWER,
-            description="for base models; the default of every registered model",
-        ),
-        Template(name=CHAT, text=CHAT, description="the tokenizer's own chat template, for instruct models"),
-    ),
-)
-"""The registry of prompt templates. Users add their own templates as plug-ins."""
 
 
 def is_plain(template: str) -> bool:

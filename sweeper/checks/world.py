@@ -94,7 +94,7 @@ def load_plugins(raw: Raw) -> None:
     refuse(problems)
     if plugins.active():
         from sweeper.store.columns import plugin_problems
-        from trainables.registry import clashes
+        from trainables.spec_checks import clashes
 
         refuse(clashes() or plugin_problems())
 

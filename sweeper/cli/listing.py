@@ -149,7 +149,7 @@ def _datasets() -> list[dict[str, object]]:
 
 
 def _templates() -> list[dict[str, object]]:
-    from trainables.template import TEMPLATES
+    from trainables.models.registry import TEMPLATES
 
     return [
         {

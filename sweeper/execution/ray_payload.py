@@ -14,7 +14,7 @@ from typing import Any
 import ray
 from ray import cloudpickle, tune
 
-from trainables.ray_trainable import UnlearningTrainable
+from trainables.worker.ray_trainable import UnlearningTrainable
 
 LARGEST_CLASS = 8_000_000
 """The maximum size of settings in a class, in bytes. Ray warns about classes above 10 MB and rejects those above 95."""

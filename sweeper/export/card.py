@@ -15,9 +15,9 @@ from sweeper.export.licence import Licence
 from sweeper.export.spec_of_row import spec_of_row, unlearn_command
 from trainables.data import DATASETS
 from trainables.modality import dataset_modality
-from trainables.models.registry import find_model
+from trainables.models.registry import TEMPLATES, find_model
 from trainables.spec import FIELDS, TrialSpec
-from trainables.template import CHAT, TEMPLATES
+from trainables.template import CHAT
 
 WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
 """The possible contents of an exported folder."""

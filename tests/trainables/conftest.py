@@ -209,7 +209,7 @@ def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
     ``make_worker(config, goals, **settings)``; settings of ``setup``, such as ``target`` or ``storage``, can be given.
     """
 
-    from trainables.ray_trainable import UnlearningTrainable
+    from trainables.worker.ray_trainable import UnlearningTrainable
 
     def make(config: dict[str, Any], goals: Any = (), **settings: Any) -> Any:
         worker = UnlearningTrainable.__new__(UnlearningTrainable)

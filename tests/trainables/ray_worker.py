@@ -6,10 +6,10 @@ from typing import Any
 
 from ray.tune.result import DONE
 
-from trainables.ray_trainable import UnlearningTrainable
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
+from trainables.worker.ray_trainable import UnlearningTrainable
 
 GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
 

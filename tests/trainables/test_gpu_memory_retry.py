@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tests.trainables.ray_worker import steps_of, worker_config
-from trainables.ray_trainable import UnlearningTrainable
 from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.worker import gpu_memory
+from trainables.worker.ray_trainable import UnlearningTrainable
 
 MakeWorker = Callable[..., UnlearningTrainable]
 OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB"

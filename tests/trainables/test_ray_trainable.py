@@ -17,13 +17,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.facts import assert_names
 from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
 from tests.trainables.runs import same_bits
-from trainables.ray_trainable import UnlearningTrainable
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
 from trainables.worker import trial_files
 from trainables.worker import workspaces as worker_module
 from trainables.worker.candidates import write_front
+from trainables.worker.ray_trainable import UnlearningTrainable
 from trainables.worker.workspaces import measure_checkpoint, worker_workspace
 
 MakeWorker = Callable[..., UnlearningTrainable]

@@ -14,13 +14,13 @@ from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces import durable
 from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
-from trainables.ray_trainable import UnlearningTrainable
 from trainables.run.workspace import Workspace
 from trainables.saved_state import STATE_FILE, read_state
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import share_target
 from trainables.target.target import Target
 from trainables.worker.failures import NO_STORAGE, is_no_result
+from trainables.worker.ray_trainable import UnlearningTrainable
 
 MakeWorker = Callable[..., UnlearningTrainable]
 

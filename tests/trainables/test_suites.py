@@ -13,9 +13,8 @@ from transformers import BertConfig, BertLMHeadModel
 
 from trainables.metrics.registry import METRICS
 from trainables.models.checkpoints import ensure_pad_token
-from trainables.models.registry import MODELS
+from trainables.models.registry import MODELS, TEMPLATES
 from trainables.models.tiny import tokenizer_for
-from trainables.template import TEMPLATES
 from trainables.testing.metrics import check_metric
 from trainables.testing.models import check_model
 from trainables.testing.templates import check_template

@@ -1,4 +1,4 @@
-"""The registry of models: each model's source, default data set, learning-rate range, and recipe for its target."""
+"""The registry of models, with the recipe for each model's target, and the registry of prompt templates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trainables.registry import with_plugins
-from trainables.template import QUESTION_ANSWER
+from trainables.template import CHAT, QUESTION_ANSWER, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +148,19 @@ _ENTRIES = (
 )
 
 MODELS: Mapping[str, ModelInfo] = with_plugins("MODELS", _ENTRIES)
+
+TEMPLATES: Mapping[str, Template] = with_plugins(
+    "TEMPLATES",
+    (
+        Template(
+            name="question-answer",
+            text=QUESTION_ANSWER,
+            description="for base models; the default of every registered model",
+        ),
+        Template(name=CHAT, text=CHAT, description="the tokenizer's own chat template, for instruct models"),
+    ),
+)
+"""The registry of prompt templates. Users add their own templates as plug-ins."""
 
 
 def is_hub_id(name: str) -> bool:

@@ -16,7 +16,7 @@ from dog import DoG
 from prodigyopt import Prodigy
 from torch.nn import Parameter
 
-from trainables.run.gradients import total_norm
+from trainables.gradients import total_norm
 
 
 class CappedProdigy(Prodigy):

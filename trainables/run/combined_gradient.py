@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.run.divergence import finite
-from trainables.run.gradients import combine_, gramian, norm, take_gradient
 from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
 
 Loss = Callable[[], Tensor]

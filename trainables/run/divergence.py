@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from trainables.run.gradients import total_norm
+from trainables.gradients import total_norm
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

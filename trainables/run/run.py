@@ -21,11 +21,11 @@ import torch
 from trainables.auto_lr.in_run import AutoLR
 from trainables.batches import TrainingBatches
 from trainables.device import smallest_as_zero
+from trainables.gradients import clip_
 from trainables.objectives import Reference
 from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import Columns, combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
-from trainables.run.gradients import clip_
 from trainables.run.interpolation import InitialState, Quality, choose_share
 from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.reports import Report, Status

@@ -1,1 +1,1 @@
-"""The parts of a Ray worker: its workspace, its share of the GPU, and the files of its trials."""
+"""A Ray worker: the trainable, its workspace, its share of the GPU, and the files of its trials."""

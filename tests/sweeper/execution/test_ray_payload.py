@@ -13,7 +13,7 @@ from ray import cloudpickle, tune
 
 from sweeper.execution import ray_payload
 from sweeper.execution.ray_payload import task_with, trainable_with
-from trainables.ray_trainable import UnlearningTrainable
+from trainables.worker.ray_trainable import UnlearningTrainable
 
 
 def test_settings_travel_with_the_class_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:

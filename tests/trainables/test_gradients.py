@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from trainables import gradients
 from trainables.device import smallest_as_zero
-from trainables.run import gradients
-from trainables.run.gradients import Gradient, combine_, gramian, norm, take_gradient
+from trainables.gradients import Gradient, combine_, gramian, norm, take_gradient
 from trainables.weightings import Weights
 
 SHAPES = ((3, 5), (7,), (2, 3, 4), (1,))
