@@ -1,4 +1,8 @@
-"""Select the model to recommend among the acceptable models. It must answer fluently, and no other model may beat it.
+"""Select the model to recommend among the acceptable models.
+
+The selected model answers fluently, and no other model beats it. If thresholds state how much must be forgotten, the
+model that keeps most is selected: a model that forgets more than required has no advantage. Otherwise, the model
+nearest to the ideal corner is selected.
 
 Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
 nats. The cost of any other score is the score divided by its range. Differences in cost of at most :data:`TOLERANCE`
@@ -15,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.assessment import Assessment
+from analysis.frontier.thresholds import FORGETTING
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Mask, Objective
 from analysis.tables.trial_table import numbers
@@ -27,6 +32,7 @@ class Decision(StrEnum):
     """The criterion that decided between the models that answer fluently and that no other model beats."""
 
     ONLY = "only one left"
+    KEEPING = "keeps most"
     TRADE_OFF = "nearest to the ideal corner"
     FLUENCY = "less repetition in forget answers"
 
@@ -67,10 +73,11 @@ def select(
     """Select one of the rows at the positions ``acceptable``; None if all have repetitive answers on the retain set.
 
     First, models with repetitive answers on the retain set are left out. Next, models with more unmeasured scores than
-    another model are left out, and then models that another model beats. Of the rest, the model with the smallest
-    ``distance`` from the ideal corner is selected. ``distance`` has a pair for each row; its second number breaks ties.
-    If the distances of several models are equal up to the tolerance, the model must be among those with the least
-    repetition in forget answers.
+    another model are left out, and then models that another model beats. Each remaining model has a cost: the cost of
+    the primary metric of the retain set (:func:`_keeping`), or the distance from the ideal corner if the metric cannot
+    be used. Of the models with the smallest cost, up to the tolerance, the models with the least repetition in forget
+    answers are kept, and the nearest of them to the ideal corner is selected. ``distance`` has a pair for each row: the
+    distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
@@ -79,13 +86,17 @@ def select(
     known = [i for i in fluent if found[i].unknowns == least]
     beaten = beaten_rows(_costs(rows.iloc[known], objectives, columns))
     remaining = [i for i, is_beaten in zip(known, beaten, strict=True) if not is_beaten]
-    nearest = min(remaining, key=distance.__getitem__)
-    near = [i for i in remaining if distance[i][0] <= distance[nearest][0] + TOLERANCE]
+    keeping = _keeping(rows.iloc[remaining], [found[i] for i in remaining], columns)
+    cost = dict(zip(remaining, [distance[i][0] for i in remaining] if keeping is None else keeping, strict=True))
+    best = min(cost.values()) + TOLERANCE
+    near = [i for i in remaining if cost[i] <= best]
     calm = min(found[i].forget_repetition for i in near) + TOLERANCE
     place = min((i for i in near if found[i].forget_repetition <= calm), key=distance.__getitem__)
+    usual = min(near, key=distance.__getitem__)
+    decision = Decision.TRADE_OFF if keeping is None else Decision.KEEPING
     return Selection(
         place,
-        Decision.ONLY if len(remaining) == 1 else Decision.TRADE_OFF if place == nearest else Decision.FLUENCY,
+        Decision.ONLY if len(remaining) == 1 else decision if place == usual else Decision.FLUENCY,
         eligible=len(acceptable),
         repeating=len(acceptable) - len(fluent),
         unmeasured=len(fluent) - len(known),
@@ -114,6 +125,21 @@ def beaten_rows(costs: Floats) -> Mask:
     if n and beaten.all():
         beaten[int(np.argmin(np.nansum(costs, axis=1)))] = False
     return beaten
+
+
+def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
+    """Return the cost of the primary metric of the retain set for each row. Return None if a value is missing, or if no
+    threshold decides whether a model forgot enough: a model that keeps everything and forgets nothing would be best."""
+    measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
+    scores = [
+        item
+        for name in columns.primaries(measured)
+        if columns[name].of == "retain"
+        if (item := columns.objective(name))
+    ]
+    if not scores or not all(FORGETTING in item.decided for item in found):
+        return None
+    return tuple(scores[0].cost(numbers(rows, scores[0].column).to_numpy(dtype=np.float64)))
 
 
 def _costs(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns) -> Floats:

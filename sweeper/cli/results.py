@@ -157,8 +157,8 @@ def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> No
     """Choose a checkpoint of the sweep in FOLDER, and report whether it is good.
 
     Candidates are the last epochs of finished trials and all epochs on the frontier. A metric that was not measured
-    satisfies no limit. Without a rule, the choice is the report's answer: the model nearest to the ideal corner among
-    those that satisfy the thresholds (--constraint of the sweep, else the paper's), or else the closest model.
+    satisfies no limit. Without a rule, the choice is the report's answer: among the models that meet the thresholds
+    (--constraint of the sweep, else the paper's), the model with the best utility. See docs/choosing.md.
 
     \b
     knee        the model nearest to the ideal corner of the frontier, objectives scaled to [0, 1]

@@ -65,7 +65,7 @@ def test_the_report_has_its_axes_units_directions_and_thresholds(folder: Path) -
     write_report(folder)
     page = (folder / "report.html").read_text()
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
-    for expected in ("from 9 to 6 (higher", "grudges held (points) 9 1", "✓ met below 2", "✓ met at least 50%"):
+    for expected in ("from 9 to 7 (higher", "grudges held (points) 9 1.5", "✓ met below 2", "✓ met at least 50%"):
         assert expected in text
     assert ["Over points" in text, "Grudges held against" in text] == [True, True]
     headings = re.findall(r'<button type="button">([^<]+)</button>', page)

@@ -47,8 +47,12 @@ def chosen(make_sweep: MakeSweep) -> Choose:
 SILENT = dict.fromkeys(CALM)
 NEAR = 0.05 + 0.9 * TOLERANCE
 SELECTED = {
-    "the nearest to the ideal corner": (
+    "the one that keeps most": (
         [model(5.0, 0.1, utility=0.75), model(7.0, 0.15, utility=0.6)],
+        ("0", Decision.KEEPING, {}),
+    ),
+    "without a metric of the retain set the nearest to the ideal corner": (
+        [model(5.0, 0.1, utility=None), model(7.0, 0.15, utility=None)],
         ("1", Decision.TRADE_OFF, {}),
     ),
     "not one with a perfect retain loss and repetitive answers": (
@@ -64,23 +68,23 @@ SELECTED = {
     ),
     "a model that is better in one score is not beaten": (
         [model(7.60, 0.50, utility=0.60), model(7.30, 0.50, utility=0.75)],
-        ("0", Decision.TRADE_OFF, {}),
+        ("1", Decision.KEEPING, {}),
     ),
     "of near equals the one with less repetition in forget answers": (
         [
             model(7.60, 0.10, forget_repetition=0.60),
             model(7.55, 0.10, utility=0.69, truth_ratio=0.45),
-            model(6.00, 0.10, utility=0.80, forget_repetition=0.0),
+            model(6.00, 0.02, utility=0.60, forget_repetition=0.0),
         ],
         ("1", Decision.FLUENCY, {}),
     ),
     "repetition within the tolerance decides nothing": (
         [model(7.60, 0.10, forget_repetition=NEAR), model(7.55, 0.10)],
-        ("0", Decision.TRADE_OFF, {}),
+        ("0", Decision.KEEPING, {}),
     ),
     "without generated answers the other scores decide": (
         [model(7.0, 0.1, **SILENT), model(5.0, 0.1, utility=0.75, **SILENT)],
-        ("0", Decision.TRADE_OFF, {}),
+        ("1", Decision.KEEPING, {}),
     ),
     "a fluent model before one that was not checked": (
         [model(7.0, 0.1, **SILENT), model(5.0, 0.1, utility=0.75)],
@@ -88,8 +92,8 @@ SELECTED = {
     ),
     **{
         f"{name} {side} the margin": (
-            [model(7.0, 0.1, **{name: TARGET[name] + share * REPETITION_MARGIN}), model(4.0, 0.1, utility=0.75)],
-            ("0", Decision.TRADE_OFF, {}) if side == "within" else ("1", Decision.ONLY, {"repeating": 1}),
+            [model(7.0, 0.1, **{name: TARGET[name] + share * REPETITION_MARGIN}), model(4.0, 0.05, utility=0.6)],
+            ("0", Decision.KEEPING, {}) if side == "within" else ("1", Decision.ONLY, {"repeating": 1}),
         )
         for name in ("retain_repetition", "retain_longest_loop")
         for side, share in (("within", 0.99), ("beyond", 1.01))
@@ -106,6 +110,15 @@ def test_one_of_the_acceptable_models_is_selected(chosen: Choose, case: str) -> 
     assert choice.judgement.selection is not None
     facts = {"repeating": 0, "unmeasured": 0, "beaten": 0} | left_out
     assert choice.judgement.selection.to_dict() == {"decision": decision, "eligible": len(models)} | facts
+
+
+def test_if_no_threshold_decides_forgetting_the_nearest_to_the_ideal_corner_is_selected(chosen: Choose) -> None:
+    models = model(5.0, 0.1, utility=0.75), model(7.0, 0.15, utility=0.6)
+    choice = chosen(*models, baseline=TARGET | {"verbmem": 0.05})  # the target already meets the threshold
+    assert choice.row is not None
+    assert (choice.row["trial_id"], choice.judgement.outcome) == ("1", Outcome.GOOD)
+    assert choice.judgement.selection is not None
+    assert choice.judgement.selection.decision is Decision.TRADE_OFF
 
 
 def test_a_target_that_repeats_itself_sets_the_limit(chosen: Choose) -> None:
