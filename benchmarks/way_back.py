@@ -35,6 +35,7 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
     """Evaluate weights on the line between the target and the last weights of one run, and return the rows."""
     from trainables.metrics.losses import agreement
     from trainables.run.run import UnlearningRun
+    from trainables.run.run_state import load_weights, weights_between, weights_state
     from trainables.scoring.evaluator import Evaluator
     from trainables.target.prepare import prepare_target
     from trainables.worker.workspaces import worker_workspace
@@ -44,13 +45,13 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
     run = UnlearningRun(replace(spec, target_key=target.key), workspace)
     list(run)
     assert run._initial is not None
-    go = run._initial.line()
+    end = weights_state(run.model)
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
     assert isinstance(evaluator, Evaluator)
     found: list[dict[str, object]] = []
     begun = 0.0
     for share in (index / SHARES for index in range(SHARES + 1)):
-        go(share)
+        load_weights(weights_between(run._initial, end, share), run.model)
         losses = evaluator.losses(run.model)
         metrics = evaluator.measure(run.model, ("utility", "verbmem"), unchanged=True).metrics
         begun = losses["retain_loss"] if not found else begun

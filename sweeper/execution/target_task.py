@@ -26,7 +26,7 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.cache import Cache, NotCached
 from trainables.target.finetune import Progress, TargetError
-from trainables.target.prepare import RETAIN, WAITING, Preparation, make_retain_model, prepare_target
+from trainables.target.prepare import RETAIN, WAITING, Preparation, prepare_target
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 from trainables.target.target_spec import TargetSpec, target_spec_of
@@ -66,9 +66,9 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
 
 
 def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
-    """Train the retain model with :func:`make_retain_model`, show the progress, and return the model's folder."""
+    """Train the retain model, show the progress, and return the model's folder."""
     with progress_shown(spec, console) as (show, _):
-        return make_retain_model(spec, on_progress=show)
+        return Preparation(spec=target_spec_of(spec), on_progress=show).retain_model()
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:

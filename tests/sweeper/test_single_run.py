@@ -128,7 +128,7 @@ def test_an_interrupted_target_has_the_command_that_continues(
 
     monkeypatch.setattr("sys.argv", ["sweeper", "target", "--dataset", "jsonl"])
     monkeypatch.setattr("sweeper.execution.target_task.prepare_target", interrupted)
-    monkeypatch.setattr("sweeper.execution.target_task.make_retain_model", interrupted)
+    monkeypatch.setattr("sweeper.execution.target_task.Preparation.retain_model", interrupted)
     result = CliRunner().invoke(main, ["target", "--dataset", "jsonl", "--data-dir", str(data), *more])
     assert result.exit_code == 130
     assert "python -m sweeper target --dataset jsonl" in result.stderr

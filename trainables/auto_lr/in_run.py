@@ -1,4 +1,4 @@
-"""Apply AutoLR in a run: decide when to update the rate and which retain batches to probe, and record the results."""
+"""AutoLR in a run: when the learning rate is fitted, on which retain batches, and what is recorded."""
 
 from __future__ import annotations
 
@@ -14,13 +14,9 @@ from trainables.batches import EndlessBatches
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
-    from transformers import PreTrainedModel
 
+    from trainables.run.step_losses import StepLosses
     from trainables.spec import TrialSpec
-
-LossOn = Callable[[Sequence[Sequence[int]]], Callable[[], float]]
-"""Takes batches of example indices. Returns a function that evaluates the mean cross-entropy of the batches at the
-current weights (nats per token over all batches, float32, without gradients)."""
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
 """The counters: updates with a minimum, updates without a minimum by reason, clipped rates, and steps undone by
@@ -28,9 +24,14 @@ restarts."""
 
 
 class AutoLR:
-    """Takes the optimizer's step if an update of the learning rate is due.
+    """Fits the learning rate of a run at the steps that the fields ``auto_lr...`` of the spec name.
 
-    The settings ``auto_lr...`` of the spec say when the rate is updated and which retain batches are probed.
+    Args:
+        losses: the losses of the run's model.
+        fresh: retain batches for probes, in an order that is independent of the training batches.
+        steps: the number of steps of the whole run, which a rule with a guard needs.
+        landscape_points: the number of points along each step at which losses are evaluated for landscape.csv. These
+            evaluations do not affect the rate.
 
     Attributes:
         rule: the rule of the spec.
@@ -42,72 +43,48 @@ class AutoLR:
     def __init__(
         self,
         spec: TrialSpec,
-        model: PreTrainedModel,
         optimizer: Optimizer,
-        *,
-        retain_loss: LossOn,
-        forget_loss: LossOn,
+        losses: StepLosses,
         fresh: EndlessBatches,
-        training_loss_is_probe: bool,
-        restore_initial: Callable[[], None] | None,
+        *,
         steps: int,
         landscape_points: int = 0,
     ) -> None:
-        """Prepare AutoLR for a run.
-
-        Args:
-            retain_loss, forget_loss: evaluate ``L_R`` and ``L_F`` on batches.
-            fresh: retain batches for probes, in an order that is independent of the training batches.
-            training_loss_is_probe: whether the training loss on a retain batch is bit-identical to ``retain_loss``.
-            restore_initial: restores the initial weights, buffers and optimizer state; needed by a rule with a guard.
-            steps: the number of steps of the whole run, which a rule with a guard needs.
-            landscape_points: the number of points along the step at which losses are evaluated for landscape.csv. These
-                evaluations do not affect the rate.
-        """
         self.rule = RULES[spec.auto_lr_smoothing]
         self.counts = dict.fromkeys(OUTCOMES, 0)
         self.updates: list[tuple[int, Update]] = []
         self.landscape: list[dict[str, float | None]] = []
         self._spec, self._on, self._landscape_points = spec, spec.auto_lr == "on", landscape_points
-        self._model, self._optimizer = model, optimizer
-        self._retain_loss, self._forget_loss = retain_loss, forget_loss
+        self._optimizer, self._losses = optimizer, losses
         self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
-        self._zero_is_known = training_loss_is_probe and not self._fresh_batches
         self._memory: Memory = self.rule.init()
         self._last: Update | None = None
-        self._restore_initial, self._restarted_at, self._steps = restore_initial, 0, steps
+        self._restarted_at, self._steps = 0, steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
 
     def is_due(self, step: int) -> bool:
-        """Return whether AutoLR takes this step: an update step or, with a guard, any step from the first update on."""
-        guarded = self._on and self.rule.guard is not None and step >= self._spec.auto_lr_start
-        return guarded or self._is_update(step)
-
-    def _is_update(self, step: int) -> bool:
+        """Return whether the rate is fitted at a step. A rule with a guard fits it until the first success."""
         after = step - self._spec.auto_lr_start
-        return self._on and after >= 0 and after % self._spec.auto_lr_every == 0
+        is_settled = self.rule.guard is not None and self._memory["settled"]
+        return self._on and after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
-    def take_step(
-        self, step: int, forget_indices: Sequence[int], retain_indices: Sequence[int], retain_loss: float | None
-    ) -> None:
-        """Step the optimizer once along ``p.grad``, at a fitted rate if an update is due.
+    def anneal(self, step: int) -> None:
+        """If the rule has a guard, set the rate for a step to the chosen rate times the guard's share."""
+        if self._on and self.rule.guard is not None and step >= self._spec.auto_lr_start:
+            self._set_rate(self._rate * self.rule.guard.share(step, self._steps))
 
-        ``retain_loss`` is the training loss on ``retain_indices`` before the step; None if it was not computed.
+    def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
+        """Step the optimizer once along ``p.grad``, at the fitted rate.
+
+        Args:
+            forget, retain: the indices of the examples in the step's batches.
+            retain_loss: the training loss on the retain batch; None if it was not computed.
         """
-        guard = self.rule.guard
-        if guard is not None:
-            self._set_rate(self._rate * guard.share(step, self._steps))
-            if self._memory["settled"] or not self._is_update(step):
-                self._optimizer.step()
-                return
-        retain_now = self._retain_loss(self._probed(step, retain_indices))
-        self._fitted_step(step, forget_indices, retain_now, retain_loss if self._zero_is_known else None)
-
-    def _fitted_step(
-        self, step: int, forget_indices: Sequence[int], retain_now: Callable[[], float], loss_zero: float | None
-    ) -> None:
-        model, points, logs_forget = self._model, self._landscape_points, self._spec.auto_lr_log_forget
-        forget_now = self._forget_loss([forget_indices]) if logs_forget or points else None
+        model, points, count = self._losses.model, self._landscape_points, self._fresh_batches
+        batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
+        retain_now = self._losses.retain_probe(batches or [retain])
+        logs_forget = self._spec.auto_lr_log_forget
+        forget_now = self._losses.forget_probe([forget]) if logs_forget or points else None
 
         def record_landscape(go: Callable[[float], None], fit: Fit) -> None:
             assert forget_now is not None
@@ -126,7 +103,7 @@ class AutoLR:
             retain_now,
             rule=self.rule,
             memory=self._memory,
-            loss_zero=loss_zero,
+            loss_zero=None if batches or not self._losses.retain_loss_is_probe else retain_loss,
             forget_loss=forget_now if logs_forget else None,
             observe=record_landscape if points else None,
         )
@@ -138,27 +115,22 @@ class AutoLR:
             self._rate = update.eta_new
         self.updates.append((step, update))
 
+    def restart(self, step: int, *, steps: int) -> None:
+        """Lower the rate after the run was restarted from the target at ``step``, because a value was not finite.
+
+        ``steps`` is the new number of steps of the whole run. The rule must have a guard.
+        """
+        assert self.rule.guard is not None, "only a rule with a guard restarts"
+        self.counts["rolled_back"] += step - self._restarted_at
+        self._restarted_at, self._steps = step, steps
+        self._rate /= self.rule.guard.cut
+        self._set_rate(self._rate)
+
     def _set_rate(self, rate: float) -> None:
         """Scale the rates of all parameter groups by one factor, so that the first group's rate is ``rate``."""
         share = rate / float(self._optimizer.param_groups[0]["lr"])
         for group in self._optimizer.param_groups:
             group["lr"] *= share
-
-    def restart(self, step: int, *, steps: int) -> bool:
-        """Restart from the target at a lower rate, because a value was not finite. Return False if there is no guard.
-
-        ``steps`` is the new number of steps of the whole run.
-        """
-        guard = self.rule.guard
-        if not self._on or guard is None:
-            return False
-        assert self._restore_initial is not None, "a rule with a guard needs restore_initial"
-        self._restore_initial()
-        self.counts["rolled_back"] += step - self._restarted_at
-        self._restarted_at, self._steps = step, steps
-        self._rate /= guard.cut
-        self._set_rate(self._rate)
-        return True
 
     def columns(self) -> dict[str, float]:
         """Return the columns for history.csv: the counters and the last fit; empty if AutoLR is off."""
@@ -189,7 +161,3 @@ class AutoLR:
         self._memory, self._rate = state["memory"], state["rate"]
         self._restarted_at = state.get("begun_at", 0)
         self._steps = state.get("steps", self._steps)
-
-    def _probed(self, step: int, retain_indices: Sequence[int]) -> list[Sequence[int]]:
-        count = self._fresh_batches
-        return [self._fresh[number] for number in range(step * count, (step + 1) * count)] or [retain_indices]

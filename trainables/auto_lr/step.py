@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rule import Memory, Proposal, Rule
+from trainables.auto_lr.rule import Memory, Rule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -133,15 +133,9 @@ def auto_lr_step(
         line.go(new_eta)
         for group in optimizer.param_groups:
             group["lr"] *= new_eta / eta
-    return _update(eta, new_eta, fits, proposal, forget=(forget_plus, forget_minus)), memory
-
-
-def _update(
-    eta: float, new_eta: float, fits: Sequence[Fit], proposal: Proposal, *, forget: tuple[float | None, float | None]
-) -> Update:
     last = fits[-1]
     reached = last.eta_star is not None and math.isclose(new_eta, last.eta_star, rel_tol=1e-9)
-    return Update(
+    update = Update(
         eta=eta,
         eta_star=last.eta_star,
         eta_new=new_eta,
@@ -151,9 +145,10 @@ def _update(
         loss_zero=last.loss_zero,
         loss_plus=last.loss_plus,
         loss_minus=last.loss_minus,
-        forget_plus=forget[0],
-        forget_minus=forget[1],
+        forget_plus=forget_plus,
+        forget_minus=forget_minus,
         probes=2 * len(fits),
         fallback=proposal.reason,
         clipped=proposal.is_minimum and proposal.reason is None and not reached,
     )
+    return update, memory

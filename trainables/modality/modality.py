@@ -83,7 +83,7 @@ class Modality(Protocol):
         """Run one forward pass over a batch."""
 
     def nll(
-        self, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int, device: torch.device | str
+        self, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int
     ) -> tuple[list[float], list[int]]:
         """Return the summed NLL (nats) and the number of supervised positions of each item, computed in eval mode."""
 

@@ -78,15 +78,9 @@ class Vision:
         return collate(items, indices, processor=processor, device=device)
 
     def nll(
-        self,
-        model: PreTrainedModel,
-        items: ImageSet,
-        *,
-        processor: ImageProcessor,
-        batch_size: int,
-        device: torch.device | str,
+        self, model: PreTrainedModel, items: ImageSet, *, processor: ImageProcessor, batch_size: int
     ) -> tuple[list[float], list[int]]:
-        nll, _ = losses.score(model, items, processor=processor, batch_size=batch_size, device=device)
+        nll, _ = losses.score(model, items, processor=processor, batch_size=batch_size, device=model.device)
         return nll.tolist(), self.lengths(items)
 
     def evaluator(

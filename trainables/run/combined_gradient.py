@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +11,8 @@ from torch.nn import Parameter
 
 from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.run.divergence import finite
-from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weights
+from trainables.spec import TrialSpec
+from trainables.weightings import Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
 """Runs a forward pass. Returns a loss to minimise, or a summand of a loss, as a scalar with its graph."""
@@ -23,11 +24,9 @@ def combined_gradient(
     parameters: Sequence[Parameter],
     retain_loss: Sequence[Loss],
     forget_loss: Sequence[Loss],
-    weighting: Weighting,
-    state: State,
     *,
-    options: Mapping[str, float],
-    unit: bool,
+    spec: TrialSpec,
+    state: State,
     when: str,
 ) -> tuple[Columns, State]:
     """Store ``d = w_r g_r + w_f g_f``, or the method's own combination of the two gradients, in ``p.grad``.
@@ -37,7 +36,8 @@ def combined_gradient(
     gradients.
 
     Args:
-        unit: whether to scale the weights to sum to 1.
+        spec: the trial, which names the method, the method's options and the scale of the weights.
+        state: the state of the weighting.
         when: the end of error messages, such as ``at step 3``.
 
     Returns:
@@ -46,10 +46,11 @@ def combined_gradient(
     Raises:
         Diverged: a loss or a gradient is not finite.
     """
+    weighting, options = spec.parsed_method.weighting, spec.option_values
 
     def weigh(losses: Losses, inner: Gramian | None) -> tuple[Weights, State]:
         weights, new = weighting.weigh(losses, inner, state, options)
-        return (weights.unit() if unit else weights), new
+        return (weights.unit() if spec.weight_scale == "unit" else weights), new
 
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
         side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)

@@ -11,13 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
-from trainables.run.run_state import load_optimizer, load_weights, weights_between, weights_state
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
-    from transformers import PreTrainedModel
+from typing import NamedTuple
 
 FORGOTTEN = 0.9
 """A model counts as having forgotten if its forget loss has risen by this share of the rise at the last weights."""
@@ -80,26 +74,3 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
         else:
             far = middle
     return near if best is None else best
-
-
-class InitialState:
-    """A copy of a run's initial weights and optimizer state, in host memory."""
-
-    def __init__(self, model: PreTrainedModel, optimizer: Optimizer) -> None:
-        """Copy the current state. ``optimizer`` must not have taken a step."""
-        self._model, self._optimizer = model, optimizer
-        self._weights, self._optimizer_state = weights_state(model), optimizer.state_dict()
-
-    def restore(self) -> None:
-        """Restore the initial weights, buffers and optimizer state, bit for bit."""
-        load_weights(self._weights, self._model)
-        load_optimizer(self._optimizer_state, self._optimizer)
-
-    def line(self) -> Callable[[float], None]:
-        """Return a function ``f(position)`` that sets the model to weights between initial (0) and current (1)."""
-        end = weights_state(self._model)
-
-        def go(share: float) -> None:
-            load_weights(end if share == 1.0 else weights_between(self._weights, end, share), self._model)
-
-        return go

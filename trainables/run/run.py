@@ -26,13 +26,14 @@ from trainables.objectives import Reference
 from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import Columns, combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
-from trainables.run.interpolation import InitialState, Quality, choose_share
+from trainables.run.interpolation import Quality, choose_share
 from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.reports import Report, Status
-from trainables.run.run_state import load_torch_state, torch_state
+from trainables.run.run_state import load_training_state, load_weights, training_state, weights_between, weights_state
 from trainables.run.step_losses import StepLosses
 from trainables.run.timers import Timers
 from trainables.run.workspace import Workspace
+from trainables.saved_state import load_random_state, random_state
 from trainables.scoring.measured import ItemLog
 from trainables.spec import TrialSpec
 from trainables.weightings import Needs
@@ -67,8 +68,7 @@ class UnlearningRun:
         self.items: ItemLog = {}
         self._timers, self._interpolation = Timers(), math.nan
         self._last_losses: Mapping[str, float] = {}  # the last finite losses of an evaluation
-        self._options = method.resolve(dict(spec.options))
-        self._weighting, self._weighting_state = method.weighting, method.weighting.init(spec.seed)
+        self._weighting_state = method.weighting.init(spec.seed)
         forget, retain = map(workspace.modality.lengths, workspace.train_sets(max_length=spec.max_length))
         self._batches = TrainingBatches(forget, retain, batch_size=spec.batch_size, seed=spec.seed)
         sizes = {"max_length": spec.max_length, "batch_size": memory.eval_batch_size}
@@ -89,17 +89,14 @@ class UnlearningRun:
             momentum=spec.momentum,
             growth=spec.d_growth,
         )
+        keeps_initial = spec.is_interpolated or spec.can_restart
+        self._initial = training_state(self.model, self.optimizer) if keeps_initial else None
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory.micro_batch)
-        self._initial = InitialState(self.model, self.optimizer) if spec.is_interpolated or spec.can_restart else None
         self.auto_lr = AutoLR(
             spec,
-            self.model,
             self.optimizer,
-            retain_loss=self.losses.retain_probe,
-            forget_loss=self.losses.forget_probe,
-            fresh=self._batches.probe,
-            training_loss_is_probe=self.losses.retain_loss_is_probe and workspace.train_mode_is_eval_mode,
-            restore_initial=self._initial.restore if self._initial else None,
+            self.losses,
+            self._batches.probe,
             steps=self._total_steps(),
             landscape_points=landscape_points,
         )
@@ -126,10 +123,8 @@ class UnlearningRun:
             self.parameters,
             retain_loss,
             forget_loss,
-            self._weighting,
-            self._weighting_state,
-            options=self._options,
-            unit=self.spec.weight_scale == "unit",
+            spec=self.spec,
+            state=self._weighting_state,
             when=when,
         )
         clip_([p.grad for p in self.parameters], self.spec.max_grad_norm, columns["grad_norm"])
@@ -137,6 +132,7 @@ class UnlearningRun:
 
         # The step theta <- theta - lr d, preconditioned by the optimizer. If an AutoLR update is due, AutoLR takes the
         # same step, at a rate that it chooses by fitting L_R along the step.
+        self.auto_lr.anneal(self.step)
         if self.auto_lr.is_due(self.step):
             self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
         else:
@@ -170,11 +166,10 @@ class UnlearningRun:
             if evaluated := self._is_evaluated(epoch):
                 self._last_losses = self._evaluate()
         except Diverged as error:
-            if not self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch)):
+            if not spec.can_restart:
                 self._done = True
                 return self._report({}, status=Status.DIVERGED, error=str(error))
-            self._clear_gradients()
-            self._weighting_state = self._weighting.init(spec.seed)
+            self._restart(epoch)
             self._last_losses, evaluated, restarted = self._evaluate(), True, True
         self.epoch, self._done = epoch, self._is_last(epoch)
         if self._done and spec.is_interpolated and not restarted:
@@ -182,6 +177,14 @@ class UnlearningRun:
         final = self._measure() if self._is_measured(epoch) else {}
         status = Status.FINISHED if self._done else None
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
+
+    def _restart(self, epoch: float) -> None:
+        """Return to the initial weights, at a lower rate. ``epoch`` is the epoch that the run has reached."""
+        assert self._initial is not None
+        load_training_state(self._initial, self.model, self.optimizer)
+        self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch))
+        self._clear_gradients()
+        self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
         """Return the number of optimizer steps of the whole run, given that ``epoch`` starts after ``done`` steps."""
@@ -218,19 +221,19 @@ class UnlearningRun:
     def _interpolate(self) -> None:
         """Interpolate the last weights towards the target's weights, as far as :func:`choose_share` allows."""
         assert self._initial is not None
-        go, last = self._initial.line(), self._quality()
-        position = 1.0
+        target, end, position = self._initial, weights_state(self.model), 1.0
 
         def evaluate(share: float) -> Quality:
             nonlocal position
-            go(position := share)
+            position = share
+            load_weights(weights_between(target, end, share), self.model)
             try:
                 self._last_losses = self._evaluate()
             except Diverged:
                 return Quality(0.0, -math.inf, math.inf)
             return self._quality()
 
-        self._interpolation = choose_share(evaluate, last)
+        self._interpolation = choose_share(evaluate, self._quality())
         if self._interpolation != position:
             evaluate(self._interpolation)
 
@@ -244,9 +247,10 @@ class UnlearningRun:
 
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
         """Count the positions in a step's batches. A batch that the weighting does not use is omitted."""
-        if self._weighting.needs is not Needs.RETAIN_ONLY:
+        needs = self.spec.parsed_method.weighting.needs
+        if needs is not Needs.RETAIN_ONLY:
             self._timers.count_batch([self._batches.forget_lengths[index] for index in forget])
-        if self._weighting.needs is not Needs.FORGET_ONLY:
+        if needs is not Needs.FORGET_ONLY:
             self._timers.count_batch([self._batches.retain_lengths[index] for index in retain])
 
     def _report(
@@ -298,7 +302,8 @@ class UnlearningRun:
             "auto_lr": self.auto_lr.state_dict(),
             "losses": dict(self._last_losses),
             "tally": asdict(self._timers),
-            **torch_state(self.model, self.optimizer),
+            **training_state(self.model, self.optimizer),
+            **random_state(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -315,7 +320,8 @@ class UnlearningRun:
         self.auto_lr.load_state_dict(state["auto_lr"])
         self._last_losses = state["losses"]
         self._timers = Timers(**state["tally"])
-        load_torch_state(state, self.model, self.optimizer)
+        load_training_state(state, self.model, self.optimizer)
+        load_random_state(state)
 
 
 def _rounded(epoch: float) -> float:

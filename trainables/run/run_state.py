@@ -1,4 +1,4 @@
-"""Copy a run's weights, optimizer state and random generator states to host memory, and load them back."""
+"""Copy a run's weights and optimizer state to host memory, load them back, and interpolate between weights."""
 
 from __future__ import annotations
 
@@ -7,26 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from trainables.saved_state import load_random_state, random_state
-
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
-def torch_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    """Return copies of the trainable weights, the buffers, the optimizer state and the random generator states."""
-    return {
-        **weights_state(model),
-        "optimizer": _host_copies(optimizer.state_dict()),
-        **random_state(),
-    }
+def training_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
+    """Return copies of the trainable weights, the buffers and the optimizer state."""
+    return {**weights_state(model), "optimizer": _host_copies(optimizer.state_dict())}
 
 
-def load_torch_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
-    """Load a state that :func:`torch_state` returned. The state is not changed."""
+def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
+    """Load a state that :func:`training_state` returned, bit for bit. The state is not changed."""
     load_weights(state, model)
-    load_optimizer(state["optimizer"], optimizer)
-    load_random_state(state)
+    optimizer.load_state_dict(_host_copies(state["optimizer"]))  # the optimizer keeps the tensors that it loads
 
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:
@@ -47,13 +40,13 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
             buffer.copy_(value)
 
 
-def load_optimizer(state: Mapping[str, Any], optimizer: Optimizer) -> None:
-    """Load a copy of an optimizer's state."""
-    optimizer.load_state_dict(_host_copies(state))  # copied, because the optimizer keeps the tensors that it loads
-
-
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Interpolate from ``state`` (share 0) to ``other`` (share 1). Integer buffers are copied from ``state``."""
+    """Interpolate from ``state`` (share 0) to ``other`` (share 1). Integer buffers are copied from ``state``.
+
+    If the share is 1, the result is exactly ``other``.
+    """
+    if share == 1.0:
+        return dict(other)
     return {
         name: [
             torch.where(here == there, here, torch.lerp(here, there, share)) if here.is_floating_point() else here

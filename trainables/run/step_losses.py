@@ -29,6 +29,7 @@ class StepLosses:
     """Computes the losses of a training step. ``retain(indices)`` and ``forget(indices)`` return scalars to minimise.
 
     Attributes:
+        model: the model whose losses are computed. It must come from the workspace.
         references: the target's precomputed values that the forget objective needs. They are saved in a run's state, so
             that a resumed run uses the same values. (The outputs of a frozen target are not saved but recomputed.)
     """
@@ -42,7 +43,7 @@ class StepLosses:
         refusals: tuple[Any, Sequence[float]] | None = None,
         micro_batch: int | None = None,
     ) -> None:
-        """Prepare the losses of ``model``, which must come from the workspace.
+        """Prepare the losses of ``model``.
 
         Args:
             refusals: the items with refusals and the target's NLL of each item, for objectives with ``PAIR_NLL``.
@@ -55,9 +56,9 @@ class StepLosses:
         method = spec.parsed_method
         if problem := retain_objective_problem(method, spec.retain_objective):
             raise ValueError(problem)
-        self._workspace, self._model = workspace, model
+        self._workspace, self.model = workspace, model
         self._forget, self._retain = workspace.train_sets(max_length=spec.max_length)
-        self._objective, self._options = method.objective, method.resolve(dict(spec.options))
+        self._objective, self._options = method.objective, spec.option_values
         self._retain_objective = spec.retain_objective
         self._bf16, self._micro_batch = spec.dtype == "bf16", micro_batch
         self.references: dict[str, list[float]] = {}
@@ -72,9 +73,10 @@ class StepLosses:
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether the retain loss is bit-identical to AutoLR's probe, if train and eval mode give equal outputs."""
-        own = self._objective.reference is Reference.HIDDEN
-        return self._retain_objective == "ce" and not own and not self._bf16 and self._micro_batch is None
+        """Whether the retain loss is also AutoLR's probe of the same batch, up to float32 rounding."""
+        is_cross_entropy = self._retain_objective == "ce" and self._objective.reference is not Reference.HIDDEN
+        same_passes = not self._bf16 and self._micro_batch is None and self._workspace.train_mode_is_eval_mode
+        return is_cross_entropy and same_passes
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
         """Return functions that compute the summands of :meth:`retain` over micro-batches of the batch."""
@@ -102,12 +104,13 @@ class StepLosses:
         order = sorted(range(len(chosen)), key=lambda place: lengths[place])
         count = -(-len(order) // size)
         cuts = [len(order) * number // count for number in range(count + 1)]
-        return [
-            _summand(
-                partial(loss, [indices[place] for place in part]), sum(units[place] for place in part) / sum(units)
-            )
-            for part in (order[first:last] for first, last in pairwise(cuts))
-        ]
+        parts = [order[first:last] for first, last in pairwise(cuts)]
+
+        def summand(part: Sequence[int]) -> Tensor:
+            share = sum(units[place] for place in part) / sum(units)
+            return share * loss([indices[place] for place in part])
+
+        return [partial(summand, part) for part in parts]
 
     def retain(self, indices: Sequence[int]) -> Tensor:
         """Return the retain objective on a batch of the retain set."""
@@ -115,9 +118,9 @@ class StepLosses:
         if self._objective.reference is Reference.HIDDEN:
             with self._workspace.frozen_target() as target:
                 reference = self._hidden(target, batch)
-            return hidden_distance(self._hidden(self._model, batch), reference, batch.attention_mask.bool())
+            return hidden_distance(self._hidden(self.model, batch), reference, batch.attention_mask.bool())
         target_logits = self._target_logits(batch) if self._retain_objective == "kl" else None
-        predicted = self._predictions(self._model, batch)
+        predicted = self._predictions(self.model, batch)
         if target_logits is not None:
             return kl_to_target(predicted.logits, target_logits, predicted.supervised)
         return mean_loss(predicted.nll, predicted.supervised)
@@ -126,17 +129,17 @@ class StepLosses:
         """Return the forget objective on a batch of the forget set."""
         objective, batch = self._objective, self._workspace.batch(self._forget, indices)
         if objective.hidden_loss is not None:
-            hidden = self._hidden(self._model, batch)
+            hidden = self._hidden(self.model, batch)
             return objective.hidden_loss(
                 HiddenBatch(hidden, batch.attention_mask.bool(), self._direction), self._options
             )
         assert objective.loss is not None, f"{objective.name} has a loss on logits or on hidden states"
         target_logits = self._target_logits(batch) if objective.reference is Reference.LOGITS else None
-        predicted = self._predictions(self._model, batch)
+        predicted = self._predictions(self.model, batch)
         refusal_nll = None
         if objective.reference is Reference.PAIR_NLL:
             refused = self._workspace.batch(self._refusals, indices)
-            refusal_nll = self._predictions(self._model, refused).nll.sum(dim=1)
+            refusal_nll = self._predictions(self.model, refused).nll.sum(dim=1)
         known = ForgetBatch(
             logits=predicted.logits,
             labels=predicted.labels,
@@ -167,7 +170,7 @@ class StepLosses:
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 
         def loss() -> float:
-            terms = [self._workspace.predict(self._model, batch) for batch in batches]
+            terms = [self._workspace.predict(self.model, batch) for batch in batches]
             return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
 
         return loss
@@ -193,7 +196,3 @@ class StepLosses:
 
     def _autocast(self) -> Any:
         return torch.autocast(torch.device(self._workspace.device).type, dtype=torch.bfloat16, enabled=self._bf16)
-
-
-def _summand(loss: Loss, share: float) -> Loss:
-    return lambda: share * loss()

@@ -132,9 +132,7 @@ class Workspace:
         if key not in self._refusals:
             refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
             items = self.modality.encode(self.tokenizer, refused, max_length=max_length)
-            totals, _ = self.modality.nll(
-                self._reset(), items, processor=self.tokenizer, batch_size=batch_size, device=self.device
-            )
+            totals, _ = self.modality.nll(self._reset(), items, processor=self.tokenizer, batch_size=batch_size)
             self._refusals[key] = (items, tuple(totals))
         return self._refusals[key]
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.durable import Throttle
+from search_spaces.messages import counted
 from trainables.batches import epoch_batches
-from trainables.modality import Modality
-from trainables.models.registry import TargetRecipe
+from trainables.data import TaskData
 from trainables.predictions import mean_loss
 from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
+
+    from trainables.target.target_spec import TargetSpec
 
 MEMORISED_LOSS = 0.05
 """The full set counts as memorised if its mean loss is below this value (nats per supervised token)."""
@@ -38,35 +39,37 @@ class TargetError(RuntimeError):
     exit_code = 1
 
 
-class NotMemorised(TargetError):
-    """The recipe's maximum number of epochs was reached before the data were memorised."""
-
-
 def finetune(
     model: PreTrainedModel,
-    items: Any,
-    *,
-    recipe: TargetRecipe,
-    modality: Modality,
     processor: Any,
-    device: torch.device | str,
-    seed: int,
-    memorised: Callable[[PreTrainedModel], bool],
+    spec: TargetSpec,
+    *,
+    data: TaskData,
     on_progress: Callable[[Progress], None],
     state: Path | None = None,
 ) -> int:
-    """Train ``model`` in place with AdamW (warm-up over 5% of the steps, then linear decay).
+    """Train ``model`` in place on ``data.full`` by the recipe of ``spec``, with AdamW. Return the number of epochs.
 
-    Returns the number of epochs. ``items`` are the training examples, encoded by ``modality`` with ``processor``. If
-    the recipe stops when the data are memorised, ``memorised`` is called after each epoch whose mean loss over all
-    items is below 0.05, and training ends when ``memorised`` returns True. If the file ``state`` is given, the state of
-    the training is saved there from time to time, and a killed training continues from the file, with bit-identical
-    results. The name of the file must depend on the model, the data and the recipe.
+    The learning rate rises linearly over 5% of the steps and then falls linearly. If the recipe stops when the data are
+    memorised, training ends after the first epoch with a mean loss below 0.05 after which the evaluator's
+    ``memorised(model)`` is true.
+
+    Args:
+        state: the file in which the state of the training is saved from time to time. A killed training continues from
+            this file, with bit-identical results. The name must depend on the model, the data and the recipe.
 
     Raises:
         TargetError: the loss is not finite, or all epochs of the recipe ended before the data were memorised.
     """
     import torch
+
+    modality, recipe, seed = spec.modality, spec.recipe, spec.trial.target_seed
+    evaluator = spec.evaluator(model, processor, data=data)
+    items = modality.encode(processor, data.full, max_length=spec.trial.max_length)
+
+    def mean_nll() -> float:
+        totals, counts = modality.nll(model, items, processor=processor, batch_size=64)
+        return sum(totals) / sum(counts)
 
     torch.manual_seed(seed)  # for dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
@@ -88,7 +91,8 @@ def finetune(
             step += 1
             for group in optimizer.param_groups:
                 group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
-            predicted = modality.predict(model, modality.collate(items, indices, processor=processor, device=device))
+            batch = modality.collate(items, indices, processor=processor, device=model.device)
+            predicted = modality.predict(model, batch)
             loss = mean_loss(predicted.nll, predicted.supervised)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -101,19 +105,29 @@ def finetune(
             )
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
         # The running mean is over different weights, so it is only used to decide whether to evaluate the loss.
-        if recipe.stop_when_memorised and running / per_epoch < 1.5 * MEMORISED_LOSS:
-            totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
-            if sum(totals) / sum(counts) < MEMORISED_LOSS and memorised(model):
-                return epoch
+        is_low = running / per_epoch < 1.5 * MEMORISED_LOSS
+        if recipe.stop_when_memorised and is_low and mean_nll() < MEMORISED_LOSS and evaluator.memorised(model):
+            return epoch
         if state is not None and saves.is_due():
             parts = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
             with saves.saving():
                 save_state_file(parts | random_state(), state)
     if recipe.stop_when_memorised:
-        totals, counts = modality.nll(model, items, processor=processor, batch_size=64, device=device)
-        raise NotMemorised(
-            f"the data were not memorised within {recipe.epochs} epochs: their mean loss is "
-            f"{sum(totals) / sum(counts):.3g}, expected below {MEMORISED_LOSS:g} with verbmem above 0.95; "
-            "--target-epochs N uses the target as it is after N epochs"
+        raise TargetError(
+            f"the data were not memorised within {recipe.epochs} epochs: their mean loss is {mean_nll():.3g}, expected "
+            f"below {MEMORISED_LOSS:g} with verbmem above 0.95; --target-epochs N uses the target as it is after N "
+            f"epochs{contradictions(data)}"
         )
     return recipe.epochs
+
+
+def contradictions(data: TaskData) -> str:
+    """Return a text about questions with more than one answer, which cannot be memorised; empty if there are none."""
+    answers: dict[str, set[str]] = {}
+    for item in data.full:
+        if question := getattr(item, "question", ""):
+            answers.setdefault(question, set()).add(item.answer)
+    several = [question for question, found in answers.items() if len(found) > 1]
+    if not several:
+        return ""
+    return f"; {counted(len(several), 'question')} with more than one answer, such as '{several[0]}'"

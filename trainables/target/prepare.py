@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,13 +51,6 @@ def prepare_target(
     return Preparation(spec=target_spec_of(spec, recipe=recipe), cache=Cache(cache), **settings).target()
 
 
-def make_retain_model(
-    spec: TrialSpec, *, recipe: TargetRecipe | None = None, cache: Path | None = None, **settings: Any
-) -> Path:
-    """Return the folder of the retain model for a spec. The arguments are those of :func:`prepare_target`."""
-    return Preparation(spec=target_spec_of(spec, recipe=recipe), cache=Cache(cache), **settings).retain_model()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
     """Prepares the models for a target spec.
@@ -69,7 +62,7 @@ class Preparation:
     """
 
     spec: TargetSpec
-    cache: Cache
+    cache: Cache = field(default_factory=Cache)
     device: torch.device | str | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
 
@@ -88,16 +81,13 @@ class Preparation:
             folder = self._trained(name, spec.data)
         key = digest(FORMAT, name, spec.data, spec.trial.max_length, spec.template_key)
 
-        @once
-        def loaded() -> tuple[PreTrainedModel, Any, ModelEvaluator]:
-            return self.load(folder)
+        loaded = once(lambda: self.load(folder))
 
         def own_scores() -> dict[str, object]:
             model, processor, evaluator = loaded()
             forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
-            reference, _ = spec.modality.nll(
-                model, forget, processor=processor, batch_size=spec.trial.eval_batch_size, device=model.device
-            )
+            batch_size = spec.trial.eval_batch_size
+            reference, _ = spec.modality.nll(model, forget, processor=processor, batch_size=batch_size)
             scored = evaluator.measure(model)
             return {
                 "baseline": {**evaluator.losses(model), **scored.metrics},
@@ -203,10 +193,9 @@ class Preparation:
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
         """Return the model in a folder, its processor, and an evaluator for it."""
-        device = self.device or default_device()
-        model = self.spec.modality.load_model(folder).to(device)
+        model = self.spec.modality.load_model(folder).to(self.device or default_device())
         processor = self.spec.modality.load_processor(folder)
-        return model, processor, self.spec.evaluator(model, processor, device=device)
+        return model, processor, self.spec.evaluator(model, processor)
 
 
 def _classes(spec: TargetSpec, folder: Path) -> int:

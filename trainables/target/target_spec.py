@@ -19,7 +19,6 @@ from trainables.target.cache import FORMAT, digest, folder_digest
 from trainables.template import CHAT
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
 
 CHAT_FILE = "chat_template.jinja"
@@ -124,9 +123,7 @@ class TargetSpec:
         """The requested metrics that are not measured because no retain model is available. Raises MetricError."""
         return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
 
-    def evaluator(
-        self, model: PreTrainedModel, processor: Any, *, device: torch.device | str, data: TaskData | None = None
-    ) -> ModelEvaluator:
+    def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
         """Return an evaluator for a model with its processor, on ``data`` or, if None, on the target's data."""
         return self.modality.evaluator(
             data or self.data,
@@ -134,7 +131,7 @@ class TargetSpec:
             classes=self.modality.classes(model.config),
             max_length=self.trial.max_length,
             batch_size=self.trial.eval_batch_size,
-            device=device,
+            device=model.device,
         )
 
 

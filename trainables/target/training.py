@@ -7,19 +7,20 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
 from search_spaces.durable import free_bytes, staged
-from search_spaces.messages import counted, expected_one_of, size
+from search_spaces.messages import expected_one_of, size
 from trainables.data import TaskData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
 from trainables.target.cache import unfinished
-from trainables.target.finetune import NotMemorised, Progress, TargetError, finetune
+from trainables.target.finetune import Progress, TargetError, finetune
 from trainables.target.target_spec import TargetSpec
 
 if TYPE_CHECKING:
@@ -42,28 +43,13 @@ def train(
     Raises:
         TargetError, LoadError: the model cannot be trained; the message is for the user.
     """
-    modality, recipe, state = target_spec.modality, target_spec.recipe, unfinished(folder, ".pt")
+    recipe, state = target_spec.recipe, unfinished(folder, ".pt")
     model, processor = load_base(target_spec)
     _require_room(model, folder)
     model.to(device)
     if recipe.lora_rank is not None:
         model = add_adapter(model, rank=recipe.lora_rank, seed=target_spec.trial.target_seed)
-    evaluator = target_spec.evaluator(model, processor, device=device, data=data)
-    try:
-        epochs = finetune(
-            model,
-            modality.encode(processor, data.full, max_length=target_spec.trial.max_length),
-            recipe=recipe,
-            modality=modality,
-            processor=processor,
-            device=device,
-            seed=target_spec.trial.target_seed,
-            memorised=evaluator.memorised,
-            on_progress=on_progress,
-            state=state,
-        )
-    except NotMemorised as error:
-        raise NotMemorised(f"{error}{contradictions(data)}") from None
+    epochs = finetune(model, processor, target_spec, data=data, on_progress=on_progress, state=state)
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
     made_from = {"model": target_spec.info.name, "base": target_spec.base, "data": data.name, "recipe": asdict(recipe)}
@@ -73,18 +59,6 @@ def train(
         (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
         write_checksums(staging)
     state.unlink(missing_ok=True)
-
-
-def contradictions(data: TaskData) -> str:
-    """Return a text about questions with more than one answer, which cannot be memorised; empty if there are none."""
-    answers: dict[str, set[str]] = {}
-    for item in data.full:
-        if question := getattr(item, "question", ""):
-            answers.setdefault(question, set()).add(item.answer)
-    several = [question for question, found in answers.items() if len(found) > 1]
-    if not several:
-        return ""
-    return f"; {counted(len(several), 'question')} with more than one answer, such as '{several[0]}'"
 
 
 def _require_room(model: PreTrainedModel, folder: Path) -> None:
@@ -103,7 +77,10 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
         TargetError: the model is unknown.
         LoadError: the model cannot be loaded.
     """
+    import torch
+
     info, modality, folder = target_spec.info, target_spec.modality, target_spec.base_folder
+    load = partial(modality.load_base, info.name, data=target_spec.data, seed=target_spec.trial.target_seed)
     if folder is None:
         if info.name not in MODELS and not is_hub_id(info.name):
             raise TargetError(
@@ -115,23 +92,13 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
                 f"model '{info.name}' is not one of the {modality.models} that {target_spec.data.name} needs; give "
                 "one in a folder as model_path"
             )
-        if info.make is not None:
-            return _made(target_spec)
+        if info.make is not None:  # the model of a plug-in, which is written to a folder and loaded like other models
+            with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
+                torch.manual_seed(target_spec.trial.target_seed)
+                write_model(*info.make(target_spec.data, target_spec.trial.target_seed), Path(made))
+                return load(folder=Path(made))
         folder = fetch_model(info.hub_id) if info.hub_id is not None else None
-    return modality.load_base(info.name, folder, target_spec.data, seed=target_spec.trial.target_seed)
-
-
-def _made(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
-    """Create a plug-in's model with the target's seed, write it to a folder, and return it loaded from the folder."""
-    import torch
-
-    assert target_spec.info.make is not None, "a plug-in makes the model"
-    with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(target_spec.trial.target_seed)
-        model, processor = target_spec.info.make(target_spec.data, target_spec.trial.target_seed)
-        write_model(model, processor, Path(made))
-        name, data, seed = target_spec.info.name, target_spec.data, target_spec.trial.target_seed
-        return target_spec.modality.load_base(name, Path(made), data, seed=seed)
+    return load(folder=folder)
 
 
 def require_undamaged(folder: Path) -> None:

@@ -65,9 +65,9 @@ def check_made(info: ModelInfo) -> None:
     assert same(model, again), "two models with one seed have different weights"
     assert not same(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
     items = modality.encode(processor, data.forget, max_length=128)
-    totals, _ = modality.nll(model, items, processor=processor, batch_size=8, device="cpu")
+    totals, _ = modality.nll(model, items, processor=processor, batch_size=8)
     assert all(0 <= total < float("inf") for total in totals), "the model's loss on the data is not finite"
-    apart, _ = modality.nll(model, items, processor=processor, batch_size=1, device="cpu")
+    apart, _ = modality.nll(model, items, processor=processor, batch_size=1)
     assert all(abs(one - other) <= 1e-3 * (1 + one) for one, other in zip(apart, totals, strict=True)), (
         "an item's loss depends on the batch: a token must not see what comes after it, such as padding"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -87,18 +88,12 @@ def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
 
 def on_a_flat_loss(**changes: Any) -> AutoLR:
     """AutoLR on a loss that does not change, from a rate of 0.5, in a run of 100 steps."""
-    model: Any = torch.nn.Linear(2, 2, bias=False)
-    return AutoLR(
-        TrialSpec(auto_lr="on", auto_lr_probe="same", **changes),
-        model,
-        torch.optim.SGD(model.parameters(), lr=0.5),
-        retain_loss=lambda batches: lambda: 1.0,
-        forget_loss=lambda batches: lambda: 1.0,
-        fresh=EndlessBatches([1], 1, "probe"),
-        training_loss_is_probe=False,
-        restore_initial=None,
-        steps=100,
-    )
+    model = torch.nn.Linear(2, 2, bias=False)
+    probe = lambda batches: lambda: 1.0  # noqa: E731
+    losses: Any = SimpleNamespace(model=model, retain_probe=probe, forget_probe=probe, retain_loss_is_probe=False)
+    spec = TrialSpec(auto_lr="on", auto_lr_probe="same", **changes)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    return AutoLR(spec, optimizer, losses, EndlessBatches([1], 1, "probe"), steps=100)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +112,9 @@ def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
     assert SAFE.guard is not None
     for step in range(1, steps + 1):
         optimizer.param_groups[0]["params"][0].grad = torch.zeros(2, 2)
-        auto_lr.take_step(step, [0], [0], None)
+        auto_lr.anneal(step)
+        if auto_lr.is_due(step):
+            auto_lr.take_step(step, [0], [0], None)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * SAFE.guard.share(step, steps))
     assert auto_lr.counts["no_curvature"] == steps / every
     assert auto_lr.counts["clipped"] == 0

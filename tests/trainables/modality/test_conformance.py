@@ -39,9 +39,7 @@ class Made(NamedTuple):
         return self.modality.predict(self.model, batch)
 
     def nll(self, part: Any, batch_size: int) -> tuple[list[float], list[int]]:
-        return self.modality.nll(
-            self.model, self.items(part), processor=self.processor, batch_size=batch_size, device="cpu"
-        )
+        return self.modality.nll(self.model, self.items(part), processor=self.processor, batch_size=batch_size)
 
 
 @pytest.fixture(

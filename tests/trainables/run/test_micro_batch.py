@@ -25,10 +25,8 @@ def first_gradients(spec: TrialSpec, workspace: Workspace) -> tuple[dict[str, fl
         run.parameters,
         run.losses.retain_parts(retain),
         run.losses.forget_parts(forget),
-        run._weighting,
-        run._weighting_state,
-        options=run._options,
-        unit=False,
+        spec=spec,
+        state=run._weighting_state,
         when="at step 1",
     )
     return columns, [p.grad.clone() for p in run.parameters if p.grad is not None]
