@@ -122,9 +122,9 @@ def use_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     """Makes an address the hub of this process, with an empty cache in ``tmp_path/hub``."""
 
     def use(address: str) -> None:
-        from trainables.models.hub_cache import _commit
+        from trainables.models.hub_cache import hub_commit
 
-        _commit.cache_clear()
+        hub_commit.cache_clear()
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
         template = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _AUTO = MappingProxyType({"auto_lr": ("on",)})
 _SHARED = "all trials of a sweep share one target and the data of this target"
 _RANK = MappingProxyType({"none": 0})
+_SEED: Mapping[str, Any] = MappingProxyType({"low": 0, "high": 2**32 - 1})
 
 T = TypeVar("T")
 
@@ -99,9 +100,9 @@ class TrialSpec:
         decides=False,
     )
     target_seed: int = setting(
-        "data", 0, "Seed of the target's initial weights and fine-tuning.", low=0, high=2**32 - 1, decides=False
+        "data", 0, "Seed of the target's initial weights and fine-tuning.", **_SEED, decides=False
     )
-    data_seed: int = setting("data", 0, "Seed of generated data (authors).", low=0, high=2**32 - 1, decides=False)
+    data_seed: int = setting("data", 0, "Seed of generated data (authors).", **_SEED, decides=False)
     lr: float = setting(
         "training",
         1e-4,
@@ -115,8 +116,7 @@ class TrialSpec:
         "training",
         0,
         "Seed of the order of batches and of random weights.",
-        low=0,
-        high=2**32 - 1,
+        **_SEED,
         fixed="--seeds says how many there are",
     )
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)

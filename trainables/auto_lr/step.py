@@ -52,35 +52,6 @@ UPDATE_COLUMNS = tuple(field.name for field in fields(Update))
 """The columns of auto_lr.csv, except trial and step."""
 
 
-class Line:
-    """Tensors on the line ``theta - x d``, starting at ``x = 0``.
-
-    Every position is computed from a copy of theta, because ``w + d - d`` does not restore a float exactly.
-    """
-
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._tensors = tensors
-        self._start = [tensor.detach().clone() for tensor in tensors]
-        self._move: list[Tensor | None] = []
-        self._eta = 0.0
-
-    def stepped(self, eta: float) -> None:
-        """Record that the optimizer has stepped at rate ``eta``, so that the tensors are now at ``x = eta``."""
-        self._eta = eta
-        # Buffers that are counters or masks are not moved, only restored.
-        self._move = [
-            tensor.detach() - before if tensor.is_floating_point() else None
-            for tensor, before in zip(self._tensors, self._start, strict=True)
-        ]
-
-    def go(self, x: float) -> None:
-        """Set the tensors to ``theta - x d``, computed from the copy of theta."""
-        for tensor, before, move in zip(self._tensors, self._start, self._move, strict=True):
-            tensor.copy_(before)
-            if move is not None:
-                tensor.add_(move, alpha=x / self._eta)
-
-
 def auto_lr_step(
     optimizer: Optimizer,
     tensors: Sequence[Tensor],
@@ -107,30 +78,42 @@ def auto_lr_step(
     import torch
 
     with torch.no_grad():
-        line = Line(tensors)
+        start = [tensor.detach().clone() for tensor in tensors]
         zero = retain_loss() if loss_zero is None else loss_zero
         eta = float(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        line.stepped(eta)
+        # Buffers that are counters or masks are not moved, only restored.
+        moves = [
+            tensor.detach() - before if tensor.is_floating_point() else None
+            for tensor, before in zip(tensors, start, strict=True)
+        ]
+
+        def go(x: float) -> None:
+            """Set the tensors to ``theta - x d``. They are copied first: ``w + d - d`` does not restore a float."""
+            for tensor, before, move in zip(tensors, start, moves, strict=True):
+                tensor.copy_(before)
+                if move is not None:
+                    tensor.add_(move, alpha=x / eta)
+
         plus = retain_loss()
         forget_plus = forget_loss() if forget_loss else None
-        line.go(-eta)
+        go(-eta)
         minus = retain_loss()
         forget_minus = forget_loss() if forget_loss else None
         fits = [fit_parabola(eta, zero, plus, minus)]
 
         def probe(x: float) -> Fit:
-            line.go(x)
+            go(x)
             ahead = retain_loss()
-            line.go(-x)
+            go(-x)
             fits.append(fit_parabola(x, zero, ahead, retain_loss()))
             return fits[-1]
 
         proposal, memory = rule.propose(memory, fits[0], probe)
         new_eta = eta if proposal.eta is None else proposal.eta
         if observe is not None:
-            observe(line.go, fits[-1])
-        line.go(new_eta)
+            observe(go, fits[-1])
+        go(new_eta)
         for group in optimizer.param_groups:
             group["lr"] *= new_eta / eta
     last = fits[-1]

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.models.checkpoints import load_tokenizer, loading, write_model
+from trainables.models.checkpoints import load_model, load_tokenizer, loading, write_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,14 +41,9 @@ def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
     Raises:
         LoadError: the adapter or the base model cannot be loaded.
     """
-    import torch
     from peft import PeftModel
-    from transformers import AutoModelForCausalLM
 
-    with loading(base):
-        model = AutoModelForCausalLM.from_pretrained(
-            base, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-        )
+    model = load_model(base)
     with loading(adapter), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         merged = PeftModel.from_pretrained(model, adapter).merge_and_unload()

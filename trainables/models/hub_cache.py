@@ -39,6 +39,7 @@ def fetch_model(hub_id: str) -> Path:
     return folder
 
 
+@functools.cache
 def hub_commit(hub_id: str) -> str:
     """Return the commit that :func:`fetch_model` uses: the cached commit if it is complete, otherwise the newest.
 
@@ -47,13 +48,6 @@ def hub_commit(hub_id: str) -> str:
     Raises:
         LoadError: the hub does not answer.
     """
-    from huggingface_hub import constants
-
-    return _commit(hub_id, constants.ENDPOINT, str(constants.HF_HUB_CACHE))
-
-
-@functools.cache
-def _commit(hub_id: str, endpoint: str, cache: str) -> str:
     from huggingface_hub import HfApi
 
     folder = cached_snapshot(hub_id)
