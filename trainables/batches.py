@@ -10,7 +10,7 @@ Pair = tuple[list[int], list[int]]
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
-    """Return one pass over all items, in random batches of items of similar length. ``key`` is the random seed.
+    """Return random batches of items of similar length that together contain every item once. ``key`` is the seed.
 
     Items are shuffled and then sorted by length within windows of 50 batches. For this sort, lengths are randomly
     varied by up to 4%, so that batches differ between passes. The batches are then shuffled. At most one batch has
@@ -72,7 +72,7 @@ class TrainingBatches:
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
         """Return the batches of the epoch that begins after ``step`` steps and ``epoch`` epochs.
 
-        The epoch is cut short where the run reaches ``max_steps`` steps.
+        Batches after ``max_steps`` steps of the run are omitted.
         """
         forget = epoch_batches(self.forget_lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
@@ -80,7 +80,7 @@ class TrainingBatches:
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
-        """Return how many passes over the forget set the batches make. The number may be a fraction."""
+        """Return the number of passes over the forget set that the batches make. It may be a fraction."""
         return sum(len(forget) for forget, _ in batches) / len(self.forget_lengths)
 
 

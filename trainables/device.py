@@ -29,9 +29,9 @@ def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 @contextmanager
 def smallest_as_zero() -> Iterator[None]:
-    """Let this thread replace numbers below 1e-38 (denormal numbers) by 0 while the block runs.
+    """Flush denormal numbers (below 1e-38) to 0 in this thread while the block runs.
 
-    CPUs compute slowly with such small numbers. They occur as probabilities of forgotten tokens under gradient ascent.
+    CPUs compute slowly with denormal numbers, which occur as probabilities of forgotten tokens under gradient ascent.
     """
     import torch
 

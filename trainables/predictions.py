@@ -1,4 +1,4 @@
-"""The predictions of a model on a batch, in a form that is the same for all modalities."""
+"""The predictions of a model on a batch, in one format for all modalities."""
 
 from __future__ import annotations
 

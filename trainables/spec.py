@@ -42,8 +42,8 @@ class TrialSpec:
     """The settings of one trial. Each field has a help text; some fields are described here in addition.
 
     Attributes:
-        options: the given options of the method (``c``, ``beta``, ...) as sorted pairs. ``option_values`` also has the
-            defaults of other options.
+        options: the given options of the method (``c``, ``beta``, ...) as sorted pairs. ``option_values`` also has
+            the default of each option that is not given.
         target_epochs, target_lr, target_batch_size, target_lora_rank: replace the values in the model's fine-tuning
             recipe. Rank 0 trains all weights.
         template: None stands for the model's own template. The template's content is part of ``target_key``.
@@ -251,11 +251,6 @@ class TrialSpec:
     def is_interpolated(self) -> bool:
         """Whether the final weights are interpolated towards the target's weights."""
         return self.can_restart if self.interpolate == "auto" else self.interpolate == "on"
-
-    @property
-    def needs_frozen_target(self) -> bool:
-        """Whether a step also runs a forward pass of the frozen target."""
-        return self.retain_objective == "kl" or self.parsed_method.objective.reference.is_frozen_forward
 
     @property
     def spec_hash(self) -> str:

@@ -90,16 +90,6 @@ def test_spellings_of_the_same_trial_share_a_hash() -> None:
     assert whole.spec_hash == real.spec_hash
 
 
-@pytest.mark.parametrize(
-    ("method", "retain_objective", "needed"),
-    [("npo", "ce", False), ("dpo+gdiff", "ce", False), ("undial", "ce", True), ("rmu", "ce", True), ("gd", "kl", True)],
-)
-def test_only_references_that_cannot_be_precomputed_need_the_frozen_target(
-    method: str, retain_objective: str, needed: bool
-) -> None:
-    assert TrialSpec(method=method, retain_objective=retain_objective).needs_frozen_target is needed
-
-
 def test_the_hash_is_the_same_in_every_process() -> None:
     script = "from trainables.spec import TrialSpec; print(TrialSpec(method='npo+gdiff', lr=3e-5).spec_hash)"
     environment = {**os.environ, "PYTHONHASHSEED": "5"}

@@ -19,7 +19,7 @@ class Proposal:
     """The result of a rule for one update: the new rate, or None to keep the current rate.
 
     ``reason`` says why no minimum was found, even if the rate changes; None if a minimum was found. If ``is_minimum``,
-    the rule aims at ``eta*``, and a different rate counts as clipped.
+    the rule aims at ``eta*``, and any other rate counts as clipped.
     """
 
     eta: float | None

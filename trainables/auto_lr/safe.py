@@ -1,11 +1,11 @@
-"""This project's rule that protects the model: choose the rate by the retain loss's curvature, anneal, interpolate.
+"""The rule ``safe``, which protects the model: a rate from the curvature of the retain loss, annealing, interpolation.
 
     rate         x0 / 5, where x0 is the distance along the first update with x0^2 H / 2 = 0.2 nats
     annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
     at the end   the weights are interpolated towards the target's weights (trainables/run/interpolation.py)
 
-``H`` is fitted from both sides of theta, so it does not depend on the sign of the step, even for a method that only
-forgets. A rise of 0.2 nats is far above float32 rounding errors, so the result does not depend on the initial rate.
+``H`` is fitted from both sides of theta, so ``H`` does not depend on the sign of the step. This also holds for a method
+that only forgets. A rise of 0.2 nats is far above float32 rounding errors, so the initial rate has no influence.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ CUT = 4.0
 """The number by which the rate is divided at a restart. A restart follows a loss or gradient that is not finite."""
 
 RESOLVED = BEND / 1000.0
-_STRIDE = (
-    30.0  # below sqrt(BEND / RESOLVED), so a stride from a rise below RESOLVED does not exceed the wanted distance
-)
+_STRIDE = 30.0
+"""The maximum factor between two probes. It is below ``sqrt(BEND / RESOLVED)``, so after a probe with a rise below
+``RESOLVED``, the next probe is not beyond the wanted distance."""
 _TRUST = 1.25
 _MOST_FITS = 6
 

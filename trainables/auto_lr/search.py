@@ -1,4 +1,4 @@
-"""This project's rules that probe at different distances until the parabola's minimum is close to the probe."""
+"""The rules ``search`` and ``trust``: probe at different distances until the parabola's minimum is near the probe."""
 
 from __future__ import annotations
 

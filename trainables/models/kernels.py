@@ -29,7 +29,7 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
     """Replace each tanh approximation of GELU, which transformers computes in eight operations, by a single kernel.
 
-    The function is the same (Hendrycks & Gimpel, arXiv:1606.08415). It shortens a small Phi's step by a tenth.
+    The function is the same (Hendrycks & Gimpel, arXiv:1606.08415). The kernel shortens a small Phi's step by a tenth.
     """
     from transformers.activations import FastGELUActivation, NewGELUActivation
 

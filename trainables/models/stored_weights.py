@@ -72,7 +72,7 @@ class StoredWeights:
 
 
 def _stamp(file: Path) -> _Stamp | None:
-    """Return a file's inode, size and modification time; None if it was deleted, which does not affect a memory map."""
+    """Return a file's inode, size and modification time. None if the file was deleted, because its memory map stays."""
     try:
         found = file.stat()
     except OSError:

@@ -31,11 +31,6 @@ class Reference(StrEnum):
     """Hidden states of the model on the forget batch, and of the model and the target on the retain batch. The frozen
     target runs in every step."""
 
-    @property
-    def is_frozen_forward(self) -> bool:
-        """Whether the frozen target runs in every step, because its values are not precomputed."""
-        return self in (Reference.LOGITS, Reference.HIDDEN)
-
 
 class MeanOver(StrEnum):
     """The units over which a batch's loss is averaged. A part of a batch is weighted by its share of the units."""

@@ -75,10 +75,7 @@ class UnlearningRun:
         self._evaluator = workspace.evaluator(**sizes)
         refusals = workspace.refusals(**sizes) if method.objective.reference is Reference.PAIR_NLL else None
         self.model = workspace.model_for(
-            lora_rank=spec.lora_rank,
-            seed=spec.seed,
-            gradient_checkpointing=memory.gradient_checkpointing,
-            with_frozen_target=spec.needs_frozen_target,
+            lora_rank=spec.lora_rank, seed=spec.seed, gradient_checkpointing=memory.gradient_checkpointing
         )
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = make_optimizer(

@@ -46,53 +46,39 @@ class Workspace:
         self._train_sets: dict[int, tuple[Any, Any]] = {}
 
     def model_for(
-        self,
-        *,
-        lora_rank: int | None = None,
-        seed: int = 0,
-        gradient_checkpointing: bool = False,
-        with_frozen_target: bool = False,
+        self, *, lora_rank: int | None = None, seed: int = 0, gradient_checkpointing: bool = False
     ) -> PreTrainedModel:
         """Return the target's model with reset weights, in train mode. With ``lora_rank``, a new PEFT adapter is added.
 
-        The previously returned model becomes invalid. Set ``with_frozen_target`` if the run will use
-        :meth:`frozen_target`.
+        The previously returned model becomes invalid.
         """
         model = self._reset()
-        if not with_frozen_target or lora_rank is not None:
-            self._frozen = None
         if lora_rank is not None:
             model = self._adapted = add_adapter(model, rank=lora_rank, seed=seed)
         if gradient_checkpointing:
-            self._enable_checkpointing(adapter_only=lora_rank is not None)
+            self._model.gradient_checkpointing_enable()
+            self._checkpointing = True
+            if lora_rank is not None:
+                # Outputs of frozen embeddings do not require gradients, so checkpointing would cut the graph there.
+                self._remove_input_hooks()
+                self._model.enable_input_require_grads()
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        """Remove the adapter and checkpointing, restore the target's weights, and make all weights trainable."""
+        """Undo the changes of the previous trial: restore the target's weights, and make all weights trainable."""
+        self._frozen = None
         if self._adapted is not None:
             self._model = self._adapted.unload()
             self._adapted = None
-        self._disable_checkpointing()
+        if self._checkpointing:  # disabled before an adapter is added, otherwise PEFT adds hooks to the embeddings
+            self._model.gradient_checkpointing_disable()
+            self._remove_input_hooks()
+            self._checkpointing = False
         self._pristine.load_into(self._model)
         for parameter in self._model.parameters():
             parameter.requires_grad_(True)
             parameter.grad = None
         return self._model
-
-    def _enable_checkpointing(self, *, adapter_only: bool) -> None:
-        self._model.gradient_checkpointing_enable()
-        self._checkpointing = True
-        if adapter_only:
-            # Outputs of frozen embeddings do not require gradients, so checkpointing would cut the graph there.
-            self._remove_input_hooks()
-            self._model.enable_input_require_grads()
-
-    def _disable_checkpointing(self) -> None:
-        """Disable checkpointing. Do this before adding an adapter, otherwise PEFT adds hooks to the embeddings."""
-        if self._checkpointing:
-            self._model.gradient_checkpointing_disable()
-            self._remove_input_hooks()
-            self._checkpointing = False
 
     def _remove_input_hooks(self) -> None:
         # Disabling checkpointing does not remove its hooks, and enabling it twice loses the handles of the first hooks.
@@ -104,7 +90,7 @@ class Workspace:
         """Yield the target, in eval mode and without gradients, while another model is being trained.
 
         With LoRA, the trained model with its adapter disabled serves as the target, which needs no more memory.
-        Otherwise a copy of the target is created at the first call and freed by the next trial that does not need it.
+        Otherwise a copy of the target is created at the first call and freed by the next trial.
         """
         if self._adapted is not None:
             training = self._adapted.training

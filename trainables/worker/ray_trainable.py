@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
 
 STORED = "stored"
-"""The key of a report that is present if the epoch's model has been uploaded to the storage."""
+"""The key that a report has if the epoch's model was uploaded to the storage."""
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class UnlearningTrainable(tune.Trainable):
 
         if self._device == "cuda":
             gpu_memory.empty_gpu_cache()
-        self._gpu_gb = gpu_memory.gpu_size(self._device)  # asked before a failure, because a failed GPU does not answer
+        self._gpu_gb = gpu_memory.gpu_size(self._device)  # read now, because a GPU does not answer after an error
         self._target = local_target(self._target, self._files.storage)
         folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
         run = UnlearningRun(self._spec, self._workspace(), memory=memory)

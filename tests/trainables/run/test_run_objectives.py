@@ -139,7 +139,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Wo
         with workspace.frozen_target() as target:
             return target(input_ids=ids).logits
 
-    workspace.model_for(with_frozen_target=True)
+    workspace.model_for()
     copied = targets_logits()
     run = start(method="undial", lora_rank=2, lr=2e-2)
     assert torch.equal(targets_logits(), copied)
