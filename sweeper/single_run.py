@@ -52,9 +52,10 @@ def run_once(
         line = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     workspace = Workspace(target, device=default_device())
-    run = UnlearningRun(spec, workspace, landscape_points=landscape_points if out is not None else 0)
+    run = UnlearningRun(spec, workspace)
     if out is None:
         return _run(run, workspace, None, console, started)
+    run.auto_lr.landscape_points = landscape_points
     unfinished = UnfinishedRun(out)
     with unfinished.held():
         epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)

@@ -30,31 +30,25 @@ class AutoLR:
         losses: the losses of the run's model.
         fresh: retain batches for probes, in an order that is independent of the training batches.
         steps: the number of steps of the whole run, which a rule with a guard needs.
-        landscape_points: the number of points along each step at which losses are evaluated for landscape.csv. These
-            evaluations do not affect the rate.
 
     Attributes:
         rule: the rule of the spec.
         counts: the value of each counter in ``OUTCOMES``.
         updates: the updates since the last report, as ``(step, update)``.
         landscape: the rows of landscape.csv, ``landscape_points`` rows per update.
+        landscape_points: the number of points along each step at which losses are evaluated for landscape.csv; by
+            default 0. These evaluations do not affect the rate.
     """
 
     def __init__(
-        self,
-        spec: TrialSpec,
-        optimizer: Optimizer,
-        losses: StepLosses,
-        fresh: EndlessBatches,
-        *,
-        steps: int,
-        landscape_points: int = 0,
+        self, spec: TrialSpec, optimizer: Optimizer, losses: StepLosses, fresh: EndlessBatches, *, steps: int
     ) -> None:
         self.rule = RULES[spec.auto_lr_smoothing]
         self.counts = dict.fromkeys(OUTCOMES, 0)
         self.updates: list[tuple[int, Update]] = []
         self.landscape: list[dict[str, float | None]] = []
-        self._spec, self._on, self._landscape_points = spec, spec.auto_lr == "on", landscape_points
+        self.landscape_points = 0
+        self._spec, self._on = spec, spec.auto_lr == "on"
         self._optimizer, self._losses = optimizer, losses
         self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
         self._memory: Memory = self.rule.init()
@@ -80,7 +74,7 @@ class AutoLR:
             forget, retain: the indices of the examples in the step's batches.
             retain_loss: the training loss on the retain batch; None if it was not computed.
         """
-        model, points, count = self._losses.model, self._landscape_points, self._fresh_batches
+        model, points, count = self._losses.model, self.landscape_points, self._fresh_batches
         batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
         retain_now = self._losses.retain_probe(batches or [retain])
         logs_forget = self._spec.auto_lr_log_forget

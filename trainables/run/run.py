@@ -45,8 +45,6 @@ class UnlearningRun:
     Args:
         spec: the trial.
         workspace: the loaded target and its data.
-        landscape_points: the number of points along the step direction at which each AutoLR update evaluates the
-            losses (``auto_lr.landscape``).
         memory: memory settings that replace those in the spec. A saved state can be loaded with any memory settings.
 
     Attributes:
@@ -58,9 +56,7 @@ class UnlearningRun:
         ValueError: the method cannot be used with the retain objective or with this model.
     """
 
-    def __init__(
-        self, spec: TrialSpec, workspace: Workspace, *, landscape_points: int = 0, memory: MemoryFallback | None = None
-    ) -> None:
+    def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory: MemoryFallback | None = None) -> None:
         method, memory = spec.parsed_method, memory or MemoryFallback.of(spec)
         torch.manual_seed(spec.seed)
         self.spec, self.workspace = spec, workspace
@@ -89,14 +85,7 @@ class UnlearningRun:
         keeps_initial = spec.is_interpolated or spec.can_restart
         self._initial = training_state(self.model, self.optimizer) if keeps_initial else None
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory.micro_batch)
-        self.auto_lr = AutoLR(
-            spec,
-            self.optimizer,
-            self.losses,
-            self._batches.probe,
-            steps=self._total_steps(),
-            landscape_points=landscape_points,
-        )
+        self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe, steps=self._total_steps())
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
         """Take one optimizer step on a forget batch and a retain batch. Return columns for history.csv.

@@ -127,7 +127,8 @@ def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
     spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
     list(plain := UnlearningRun(spec, workspace))
     expected = weights_of(plain)
-    looking = UnlearningRun(spec, workspace, landscape_points=9)
+    looking = UnlearningRun(spec, workspace)
+    looking.auto_lr.landscape_points = 9
     updates = [update for report in looking for update in report.auto_lr]
     assert same_bits(weights_of(looking), expected)
     assert len(looking.auto_lr.landscape) == 9 * len(updates)
