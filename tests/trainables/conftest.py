@@ -1,4 +1,4 @@
-"""One tiny unlearning problem for all tests of a run: 8 + 8 questions, a Phi of 42,000 parameters that knows them."""
+"""One tiny unlearning problem for all tests: 8 + 8 questions, and a Phi of 42,000 parameters that memorised them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Networks this small are ten times slower on two busy threads than on one."""
+    """Use one thread, because two busy threads compute such small networks ten times as slowly as one."""
     with _one_thread() if "torch" in sys.modules else contextlib.nullcontext():
         yield
 
@@ -59,7 +59,7 @@ def _example(question: str, right: str, wrong: Sequence[str]) -> Example:
 
 @pytest.fixture(scope="session")
 def tiny_data() -> UnlearningData:
-    """Forget: where eight people live; retain: what the same people eat. Answers differ in length."""
+    """Forget where eight people live, and retain what these people eat. Answers differ in length."""
     forget = tuple(
         _example(f"Where does {name} live?", f"{name} lives in {TOWNS[i]}", (TOWNS[i - 1], TOWNS[i - 2]))
         for i, name in enumerate(NAMES)
@@ -79,7 +79,7 @@ def tokenizer(tiny_data: UnlearningData) -> Any:
 
 @pytest.fixture(scope="session")
 def make_network(tokenizer: Any) -> MakeNetwork:
-    """Makes a random Phi of width 32 and two layers: ``make_network(seed=0, **config)``."""
+    """Return a function that creates a random Phi of width 32 and two layers: ``make_network(seed=0, **config)``."""
     import torch
     from transformers import PhiConfig, PhiForCausalLM
 
@@ -124,7 +124,7 @@ def exact_nll() -> ExactNll:
 
 @pytest.fixture(scope="session")
 def known_network(make_network: MakeNetwork, tokenizer: Any, tiny_data: UnlearningData) -> PhiForCausalLM:
-    """A network that has memorised the data, trained by a loop of its own."""
+    """A network that has memorised the data. It is trained here, not by the project's code."""
     import torch
 
     model = make_network()
@@ -149,7 +149,7 @@ def known_network(make_network: MakeNetwork, tokenizer: Any, tiny_data: Unlearni
 
 @pytest.fixture(scope="module")
 def half_known(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausalLM:
-    """Part of the way to another network: some answers are right and some are not."""
+    """A mix of the known network and a random network: some of its answers are right and some are wrong."""
     import torch
 
     mixed: PhiForCausalLM = make_network(seed=1)
@@ -167,7 +167,7 @@ def target(
     tiny_data: UnlearningData,
     exact_nll: ExactNll,
 ) -> Target:
-    """The network that knows the data as a target in a folder; its reference NLL is computed here, not by the code."""
+    """The known network as a target in a folder. The reference NLL is computed here, not by the project's code."""
     folder: Path = tmp_path_factory.mktemp("target") / "model"
     save_model(known_network, tokenizer, folder)
     forget = encode_examples(tokenizer, tiny_data.forget, max_length=64)
@@ -177,13 +177,13 @@ def target(
 
 @pytest.fixture(scope="session")
 def workspace(target: Target) -> Workspace:
-    """The one workspace of all tests, as a worker has one for all trials: each run starts from the same weights."""
+    """One workspace for all tests, as in a worker: each run starts from the same weights."""
     return Workspace(target, device="cpu")
 
 
 @pytest.fixture(scope="session")
 def make_spec() -> MakeSpec:
-    """Makes a spec of a short run on the tiny problem: two epochs of two steps."""
+    """Return a function that makes the spec of a short run on the tiny problem: two epochs of two steps."""
 
     def make(**changes: Any) -> TrialSpec:
         values = {"epochs": 2, "batch_size": 4, "lr": 1e-3, "max_length": 64, **changes}
@@ -196,7 +196,7 @@ def make_spec() -> MakeSpec:
 
 @pytest.fixture
 def start(workspace: Workspace, make_spec: MakeSpec) -> Start:
-    """Starts a run of :func:`make_spec`'s spec in the workspace: ``start(method="ga")``."""
+    """Return a function that creates a run of :func:`make_spec`'s spec: ``start(method="ga")``."""
     from trainables.run.run import UnlearningRun
 
     return lambda **changes: UnlearningRun(make_spec(**changes), workspace)
@@ -204,9 +204,9 @@ def start(workspace: Workspace, make_spec: MakeSpec) -> Start:
 
 @pytest.fixture
 def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
-    """Makes a worker that is set up, without the constructor, which would create Ray's own result folders.
+    """Return a function that sets up a worker: ``make_worker(config, goals, **arguments_of_setup)``.
 
-    ``make_worker(config, goals, **settings)``; settings of ``setup``, such as ``target`` or ``storage``, can be given.
+    The constructor is not called, because the constructor would create Ray's own result folders.
     """
 
     from trainables.worker.ray_trainable import UnlearningTrainable

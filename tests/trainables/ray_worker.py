@@ -1,4 +1,4 @@
-"""A Ray worker, driven as Ray drives it but without a cluster: its configuration and its results."""
+"""Drive a Ray worker as Ray does, but without a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def steps_of(worker: UnlearningTrainable) -> list[dict[str, Any]]:
 
 
 def numbers_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return reports and outcome without times and places."""
+    """Return reports and outcome without times, paths and host names."""
     rows = [{**result["report"], **result.get("outcome", {})} for result in results]
     apart = {"checkpoint", "worker", "started_at", "first_step_at", "ended_at"}
     return [{name: row[name] for name in row if "seconds" not in name and name not in apart} for row in rows]

@@ -1,4 +1,4 @@
-"""What tests of a run compare: its reports without times, its weights, and the bits of a model."""
+"""Compare runs: reports without times, weights, and a checksum of a model."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from trainables.run.run import UnlearningRun
 
 
 def weights_of(run: UnlearningRun) -> list[Tensor]:
-    """Copies of the trained parameters."""
+    """Return copies of the trained parameters."""
     return [parameter.detach().clone() for parameter in run.parameters]
 
 
 def same_bits(one: Iterable[Tensor], other: Iterable[Tensor]) -> bool:
-    """Whether two lists of tensors are bit-identical."""
+    """Return whether two lists of tensors are bit-identical."""
     return all(torch.equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
 
 
 def without_times(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    """Rows and outcomes of the reports, without durations."""
+    """Return the rows and outcomes of the reports, without durations."""
     rows = [{**report.row(), **report.outcome()} for report in reports]
     return [{name: value for name, value in row.items() if "seconds" not in name} for row in rows]
 
 
 def digest(model: torch.nn.Module) -> str:
-    """A checksum of the names and bits of a model's state."""
+    """Return a checksum of the names and bits of a model's state."""
     found = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         found.update(name.encode() + tensor.numpy().tobytes())

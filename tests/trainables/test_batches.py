@@ -1,4 +1,4 @@
-"""Batches lose nothing, waste little, and are the same for the same key."""
+"""Batches contain every item, need little padding, and depend only on the key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_sorted_batches_are_a_partition_longest_first(lengths: list[int], batch_
 
 
 def test_an_epoch_is_a_function_of_its_key_alone() -> None:
-    """The literal is of another process and another state of the global RNG, which does not change."""
+    """The expected batches come from another process. The global RNG is not used."""
     state = random.getstate()
     assert epoch_batches([10, 3, 7, 12, 5, 6, 9], 3, "forget:0:0.0") == [[3], [2, 6, 0], [1, 4, 5]]
     assert random.getstate() == state
@@ -43,7 +43,7 @@ def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> 
 
 
 def test_padding_is_below_a_tenth_and_in_unsorted_batches_above_a_third() -> None:
-    """Lengths as in TOFU: 60 tokens on average, a third of it either way."""
+    """Lengths are distributed as in TOFU: 60 tokens on average, with a standard deviation of 20."""
     rng = random.Random(0)
     for count in (400, 4000):
         lengths = [max(20, round(rng.gauss(60, 20))) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Inner products of gradients are exact to float64, and the combined gradient is the weighted sum it says."""
+"""Inner products of gradients have float64 accuracy, and the combined gradient is the weighted sum."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _gradient(seed: int, missing: tuple[int, ...] = ()) -> Gradient:
 
 
 def _flat(gradient: Gradient) -> Tensor:
-    """Everything in one float64 vector; a missing part is zeros."""
+    """Return the gradient as one float64 vector, with zeros for missing parts."""
     parts = [torch.zeros(shape) if part is None else part for part, shape in zip(gradient, SHAPES, strict=True)]
     return torch.cat([part.double().flatten() for part in parts])
 

@@ -1,4 +1,4 @@
-"""A method name is a pair (forget objective, weighting): which pairs there are, and which options each takes."""
+"""Method names: the pairs of forget objective and weighting that exist, and the options of each pair."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_unknown_method_is_refused_with_its_wrong_part_and_the_known_names(
 
 
 def test_no_pair_has_two_options_of_one_name() -> None:
-    """Options are given by name alone, so that a second one of the same name could never be set."""
+    """Options are given by name alone, so names must be unique within a method."""
     for objective in OBJECTIVES.values():
         for weighting in WEIGHTINGS.values():
             names = [option.name for option in (*objective.options, *weighting.options)]

@@ -1,6 +1,6 @@
-"""Registries and plug-ins: the parts of a file, the refusal of a broken one, and the trials whose hash has its content.
+"""Plug-ins: their entries, errors in broken files, and the trials whose hash contains the plug-in's digest.
 
-Here nothing is added to the registries of this process; tests/sweeper/execution/test_plugins.py drives commands.
+These tests add nothing to the registries of this process. tests/sweeper/store/test_plugins.py tests commands.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_a_plugin_after_the_registries_were_read_is_refused(written: Path) -> No
 
 
 def plugin_with(kind: str, name: str, digest: str) -> Plugin:
-    """A plug-in that is taken to have brought a part of the project's own."""
+    """Return a plug-in that claims to define an entry of the project."""
     return Plugin(f"{name}.py", f"{name}.py", "", digest, (Part(kind, name, None, 1),))
 
 

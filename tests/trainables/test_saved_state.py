@@ -1,4 +1,4 @@
-"""A saved state that is absent, incomplete or damaged is not used."""
+"""A saved state that is missing, incomplete or damaged is not used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_absent_or_torn_state_is_ignored_without_a_message(
 def test_a_whole_state_that_cannot_be_used_is_ignored_with_a_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, part: object, fact: str
 ) -> None:
-    """torch reads zeroed bytes without an error, and the run would continue from wrong numbers."""
+    """torch reads zeroed bytes without an error, so the run would continue from wrong numbers."""
     path = tmp_path / "state.pt"
     torch.save({"epoch": 3, "part": part}, path)
     if fact == "damaged":

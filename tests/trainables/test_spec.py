@@ -1,4 +1,4 @@
-"""A spec's hash changes with the settings that decide the result and with no others; its problems are listed."""
+"""A spec's hash changes only with settings that affect the result, and all problems of a spec are listed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_DECIDING = {
 
 
 def other_value(name: str) -> Any:
-    """Return a value of a field that is not the base's."""
+    """Return a value for a field that differs from the base's value."""
     if name in ("options", "method"):
         return (("c", 0.123),) if name == "options" else "npo+ngdiff"
     item = FIELDS[name]
@@ -44,7 +44,7 @@ OTHER_VALUES = {field.name: other_value(field.name) for field in fields(TrialSpe
 
 
 def where_it_has_an_effect(name: str) -> TrialSpec:
-    """The base, with the values under which a field has an effect."""
+    """Return the base with the values for which a field has an effect."""
     needed = {key: values[0] for key, values in FIELDS[name].when.items()} if name in FIELDS else {}
     return replace(BASE, **needed)  # type: ignore[arg-type]
 
@@ -78,7 +78,7 @@ def test_interpolation_is_in_the_hash_by_its_effect() -> None:
 
 
 def test_spellings_of_the_same_trial_share_a_hash() -> None:
-    """A default given explicitly, another order of options, an alias, and 1 for 1.0, as a file may have it."""
+    """Equal trials: a default given explicitly, another order of options, an alias, and 1 instead of 1.0."""
     assert replace(BASE, options=(("c", BASE.option_values["c"]),)).spec_hash == BASE.spec_hash
     pairs = (("beta", 0.2), ("c", 0.3))
     both = TrialSpec(method="npo+gdiff", options=pairs)
@@ -149,7 +149,7 @@ def test_a_problem_names_the_setting_the_value_and_the_allowed_ones(
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    """Even beside an unknown method, against which options cannot be checked."""
+    """Other problems are reported even if the method is unknown, so that options cannot be checked."""
     spec = TrialSpec(
         dataset="imagenet", method="nonsense", options=(("c", 5.0),), lr=-1.0, auto_lr_every=0, epochs=0, dtype="fp8"
     )

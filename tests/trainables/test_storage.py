@@ -1,4 +1,4 @@
-"""A storage behaves alike over a bucket of a local S3 server and over a shared folder."""
+"""A storage works the same on a bucket of a local S3 server and on a shared folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(params=["folder", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """A new, empty one of each kind."""
+    """An empty storage of each kind."""
     if request.param == "folder":
         return Storage((tmp_path / "shared").as_uri())
     server: S3Server = request.getfixturevalue("server")
@@ -63,7 +63,7 @@ def test_a_folder_and_a_file_come_back_whole_and_are_replaced_whole(
 
 
 def test_a_folder_without_its_list_of_checksums_does_not_count(storage: Storage, model: Path, tmp_path: Path) -> None:
-    """Its writer was killed before the end."""
+    """Such a folder remains if its writer is killed."""
     storage.put(model, "c/1")
     storage.delete(f"c/1/{CHECKSUMS}")
     assert not storage.has_folder("c/1")

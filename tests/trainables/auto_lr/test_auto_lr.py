@@ -1,4 +1,4 @@
-"""AutoLR finds the minimum along the step, in the step's direction, and costs exactly one optimizer step.
+"""An AutoLR step finds the minimum along the optimizer's step and steps the optimizer once.
 
 On a quadratic ``L(theta) = theta' A theta / 2`` the best rate along a direction ``d`` is known: ``g'd / d'Ad``.
 """
@@ -52,7 +52,7 @@ Make = Callable[[Quadratic, float], torch.optim.Optimizer]
 
 
 def paper_step(problem: Quadratic, optimizer: torch.optim.Optimizer, loss: Callable[[], float] | None = None) -> Update:
-    """A step of AutoLR as in the paper, probing the problem's own loss unless another is given."""
+    """Take a step with the rule ``paper``. It probes ``loss``, by default the problem's own loss."""
     return auto_lr_step(optimizer, [problem.theta], loss or problem.loss, rule=PAPER, memory={})[0]
 
 
@@ -81,7 +81,7 @@ def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, 
 
 @OPTIMIZERS
 def test_the_probes_see_the_start_the_step_and_its_mirror_image_and_the_step_beats_them(make: Make) -> None:
-    """The paper's Algorithm 1 has the probes the wrong way round and would step uphill."""
+    """The paper's Algorithm 1 exchanges the two probes, so its step would go uphill."""
     problem = Quadratic()
     update = paper_step(problem, make(problem, 1e-2))
     stepped = plain_step(make, 1e-2)
@@ -92,7 +92,7 @@ def test_the_probes_see_the_start_the_step_and_its_mirror_image_and_the_step_bea
 
 
 def test_the_final_step_starts_from_the_exact_parameters() -> None:
-    """Sizes from 1e-8 to 1e8 in float32, where ``theta + delta - delta`` is not theta."""
+    """In float32, ``theta + delta - delta`` is not theta for values from 1e-8 to 1e8."""
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(1000, generator=generator) * 10.0 ** torch.randint(-8, 9, (1000,), generator=generator)
     gradient = torch.randn(1000, generator=generator)
@@ -133,7 +133,7 @@ def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[
 
 @pytest.mark.parametrize("make", [adamw, momentum])
 def test_an_optimizer_under_auto_lr_is_the_plain_one_at_the_rates_it_chose(make: Make) -> None:
-    """So its state advances once per step."""
+    """The optimizer's state advances once per step."""
     problem, twin = Quadratic(), Quadratic()
     optimizer, plain = make(problem, 1e-3), make(twin, 1e-3)
     rates = []
@@ -152,7 +152,7 @@ def test_an_optimizer_under_auto_lr_is_the_plain_one_at_the_rates_it_chose(make:
 
 
 def test_buffers_are_restored_even_counters_and_masks() -> None:
-    """BatchNorm counts in int64, attention masks are bool: neither can be moved along a direction."""
+    """BatchNorm's counter is int64 and attention masks are bool, so they cannot be moved along a direction."""
     problem = Quadratic()
     buffers = [torch.tensor([3, 4]), torch.tensor([True, False]), torch.tensor([0.5, 0.25])]
     before = [buffer.clone() for buffer in buffers]

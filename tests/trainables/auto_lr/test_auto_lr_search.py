@@ -39,12 +39,12 @@ def test_a_parabola_is_solved_from_three_orders_away(best: float, orders: float)
 
 
 def rounded(x: float) -> float:
-    """Losses in steps of 1e-6, as float32 has them near 10: at 1e-6 the parabola is noise, at 1e-3 it is not."""
+    """Return a loss rounded to 1e-6, as float32 rounds near 10. A parabola fitted at 1e-6 is noise."""
     return round(1.0 + 1000.0 * (x - 1e-3) ** 2, 6)
 
 
 def valley(x: float) -> float:
-    """Beyond a valley, the walls may have any shape."""
+    """Return the loss of a parabola that ends in two plateaus of different heights."""
     return (x - 1e-3) ** 2 + 0.1 if abs(x) < 0.01 else 50.0 if x > 0 else 5.0
 
 
@@ -77,7 +77,13 @@ def test_a_rate_is_found_near_the_minimum(loss: Loss, start: float, settled: boo
         (lambda x: (x + 1e-3) ** 2, 1e-3, True, "no descent", 1),
         (lambda x: x - 0.1 * x**2, 1e-3, True, "no descent", 1),
         (valley, 1.0, True, "no descent", 1),
-        (lambda x: 1.0 + 10.0 * x, 1e-3, False, "no descent", 1),  # a guess that harms little is kept
+        (
+            lambda x: 1.0 + 10.0 * x,
+            1e-3,
+            False,
+            "no descent",
+            1,
+        ),  # the loss rises only a little
         (lambda x: math.nan, 1.0, True, "not finite", MOST_FITS),
     ],
     ids=["convex", "concave", "beyond the valley", "uphill", "nan"],
@@ -94,7 +100,7 @@ def test_a_rate_used_without_a_minimum_has_its_reason() -> None:
 
 
 def stepped(rule: str, *, lr: float, settled: bool, ascend: bool = False) -> tuple[Update, torch.Tensor]:
-    """A step of SGD on ``|x|^2`` under a rule; returns the update and the parameters after it."""
+    """Take an SGD step on ``|x|^2`` with a rule. Return the update and the parameters after the step."""
     theta = nn.Parameter(torch.tensor([3.0, -1.0], dtype=torch.float64))
     theta.grad = (-2.0 if ascend else 2.0) * theta.detach()
     optimizer = torch.optim.SGD([theta], lr=lr)

@@ -1,4 +1,4 @@
-"""The safe rule: a rate from the curvature along a step, from any start, that falls at the end of the run."""
+"""The rule ``safe`` finds the same rate from any initial rate and anneals it at the end of the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAFE = RULES["safe"]
 
 @given(st.sampled_from([1e-5, 1e-4, 1e-3, 1e-2]), st.floats(3e-4, 3e-2), st.sampled_from([-50.0, 0.0, 50.0]))
 def test_the_rate_depends_neither_on_its_start_nor_on_the_slope(start: float, distance: float, slope: float) -> None:
-    """Losses have a last digit of 1e-7, as float32 has near 1."""
+    """Losses are rounded to 1e-7, as float32 rounds near 1."""
     fits: list[Fit] = []
 
     def probe(x: float) -> Fit:
@@ -51,7 +51,7 @@ def test_on_a_loss_that_is_no_parabola_far_out_every_start_finds_the_same_distan
 
 @given(st.integers(0, 10**6), st.sampled_from([1e-5, 1e-3, 1e-1]))
 def test_even_on_a_jagged_loss_the_distance_is_found_within_a_factor_of_four(seed: int, start: float) -> None:
-    """Bends that scatter by a factor of 4 about a parabola must not make the search oscillate."""
+    """Rises that scatter around a parabola by a factor of 4 must not make the search oscillate."""
 
     def bend(x: float) -> float:
         jag = random.Random(f"{seed} {x:.9e}").uniform(-1.0, 1.0)
@@ -87,7 +87,7 @@ def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
 
 
 def on_a_flat_loss(**changes: Any) -> AutoLR:
-    """AutoLR on a loss that does not change, from a rate of 0.5, in a run of 100 steps."""
+    """Return AutoLR on a constant loss, with an initial rate of 0.5, in a run of 100 steps."""
     model = torch.nn.Linear(2, 2, bias=False)
     probe = lambda batches: lambda: 1.0  # noqa: E731
     losses: Any = SimpleNamespace(model=model, retain_probe=probe, forget_probe=probe, retain_loss_is_probe=False)
@@ -106,7 +106,7 @@ def test_when_a_rate_is_fitted(every: int, start: int, due: list[int]) -> None:
 
 @pytest.mark.parametrize("every", [1, 2, 10])
 def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
-    """On a flat loss every update is refused."""
+    """On a constant loss, no update finds a rate."""
     steps, auto_lr = 100, on_a_flat_loss(auto_lr_every=every)
     optimizer = auto_lr._optimizer
     assert SAFE.guard is not None

@@ -1,4 +1,4 @@
-"""The properties that every modality must have, checked on a small model."""
+"""Every modality has the documented properties, checked on a small model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between kinds of data stands in their own rooms; everybody else asks the modality."""
+"""Only the folders for text, vision and data distinguish kinds of data. All other code uses the modality."""
 
 from __future__ import annotations
 

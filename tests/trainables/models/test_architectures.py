@@ -1,4 +1,4 @@
-"""Every twin of the registry's language models: its real architecture, through the code all models go through."""
+"""Each tiny model has the real architecture of a registered model and works with training, adapters and checkpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIED = ("tiny-falcon", "tiny-gpt2")
 
 @dataclass(frozen=True)
 class Twin:
-    """A twin with random weights, its tokenizer and the tiny data in its tokens."""
+    """A tiny model with random weights, its tokenizer, and the tiny data as its tokens."""
 
     name: str
     model: Any
@@ -74,7 +74,7 @@ def test_it_has_the_class_of_the_model_it_represents_and_about_a_million_paramet
 
 
 def test_padding_on_the_left_changes_no_logit_of_a_generation(twin: Twin) -> None:
-    """The prompt alone and left-padded by 1 and by more than a window: the same scores, step by step."""
+    """The scores of each step are the same without padding, with 1 padding token, and with more than a window."""
     prompt = list(twin.sequences[0].prompt)
 
     def scores(padding: int) -> torch.Tensor:
@@ -182,7 +182,7 @@ TEXTS = ["Ada lives in\nOslo", "naïve Łódź  東京 🦜\ttab", "He said , do
 def test_a_tokenizer_is_a_function_of_its_texts_and_any_text_comes_back_even_after_saving(
     name: str, tiny_data: UnlearningData, tmp_path: Path
 ) -> None:
-    """A network may generate any of its 2,048 outputs, even those a smaller tokenizer has no token for."""
+    """A network may generate any of its 2,048 outputs, even if the tokenizer has fewer tokens."""
     tokenizer, again, other = (tokenizer_for(name, part) for part in (tiny_data.full, tiny_data.full, tiny_data.forget))
     assert tokenizer.get_vocab() == again.get_vocab() != other.get_vocab()
     assert len(tokenizer) <= VOCABULARY
@@ -210,7 +210,7 @@ def test_their_tokenizer_is_laid_out_as_llamas(name: str, tiny_data: UnlearningD
 
 
 class _AllLogits(transformers.PhiForCausalLM):
-    """An architecture that knows no ``logits_to_keep``."""
+    """An architecture without the argument ``logits_to_keep``."""
 
     def forward(self, input_ids: Any, use_cache: bool, **ignored: Any) -> Any:
         return super().forward(input_ids=input_ids, use_cache=use_cache)

@@ -1,4 +1,4 @@
-"""A checkpoint folder loads with ``from_pretrained`` alone, and exists whole or not at all."""
+"""A checkpoint folder can be loaded by transformers alone, and is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_older_folder_is_replaced_whole_or_not_at_all(
     (folder / "stale.txt").write_text("from the older one")
     new = make_network(seed=1).bfloat16()
     save_model(new, tokenizer, folder)
-    new = new.float()  # models are loaded in float32, whatever they were saved in
+    new = new.float()  # models are always loaded in float32
     assert _equal(load_model(folder), new)
     assert not (folder / "stale.txt").exists()
 

@@ -1,4 +1,4 @@
-"""Models from a hub on this machine: the commit used, the files fetched, and the targets trained from them."""
+"""Models from a local hub: which commit is used, which files are downloaded, and which targets are trained."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LocalHub = Any  # tests/conftest.py has the class
 
 @pytest.fixture
 def publish(local_hub: LocalHub, make_network: Any, tokenizer: Any, tmp_path: Path) -> Callable[..., Any]:
-    """Puts a random network, a function of its seed, on the hub and returns it."""
+    """Return a function that uploads a random network to the hub and returns the network."""
 
     def put(*, name: str = PHI, seed: int = 0, shard: str = "50GB") -> Any:
         network, folder = make_network(seed=seed), tmp_path / f"published-{seed}"
@@ -50,7 +50,7 @@ def publish(local_hub: LocalHub, make_network: Any, tokenizer: Any, tmp_path: Pa
 
 @pytest.fixture
 def no_hub() -> str:
-    """An address without a server."""
+    """Return an address without a server."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}"
@@ -77,12 +77,12 @@ def test_the_model_is_fetched_into_a_folder_named_after_its_commit_without_unnee
 def test_a_whole_model_in_the_cache_is_used_without_the_hub_and_although_the_hub_has_a_newer_one(
     publish: Any, use_hub: UseHub, local_hub: LocalHub, no_hub: str
 ) -> None:
-    """Otherwise the sweep that is resumed tomorrow would have another target."""
+    """Otherwise a sweep would have another target when it is resumed later."""
     network = publish()
     first = fetch_model(PHI)
     publish(seed=1)
     for address in (local_hub.address, no_hub):
-        use_hub(address)  # as a new process asks
+        use_hub(address)  # as in a new process
         assert fetch_model(PHI) == first
     assert _same(load_model(first), network)
 

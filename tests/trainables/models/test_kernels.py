@@ -1,4 +1,4 @@
-"""Faster kernels compute the same: against torch's own layers, float64 and whole models."""
+"""Faster kernels give the results of torch's own layers, of float64 and of whole models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _layers(*, bias: bool = True, inputs: int = 24, outputs: int = 40) -> tuple[
 
 
 def _values(layer: torch.nn.Linear, x: torch.Tensor) -> list[torch.Tensor]:
-    """Output and all gradients of a loss that is not linear in the output."""
+    """Return the output and all gradients of a loss that is not linear in the output."""
     x = x.detach().to(layer.weight.dtype).requires_grad_()
     found = layer(x)
     return [found, *torch.autograd.grad(found.square().sum(), [x, *layer.parameters()])]

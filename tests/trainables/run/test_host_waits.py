@@ -1,7 +1,6 @@
-"""How often a training step makes the host wait for what the device has computed: on a GPU, each is a stall.
+"""Count how often a training step would make the host wait for a GPU.
 
-Counted on a CPU, where nothing waits, by what would: a scalar read by the host, and indices of as many entries as a
-mask has.
+The tests run on a CPU and count the operations that wait on a GPU: reading a scalar, and indexing with a mask.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ HERE = "trainables"
 
 
 class Waits(TorchDispatchMode):
-    """Counts what a GPU's host would wait for, by the package that asked: this project or transformers."""
+    """Counts the operations for which the host would wait, by the calling package: this project or transformers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +39,7 @@ class Waits(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
     def count(self) -> None:
-        """One wait more of the innermost of the two packages that is running."""
+        """Count a wait for the innermost of the two packages on the stack."""
         frame = sys._getframe(1)
         while (package := _package(frame)) is None:
             frame = frame.f_back  # type: ignore[assignment]
@@ -57,7 +56,7 @@ def waits_of(run: UnlearningRun, monkeypatch: pytest.MonkeyPatch) -> Counter[str
     waits, read = Waits(), Tensor.tolist
 
     def tolist(tensor: Tensor) -> Any:
-        waits.count()  # on a CPU it is read without an operation that could be seen
+        waits.count()  # on a CPU, the dispatcher does not see this read
         return read(tensor)
 
     monkeypatch.setattr(Tensor, "tolist", tolist)
@@ -87,6 +86,6 @@ def test_a_step_waits_for_its_losses_and_norms_only(
     found = waits_of(run, monkeypatch)
 
     assert found[HERE] == own * STEPS
-    # Of transformers at most one each pass, which asks whether several sequences were packed in one.
+    # transformers waits at most once per pass, to check whether sequences are packed.
     assert len(passes) >= STEPS
     assert found["transformers"] <= len(passes)

@@ -1,4 +1,4 @@
-"""The end of a run on the line from the target's weights to the last ones."""
+"""The end of a run: the choice of a model on the line from the target's weights to the last weights."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ STEP = 0.5**HALVINGS
 
 
 class Line:
-    """Models that have forgotten from ``forgotten`` of the way on, keep all their answers up to ``all_kept`` of it, and
-    nine in ten up to ``kept``."""
+    """Models on a line from 0 to 1. They have forgotten from position ``forgotten`` on, keep all answers up to position
+    ``all_kept``, and keep nine in ten answers up to position ``kept``."""
 
     def __init__(self, *, forgotten: float, kept: float, all_kept: float = 0.0) -> None:
         self.forgotten, self.kept, self.all_kept = forgotten, kept, all_kept
@@ -43,7 +43,7 @@ def test_if_nearly_all_answers_are_kept_it_is_the_nearest_model_that_forgets_as_
 
 @given(st.floats(0.0, 0.9), st.floats(0.0, 0.999))
 def test_it_goes_no_nearer_than_the_model_that_keeps_all(forgotten: float, all_kept: float) -> None:
-    """There, forgetting beyond nine tenths costs nothing."""
+    """Up to the position ``all_kept``, more forgetting costs no answers."""
     found = Line(forgotten=forgotten, all_kept=all_kept, kept=1.0).found
     assert found >= all_kept - STEP
     assert found >= forgotten
@@ -65,7 +65,7 @@ def test_it_looks_at_the_target_and_at_most_five_times_between(line: Line, last:
 
 @pytest.mark.parametrize("answers", [math.nan, 0.0, 0.05])
 def test_a_target_that_hardly_gives_an_answer_is_judged_by_its_retain_loss(answers: float) -> None:
-    """exp(-0.2) is above 0.8 and exp(-0.25) is not."""
+    """The limit lies between 0.2 and 0.25, because exp(-0.2) > 0.8 > exp(-0.25)."""
 
     def look(share: float) -> Quality:
         return Quality(8.0 if share > 0.9 else 1.0, answers * (1.0 - share), 1.0 + share)
@@ -77,7 +77,7 @@ def test_a_target_that_hardly_gives_an_answer_is_judged_by_its_retain_loss(answe
 
 @pytest.mark.parametrize("known", [0.9, 0.3])
 def test_both_limits_are_relative_to_what_the_target_knew(known: float) -> None:
-    """From 2.0 to 2.2 nats: nine tenths of 2.2 were there before the first step."""
+    """The loss rises from 2.0 to 2.2 nats, so it exceeds 0.9 times 2.2 from the start."""
 
     def look(share: float) -> Quality:
         return Quality(2.0 + 0.2 * share, known if share == 0.0 else 0.9 * known, 0.0)

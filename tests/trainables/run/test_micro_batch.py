@@ -1,4 +1,4 @@
-"""``--micro-batch``: the same step from smaller forward passes, for every method."""
+"""With ``--micro-batch``, every method takes the same step from smaller forward passes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from trainables.spec_checks import trial_problems
 
 
 def first_gradients(spec: TrialSpec, workspace: Workspace) -> tuple[dict[str, float], list[torch.Tensor]]:
-    """The direction of the first step, in float64, and what was measured of it."""
+    """Return the columns and the direction of the first step, in float64."""
     run = UnlearningRun(spec, workspace)
-    run.model.double()  # which the fixture takes back: all tests share the model
+    run.model.double()  # undone by the fixture, because all tests share the model
     [(forget, retain), *_] = run._batches.epoch(0.0, step=0, max_steps=None)
     columns, _ = combined_gradient(
         run.parameters,

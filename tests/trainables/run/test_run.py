@@ -1,4 +1,4 @@
-"""A run's steps follow the method's formula over the batches of its seed, and its reports describe them."""
+"""The steps of a run follow the method's formula, its batches depend on the seed, and its reports are correct."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METHODS = (*method_names(), "npo+ngdiff")
 
 
 def _losses_by_hand(model: torch.nn.Module, sequences: Sequence[Tokens]) -> list[Tensor]:
-    """The NLL of each supervised token of each sequence, one sequence at a time, with a graph."""
+    """Return the NLL of each supervised token, computed one sequence at a time, with a graph."""
     losses = []
     for tokens in sequences:
         ids = torch.tensor([tokens.ids])
@@ -48,18 +48,18 @@ def _flat_gradient(loss: Tensor, model: torch.nn.Module) -> Tensor:
 
 
 REFERENCES = tuple(0.5 * number for number in range(8))
-"""Not the target's own: those would make every margin of NPO 0, whichever example they were taken for."""
+"""References that are not the target's own. With its own references, every margin of NPO would be 0."""
 
 
 @pytest.fixture(scope="module")
 def referred(target: Target) -> Workspace:
-    """The tiny problem with other reference likelihoods."""
+    """The workspace of the tiny problem with other reference likelihoods."""
     return Workspace(replace(target, reference_nll=REFERENCES), device="cpu")
 
 
 @pytest.fixture(scope="module")
 def gradients_by_hand(referred: Workspace, known_network: PhiForCausalLM, make_spec: MakeSpec) -> dict[str, Any]:
-    """float64: ``L_R``, ``L_F`` and the gradients of ``L_R``, ``-L_F`` and NPO(beta=0.5) over the whole sets."""
+    """In float64: ``L_R``, ``L_F`` and the gradients of ``L_R``, ``-L_F`` and NPO(beta=0.5) over the whole sets."""
     model = copy.deepcopy(known_network).double().eval()
     forget, retain = referred.train_sets(max_length=64)
     mean_r = torch.cat(_losses_by_hand(model, retain)).mean()
@@ -99,7 +99,7 @@ WHOLE_SETS = {"batch_size": 8, "epochs": 1}
 
 
 def moved(run: UnlearningRun, known: Mapping[str, Any]) -> Tensor:
-    """How far the weights of a run are from where it started."""
+    """Return the difference between the weights of a run and the target's weights."""
     return torch.cat([value.flatten().double() for value in weights_of(run)]) - known["start"]
 
 
@@ -164,7 +164,7 @@ def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
         assert last.losses["retain_loss"] < target["retain_loss"]
         assert last.final["utility"] == 1.0
     else:
-        factor = 1 if method == "rmu" else 10  # it moves hidden states, and the loss follows later
+        factor = 1 if method == "rmu" else 10  # RMU changes hidden states, and the loss rises later
         assert last.losses["forget_loss"] > factor * target["forget_loss"]
 
 
@@ -189,7 +189,7 @@ def test_max_steps_ends_a_run_even_inside_an_epoch(
 def _batches_seen(
     spec: TrialSpec, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """The forget batches and the retain batches of a run, in order."""
+    """Return the forget batches and the retain batches of a run, in order."""
     forget, retain = workspace.train_sets(max_length=64)
     seen: dict[int, list[tuple[int, ...]]] = {id(forget): [], id(retain): []}
 
@@ -207,7 +207,7 @@ def _batches_seen(
 
 @pytest.fixture(scope="module")
 def uneven(target: Target) -> Workspace:
-    """Five questions to forget, eight to keep."""
+    """A workspace with five questions to forget and eight questions to retain."""
     data = replace(target.data, forget=target.data.forget[:5], forget_eval=target.data.forget_eval[:5])
     return Workspace(replace(target, data=data, reference_nll=target.reference_nll[:5]), device="cpu")
 
@@ -238,9 +238,9 @@ def test_probes_are_batches_of_their_own_and_change_nothing_about_the_others(
     assert with_probes[1][::2] == retain
     probes = with_probes[1][1::2]
     assert len(probes) == 12
-    for trained_on in (retain, retain[1:]):  # neither this step's batch nor the next one's
+    for trained_on in (retain, retain[1:]):  # neither the batch of this step nor of the next step
         assert sum(probe == batch for probe, batch in zip(probes, trained_on, strict=False)) <= 3
-    # The forget batch of a step is also what the forget loss at the probes is logged on.
+    # The forget loss at the probes is computed on the forget batch of the step.
     logged = _batches_seen(replace(fresh, auto_lr_log_forget=True), uneven, monkeypatch)
     assert logged[0][::2] == logged[0][1::2] == forget
     same = _batches_seen(replace(fresh, auto_lr_probe="same"), uneven, monkeypatch)
@@ -271,7 +271,7 @@ def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace
 
 @pytest.mark.parametrize("changes", [{}, {"auto_lr": "on"}, {"auto_lr": "on", "auto_lr_smoothing": "paper"}])
 def test_a_run_is_freed_without_the_garbage_collector(changes: dict[str, str], start: Start) -> None:
-    """In a cycle of references, its optimizer's state would stay on the GPU beside the next run's."""
+    """If a run were part of a reference cycle, its optimizer state would stay on the GPU beside the next run's."""
     gc.disable()
     try:
         run = start(epochs=1, **changes)

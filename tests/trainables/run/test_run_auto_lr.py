@@ -1,4 +1,4 @@
-"""AutoLR inside a run: the rate is that of the retain loss along the optimizer's own step, probed as asked."""
+"""AutoLR in a run fits the rate to the retain loss along the optimizer's step, on the batches that the spec names."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from trainables.target.target import Target
 def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
     workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM, exact_nll: Any, probe: str, dtype: str
 ) -> None:
-    """One batch is the whole retain set, so that both kinds of probe see the same.
+    """One batch is the whole retain set, so both kinds of probes use the same data.
 
-    Even under bf16 the parabola is that of the float32 weights: bf16 does not resolve such a step, and autocast's
-    cached weights would not even show it.
+    Also with bf16, the parabola is fitted to float32 losses: bf16 does not resolve such a step, and autocast's cached
+    weights would not change.
     """
     eta = 3e-4
     spec = make_spec(method="gd", lr=eta, batch_size=8, epochs=1, dtype=dtype)
@@ -63,7 +63,7 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
 def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
     target: Target, make_network: Any, tokenizer: Any, make_spec: MakeSpec, tmp_path: Path, probe: str
 ) -> None:
-    """With dropout, a loss known from train mode is no point of the parabola: all three are probed."""
+    """With dropout, the training loss is not a point of the parabola, so AutoLR evaluates three losses."""
     save_model(make_network(resid_pdrop=0.3), tokenizer, tmp_path / "model")
     workspace = Workspace(replace(target, path=str(tmp_path / "model")), device="cpu")
     run = UnlearningRun(make_spec(auto_lr="on", auto_lr_every=1, auto_lr_probe=probe, max_steps=1), workspace)
@@ -90,7 +90,7 @@ def test_every_update_is_reported_once_with_the_losses_it_saw(start: Start) -> N
     expected = fit_parabola(first["eta"], first["loss_zero"], first["loss_plus"], first["loss_minus"])
     for name in ("slope", "curvature", "eta_star"):
         assert first[name] == getattr(expected, name)
-    for before, after in itertools.pairwise(updates):  # in between, nothing else changes the rate
+    for before, after in itertools.pairwise(updates):  # nothing else changes the rate
         assert after["eta"] == before["eta_new"]
     counted = Counter((update["fallback"] or "updates").replace(" ", "_") for update in updates)
     counted["clipped"] = sum(update["clipped"] for update in updates)
@@ -145,7 +145,7 @@ def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
 def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     workspace: Workspace, make_spec: MakeSpec, exact_nll: Any
 ) -> None:
-    """Batches of one: four of them are four retain sequences, of which at least two differ."""
+    """Each batch has one sequence, so four batches are four retain sequences. At least two of them differ."""
     spec = make_spec(auto_lr="on", max_steps=1, batch_size=1, auto_lr_probe_batches=4)
     run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model).double()

@@ -1,4 +1,4 @@
-"""Runs of every objective forget, compare with the target, and leave the target unchanged."""
+"""Each objective compares the model with the target and leaves the target unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trainables.text.tokens import Tokens, encode
 
 
 def _moved(model: PhiForCausalLM) -> PhiForCausalLM:
-    """The model with noise on its weights, in place."""
+    """Add noise to the model's weights in place, and return the model."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -35,7 +35,7 @@ def _moved(model: PhiForCausalLM) -> PhiForCausalLM:
 
 
 def _forward(model: PhiForCausalLM, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
-    """float64: logits that predict the supervised tokens, those tokens, and the outputs of the first block."""
+    """Return the logits of the supervised tokens, these tokens, and the outputs of the first block, in float64."""
     precise = copy.deepcopy(model).double().eval()
     ids = torch.tensor([tokens.ids])
     with torch.no_grad():
@@ -56,7 +56,7 @@ def _nll(model: PhiForCausalLM, sequences: Sequence[Tokens]) -> list[float]:
 
 @pytest.fixture
 def step(start: Start) -> Callable[..., tuple[StepLosses, Any]]:
-    """Makes the losses of a spec with a model that has moved away from the target."""
+    """Return a function that makes the losses of a spec for a model that differs from the target."""
 
     def make(**changes: Any) -> tuple[StepLosses, Any]:
         run = start(**changes)
@@ -158,7 +158,7 @@ def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Wo
 def test_a_resumed_run_compares_with_the_values_it_started_with(
     target: Target, workspace: Workspace, make_spec: MakeSpec, method: str
 ) -> None:
-    """Even on another machine, whose own would differ in the last digits."""
+    """The values on another machine may differ in the last digits, so the state contains the values."""
     spec = make_spec(method=method, epochs=3)
     run = UnlearningRun(spec, workspace)
     next(run)
@@ -171,7 +171,7 @@ def test_a_resumed_run_compares_with_the_values_it_started_with(
 
 
 def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Workspace, make_spec: MakeSpec) -> None:
-    """At the first step the model is the target: KL and the distance of hidden states are 0, L_R is not."""
+    """At the first step, the model is the target, so the KL divergence and the distance of hidden states are 0."""
     for changes in ({"method": "ngdiff"}, {"method": "ngdiff", "retain_objective": "kl"}, {"method": "rmu"}):
         spec = make_spec(**changes, auto_lr="on", auto_lr_probe="same", auto_lr_every=1, batch_size=8, max_steps=1)
         (report,) = UnlearningRun(spec, workspace)

@@ -1,4 +1,4 @@
-"""A run's outcome is a function of its spec alone: interrupted, resumed, after another trial, or diverged."""
+"""The result of a run depends only on its spec, even if the run was interrupted or follows another trial."""
 
 from __future__ import annotations
 

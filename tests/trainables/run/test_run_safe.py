@@ -1,4 +1,4 @@
-"""A run under the safe rule keeps its model and recovers from NaN; an interruption changes no bit."""
+"""A run with the rule ``safe`` keeps its model, recovers from NaN, and can be interrupted without a change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bits(run: UnlearningRun) -> list[Any]:
 
 
 def look(run: UnlearningRun, *_: object) -> Quality:
-    """Return what interpolation sees of the model a run has now."""
+    """Return the quality of a run's current model, as interpolation measures it."""
     losses = run._evaluate()
     return Quality(losses["forget_loss_capped"], run._evaluator.retain_agreement, losses["retain_loss"])
 
@@ -47,7 +47,7 @@ def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:
 def test_after_a_nan_the_run_starts_again_at_a_lower_rate(
     changes: dict[str, Any], workspace: Workspace, make_spec: MakeSpec
 ) -> None:
-    """Gradients that are NaN must not be left behind: the next ones would be added to them."""
+    """NaN gradients must be deleted, because the next gradients would be added to them."""
     spec = make_spec(lr=1e-3, epochs=5, **changes, **RUIN)
     run = UnlearningRun(spec, workspace)
     start = [part.detach().clone() for part in bits(run)]

@@ -1,4 +1,4 @@
-"""A workspace gives every trial the target's weights, whatever the previous trial did to them."""
+"""A workspace gives every trial the target's weights, whatever the previous trial changed."""
 
 from __future__ import annotations
 

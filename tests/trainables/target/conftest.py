@@ -1,4 +1,4 @@
-"""``prepare_target`` in a cache of its own, on the tiny data and network."""
+"""Call ``prepare_target`` with its own cache, the tiny data and the tiny network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEC = TrialSpec(max_length=64)
 
 
 class Preparation:
-    """Prepares a target; ``seen`` has the progress of the last preparation, one entry for each epoch trained."""
+    """Prepares a target. ``seen`` has the progress of the last preparation, one entry per trained epoch."""
 
     def __init__(self, cache: Path, data: UnlearningData) -> None:
         self.cache = cache

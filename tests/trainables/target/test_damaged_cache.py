@@ -1,4 +1,4 @@
-"""Damaged models in the cache are named, damaged scores are measured again, damaged states are not used."""
+"""An error names damaged models in the cache, and damaged scores are measured again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainables.target.training import require_undamaged
 
 
 def zero(path: Path, *, at: int, length: int) -> None:
-    """Overwrite a part with zeros, as a disk does that has lost blocks; the size stays."""
+    """Overwrite a part of a file with zeros, as on a disk with lost blocks. The size stays the same."""
     with path.open("r+b") as file:
         file.seek(at)
         file.write(bytes(length))

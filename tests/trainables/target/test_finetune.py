@@ -1,4 +1,4 @@
-"""Fine-tuning ends when the data are memorised, is an error if they never are, and follows its schedule."""
+"""Fine-tuning ends when the data are memorised, fails if they never are, and follows its schedule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Finetune = Callable[..., int]
 
 @pytest.fixture
 def run_finetune(tiny_data: UnlearningData, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Finetune:
-    """:func:`finetune` on the tiny data; ``memorised`` says yes."""
+    """Return a function that fine-tunes a model on the tiny data. ``memorised`` replaces the evaluator's method."""
 
     def run(
         model: Any, recipe: TargetRecipe, *, memorised: Any = lambda trained: True, seed: int = 0, **changes: Any

@@ -1,4 +1,4 @@
-"""The retain model: trained once on the retain set alone, resumed after a kill, its values cached by content."""
+"""The retain model is trained once on the retain set alone, continues after a kill, and its values are cached."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WITH_RETAIN = replace(SPEC, metrics=("default", "forget_quality"))
 
 @pytest.fixture
 def train(prepare: Preparation) -> Train:
-    """Prepares a target and its retain model; ``train(**changes)`` changes the spec."""
+    """Return a function that prepares a target and its retain model. ``changes`` are changes of the spec."""
 
     def run(on_progress: Callable[[Progress], None] | None = None, **changes: Any) -> Target:
         reported = {} if on_progress is None else {"on_progress": on_progress}
@@ -90,7 +90,7 @@ def test_forget_quality_of_the_target_is_scipys_test_against_it(train: Train, ti
 def test_a_killed_training_continues_to_the_same_weights(
     prepare: Preparation, train: Train, make_network: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dropout draws on the random state, which is a part of the saved state."""
+    """The random state, which dropout uses, is a part of the saved state."""
     tiny = trainables.models.tiny
     monkeypatch.setattr(tiny, "make_tiny", lambda name, tokenizer, seed=0: make_network(resid_pdrop=0.2))
     whole = train()

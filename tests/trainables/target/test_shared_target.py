@@ -1,4 +1,4 @@
-"""The target of a sweep is put into the storage once and fetched once by a machine that does not have it."""
+"""The target of a sweep is uploaded once, and downloaded once by each machine without the target."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(folder: Path, *, trained: bool = True) -> Target:
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Let a method of the storage fail."""
+    """Make a method of the storage fail."""
 
     def fail(*arguments: Any, **named: Any) -> None:
         raise AssertionError(f"{name} was called")

@@ -1,4 +1,4 @@
-"""A target is trained once for each content and saved whole or not at all; its scores are those of its weights."""
+"""A target is trained once per content and saved completely or not at all. Its scores belong to its weights."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_other_data_recipe_or_length_make_another_target(prepare: Preparation, t
 def test_another_split_of_the_same_data_shares_the_weights_but_not_the_scores(
     prepare: Preparation, tiny_data: UnlearningData
 ) -> None:
-    """The target knows forget and retain together; the split changes what is scored."""
+    """The target is trained on the forget set and the retain set together. The split changes only the scores."""
     first = prepare()
     prepare.data = replace(tiny_data, forget=tiny_data.forget[:4], forget_eval=tiny_data.forget[:4])
     second = prepare()
@@ -90,7 +90,7 @@ def test_baseline_and_reference_likelihoods_are_those_of_the_weights(
 
 
 def test_a_target_scored_when_there_were_fewer_metrics_gets_the_new_ones(prepare: Preparation) -> None:
-    """What was known stays as it was, to the bit: a trial of the same sweep may have been compared with it."""
+    """Known values stay bit-identical, because trials of the same sweep may have been compared with them."""
     whole = prepare()
     new = {"forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop"}
     assert new < whole.baseline.keys()
@@ -176,7 +176,7 @@ def test_an_interrupted_training_or_save_leaves_no_folder_and_the_next_one_works
 def test_the_second_of_two_sweeps_that_need_one_target_waits_for_the_first(
     prepare: Preparation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Two threads that load models at once leave transformers without it, for good. Sweeps are processes.
+    # If two threads load models at once, transformers loses this method permanently. Sweeps are separate processes.
     monkeypatch.setattr(PreTrainedModel, "tie_weights", PreTrainedModel.tie_weights)
     waited: list[str] = []
     trained: list[str] = []
@@ -191,7 +191,7 @@ def test_the_second_of_two_sweeps_that_need_one_target_waits_for_the_first(
         trained.append(progress.text)
         if len(trained) == 1:
             second.start()
-            while not waited:  # until the second has met the first
+            while not waited:  # until the second thread waits for the first
                 time.sleep(0.01)
 
     first = prepare(on_progress=first_trains)

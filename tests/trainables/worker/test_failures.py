@@ -1,4 +1,4 @@
-"""Errors of the infrastructure are distinguished from those of a trial, by the words that systems and Ray use."""
+"""Infrastructure failures are recognised by the messages of operating systems, libraries and Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Ray wrapper, driven as Ray drives it but without a cluster: nothing a run does may raise out of ``step``."""
+"""The Ray trainable without a cluster. No error in a run may leave ``step``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MakeWorker = Callable[..., UnlearningTrainable]
 def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
     make_worker: MakeWorker, make_spec: Any, workspace: Workspace, tmp_path: Path
 ) -> None:
-    """Even if the worker ran another trial before."""
+    """This also holds if the worker ran another trial before."""
     spec = make_spec(method="ngdiff", lr=1e-4)
     worker = make_worker(worker_config(make_spec(method="ga", lr=0.05, max_steps=1), "first"), GOALS)
     steps_of(worker)
@@ -47,7 +47,7 @@ def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
     assert outcome["wall_seconds"] == pytest.approx(outcome["ended_at"] - outcome["started_at"])
     assert outcome["checkpoint"] == "checkpoints/t1"
     run = UnlearningRun(spec, workspace)
-    for name in ("t1-epoch-1", "t1"):  # the model of the last epoch is the trial's own
+    for name in ("t1-epoch-1", "t1"):  # the last epoch's model is the trial's model
         next(run)
         loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "checkpoints" / name)
         assert same_bits(loaded.parameters(), run.parameters)
@@ -58,7 +58,7 @@ def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
 def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
     make_worker: MakeWorker, target: Target, make_spec: Any, tmp_path: Path
 ) -> None:
-    """Its weights are memory-mapped, so the second trial would start from the changed ones."""
+    """The weights are memory-mapped, so the second trial would start from changed weights."""
     path = tmp_path / "target"
     shutil.copytree(target.path, path)
     spec = make_spec(max_steps=1)
@@ -90,7 +90,7 @@ def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, *, for_names_with: str) -> None:
-    """Models are not saved in folders whose name has this part."""
+    """Make saving a model fail in folders whose name contains ``for_names_with``."""
     save = trial_files.save_model
 
     def refuse(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_model_that_the_front_or_an_epoch_of_its_own_dominates_is_not_saved(
     steps_of(make_worker(worker_config(make_spec()), GOALS))
     assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
     write_front(tmp_path / "out", [])
-    # Gradient descent on both sets forgets less and retains better: the first epoch is beaten in nothing but order.
+    # With these goals, both losses are maximised.
     worker = make_worker(worker_config(make_spec(epochs=4), "t2"), (("retain_loss", "max"), ("forget_loss", "max")))
     reports = [result["report"] for result in steps_of(worker)]
     pairs = [(report["retain_loss"], report["forget_loss"]) for report in reports[:-1]]

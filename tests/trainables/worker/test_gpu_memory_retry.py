@@ -1,4 +1,4 @@
-"""A trial that runs out of GPU memory is retried with smaller passes; the allocator is simulated."""
+"""A trial that runs out of GPU memory is retried with smaller passes. The allocator is simulated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUT_OF_MEMORY = "CUDA out of memory. Tried to allocate 2.00 GiB"
 
 @pytest.fixture
 def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Training passes of more than ``examples`` fail, from the ``first`` training pass on."""
+    """Return a function after which training passes of more than ``examples`` fail, from pass number ``first`` on."""
 
     def limit(examples: int, first: int = 0) -> None:
         predict, seen = Workspace.predict, []
@@ -68,7 +68,7 @@ def test_a_trial_that_fits_in_no_memory_fails_with_the_reason(
 def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
     make_worker: MakeWorker, make_spec: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A trial that a scheduler stops has them too. The numbers of the GPU are made up."""
+    """The values are in every report, because a scheduler may stop the trial. The GPU is simulated."""
     monkeypatch.setattr(gpu_memory, "peak_gpu_memory", lambda device: 10.0)
     monkeypatch.setattr(gpu_memory, "gpu_size", lambda device: 80.0)
     results = steps_of(make_worker({**worker_config(make_spec()), "gpus": 0.25}, gpus=1.0))
