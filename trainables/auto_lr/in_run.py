@@ -24,7 +24,7 @@ restarts."""
 
 
 class AutoLR:
-    """Fits the learning rate of a run at the steps that the fields ``auto_lr...`` of the spec name.
+    """Fits the learning rate of a run, at the steps given by ``auto_lr_start`` and ``auto_lr_every`` in the spec.
 
     Args:
         losses: the losses of the run's model.
@@ -57,13 +57,13 @@ class AutoLR:
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
 
     def is_due(self, step: int) -> bool:
-        """Return whether the rate is fitted at a step. A rule with a guard fits it until the first success."""
+        """Return whether the rate is fitted at a step. A rule with a guard stops fitting after one success."""
         after = step - self._spec.auto_lr_start
         is_settled = self.rule.guard is not None and self._memory["settled"]
         return self._on and after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def anneal(self, step: int) -> None:
-        """If the rule has a guard, set the rate for a step to the chosen rate times the guard's share."""
+        """Set the rate for a step to the chosen rate times the guard's share. Without a guard, do nothing."""
         if self._on and self.rule.guard is not None and step >= self._spec.auto_lr_start:
             self._set_rate(self._rate * self.rule.guard.share(step, self._steps))
 

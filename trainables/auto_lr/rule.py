@@ -53,7 +53,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule in the table of rules.
+    """A rule of AutoLR.
 
     ``propose(memory, fit, probe) -> (proposal, new_memory)`` is a pure function except for its calls of ``probe``.
     ``fit`` is the parabola at the current rate, ``fit.eta``. ``init()`` returns the memory before the first update.
@@ -69,7 +69,7 @@ class Rule:
 
 
 def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
-    """Return the ``propose`` function of a rule without memory, which proposes ``choose(eta, eta*)`` if possible."""
+    """Return the ``propose`` function of a rule without memory that proposes ``choose(eta, eta*)`` if ``eta*`` exists."""
 
     def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
         return Proposal(None if fit.eta_star is None else choose(fit.eta, fit.eta_star), fit.fallback), memory

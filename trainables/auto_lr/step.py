@@ -89,7 +89,7 @@ def auto_lr_step(
         ]
 
         def go(x: float) -> None:
-            """Set the tensors to ``theta - x d``. They are copied first: ``w + d - d`` does not restore a float."""
+            """Set the tensors to ``theta - x d``, from a copy of theta: ``w + d - d`` does not restore a float."""
             for tensor, before, move in zip(tensors, start, moves, strict=True):
                 tensor.copy_(before)
                 if move is not None:

@@ -186,7 +186,7 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are measured after an epoch. They always are if metrics are, which reuse scores."""
+        """Return whether the losses are measured after an epoch. Metrics reuse the scores of the losses."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> Mapping[str, float]:

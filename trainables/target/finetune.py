@@ -51,8 +51,7 @@ def finetune(
     """Train ``model`` in place on ``data.full`` by the recipe of ``spec``, with AdamW. Return the number of epochs.
 
     The learning rate rises linearly over 5% of the steps and then falls linearly. If the recipe stops when the data are
-    memorised, training ends after the first epoch with a mean loss below 0.05 after which the evaluator's
-    ``memorised(model)`` is true.
+    memorised, training ends after an epoch if the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.
 
     Args:
         state: the file in which the state of the training is saved from time to time. A killed training continues from
@@ -116,12 +115,12 @@ def finetune(
         raise TargetError(
             f"the data were not memorised within {recipe.epochs} epochs: their mean loss is {mean_nll():.3g}, expected "
             f"below {MEMORISED_LOSS:g} with verbmem above 0.95; --target-epochs N uses the target as it is after N "
-            f"epochs{contradictions(data)}"
+            f"epochs{_contradictions(data)}"
         )
     return recipe.epochs
 
 
-def contradictions(data: TaskData) -> str:
+def _contradictions(data: TaskData) -> str:
     """Return a text about questions with more than one answer, which cannot be memorised; empty if there are none."""
     answers: dict[str, set[str]] = {}
     for item in data.full:
