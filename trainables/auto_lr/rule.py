@@ -69,7 +69,7 @@ class Rule:
 
 
 def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
-    """Return the ``propose`` function of a rule without memory that proposes ``choose(eta, eta*)`` if ``eta*`` exists."""
+    """Return the ``propose`` of a rule without memory. The rule proposes ``choose(eta, eta*)`` if ``eta*`` exists."""
 
     def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
         return Proposal(None if fit.eta_star is None else choose(fit.eta, fit.eta_star), fit.fallback), memory
