@@ -12,7 +12,7 @@ from trainables.batches import EndlessBatches, epoch_batches, sorted_batches
 
 
 @settings(max_examples=50)
-@given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.text(max_size=8))
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=150), st.integers(1, 40), st.text(max_size=8))
 def test_an_epoch_is_a_partition_into_full_batches(lengths: list[int], batch_size: int, key: str) -> None:
     batches = epoch_batches(lengths, batch_size, key)
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))

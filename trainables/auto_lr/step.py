@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One AutoLR update, which is a row of auto_lr.csv.
+    """One AutoLR update. Its fields are the columns of auto_lr.csv.
 
     Attributes:
         eta, eta_new: the rate before the update and after it.

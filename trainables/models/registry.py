@@ -28,11 +28,11 @@ class TargetRecipe:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One entry in the registry of models. ``hub_id`` is None for models that are created locally.
+    """One entry in the registry of models. The fields are the defaults for sweeps with this model.
 
-    ``lora_rank`` is the default rank for unlearning; None if all weights are trained. ``template`` is the prompt
-    template (template.py). ``modality`` is language or vision; None if it depends on the model's folder. A plug-in's
-    ``make(data, seed)`` returns the model and its processor.
+    ``hub_id`` is None for models that are created locally. ``lora_rank`` is None if all weights are trained.
+    ``template`` is the prompt template (template.py). ``modality`` is language or vision; None if it depends on the
+    model's folder. A plug-in's ``make(data, seed)`` returns the model and its processor.
     """
 
     name: str

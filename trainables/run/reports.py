@@ -18,7 +18,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The state of a run after an epoch.
+    """The state of a run after an epoch. The fields become columns of history.csv and trials.csv.
 
     Attributes:
         step, epoch: the number of optimizer steps and of passes over the forget set so far; ``epoch`` can be 0.5.

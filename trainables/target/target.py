@@ -16,7 +16,7 @@ from trainables.template import QUESTION_ANSWER
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target that all trials of a sweep share.
+    """The target that all trials of a sweep share. The fields are everything that a worker needs to start a trial.
 
     Attributes:
         key: the content hash of model, data and recipe, which is a part of every trial's spec hash.
