@@ -102,7 +102,7 @@ def _met(
     """Return whether the scores of a configuration's seeds meet a threshold; None if unknown.
 
     ``before`` has the score of each seed's target; None if it was not measured. If the threshold is relative and the
-    targets differ, every score must meet the threshold with its own target. Otherwise, the mean must meet it.
+    targets differ, every score must meet the threshold with its own target. Otherwise, the mean must.
     """
     if threshold is None:
         return None

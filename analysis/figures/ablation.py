@@ -9,9 +9,19 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import PanelFigure, figure_of
-from analysis.figures.scales import LEAST_SPAN, apply_scale, limits_of, scale_for
 from analysis.figures.selection import selected, shown_metrics
-from analysis.figures.style import INK, MUTED, PAPER, house_style, legend_of, plots
+from analysis.figures.style import (
+    INK,
+    LEAST_SPAN,
+    MUTED,
+    PAPER,
+    apply_scale,
+    house_style,
+    legend_of,
+    limits_of,
+    plots,
+    scale_for,
+)
 from analysis.tables.columns import short
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
@@ -52,36 +62,48 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     Trials whose settings are equal except for AutoLR form pairs, and a method's values are means over its pairs. A
     method without pairs is represented by the trial of each arm that is nearest to the ideal corner.
     """
-    table = sources.table
-    finished, columns = table.own.finished, table.columns
-    on = auto_lr_on(finished)
+    table, own = sources.table, sources.table.own
+    labelled = table.trials.assign(_on=auto_lr_on(table.trials))
+    best = selected(replace(sources, table=table.of(labelled)), by=("method", "_on"))
     panels = []
     for metric in shown_metrics(table):
+        values = numbers(own.finished, metric)
+        pairs = _pairs(own, values[np.isfinite(values)], "mean")
         changes = []
-        for method in sorted(set(finished.loc[on, "method"]) & set(finished.loc[~on, "method"])):
-            part = table.of(finished[finished["method"] == method])
-            measured = numbers(part.trials, metric)
-            pairs = _pairs(part, measured[np.isfinite(measured)], "mean")
-            if len(pairs):
-                changes.append(Change(method, float(pairs[False].mean()), float(pairs[True].mean()), len(pairs)))
-            elif change := _best(replace(sources, table=part), metric, method):
-                changes.append(change)
+        for method in sorted(set(own.finished["method"])):
+            paired = pairs[pairs.index.get_level_values("method") == method]
+            arms = numbers(best[best["method"] == method], metric).to_numpy()
+            if len(paired):
+                changes.append(Change(method, float(paired[False].mean()), float(paired[True].mean()), len(paired)))
+            elif len(arms) == 2 and np.isfinite(arms).all():  # sorted by arm: without AutoLR, with AutoLR
+                changes.append(Change(method, float(arms[0]), float(arms[1]), 0))
         if changes:
-            values = [value for change in changes for value in (change.without, change.with_auto)]
-            scale = scale_for(values) if columns.is_loss(metric) else "linear"
-            label = short(metric) + (f" ({unit})" if (unit := columns[metric].unit) else "")
-            panels.append(AblationPanel(label, columns.better(metric), scale, tuple(changes)))
-    lost = 0
-    for _, rows in table.own.trials.groupby("method"):
-        pairs = _pairs(table.of(rows), rows["status"] == "finished", "any")
-        lost += int((~pairs.astype(bool)).any(axis=1).sum())
-    paired = all(change.pairs for panel in panels for change in panel.changes)
-    caption = note("ablation", paired=paired, lost=lost)
+            known = [value for change in changes for value in (change.without, change.with_auto)]
+            scale = scale_for(known) if table.columns.is_loss(metric) else "linear"
+            label = short(metric) + (f" ({unit})" if (unit := table.columns[metric].unit) else "")
+            panels.append(AblationPanel(label, table.columns.better(metric), scale, tuple(changes)))
+    lost = (~_pairs(own, own.trials["status"] == "finished", "any").astype(bool)).any(axis=1).sum()
+    paired_only = all(change.pairs for panel in panels for change in panel.changes)
+    caption = note("ablation", paired=paired_only, lost=int(lost))
     return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=caption)
 
 
+def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
+    """Pair trials without and with AutoLR whose other settings are equal. Return a row for each pair.
+
+    The index is the method and the other settings. The columns are False (without AutoLR) and True (with AutoLR). If
+    several trials have the same settings, ``how`` aggregates them. Settings are compared as text, and two trials
+    without a value for a setting have equal settings.
+    """
+    rows = table.trials.loc[values.index]
+    same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
+    settings = rows[same].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
+    arms = values.groupby([rows["method"], settings, auto_lr_on(rows).rename("on")]).agg(how)
+    return arms.unstack("on").reindex(columns=[False, True]).dropna()
+
+
 def draw_ablation(data: PanelFigure[AblationPanel]) -> Figure:
-    """Draw a panel for each metric, with a line for each method from its value without AutoLR to that with AutoLR."""
+    """Draw a panel for each metric, with a line for each method from the value without to the value with AutoLR."""
     with house_style():
         columns = min(2, len(data.panels))
         height = max(1.9, 0.9 + 0.34 * max(len(panel.changes) for panel in data.panels))
@@ -105,27 +127,3 @@ def _dumbbells(axes: Axes, panel: AblationPanel) -> None:
     apply_scale(axes, "x", panel.scale, *limits_of(panel.scale, [*before, *after], least=LEAST_SPAN))
     axes.set_title(panel.label + (", log scale" if panel.scale == "log" else ""), loc="left", fontsize=10)
     axes.set_xlabel({"lower": "\u2190 better", "higher": "better \u2192"}.get(panel.better, ""))
-
-
-def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """Pair trials without and with AutoLR whose other settings are equal. Return a row for each pair.
-
-    The columns are False (without AutoLR) and True (with AutoLR). If several trials have the same settings, ``how``
-    aggregates them. Settings are compared as text, and two trials without a value for a setting have equal settings.
-    """
-    rows = table.trials.loc[values.index]
-    same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
-    settings = rows[same].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
-    arms = values.groupby([settings, auto_lr_on(rows).rename("on")]).agg(how)
-    return arms.unstack("on").reindex(columns=[False, True]).dropna()
-
-
-def _best(sources: Sources, metric: str, method: str) -> Change | None:
-    trials = sources.table.trials
-    labelled = sources.table.of(trials.assign(_on=auto_lr_on(trials)))
-    best = selected(replace(sources, table=labelled), by=("_on",))
-    values = numbers(best, metric).to_numpy()
-    if len(values) < 2 or not np.isfinite(values).all():
-        return None
-    # The rows are sorted by arm: without AutoLR, with AutoLR.
-    return Change(method, float(values[0]), float(values[1]), 0)

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, finite_lines
-from analysis.figures.scales import scale_for
 from analysis.figures.selection import selected
-from analysis.figures.style import INK, MUTED, OKABE_ITO
+from analysis.figures.style import INK, MUTED, OKABE_ITO, scale_for
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on, numbers
@@ -23,7 +22,7 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the learning rate, the fitted ``eta*`` and the updates without a minimum over steps, from auto_lr.csv.
+    """Return the learning rate over steps, the fitted ``eta*`` and the updates without a minimum, from auto_lr.csv.
 
     Each panel shows one AutoLR trial: for each method, the trial nearest to the ideal corner. If no trial has finished,
     the first trials are shown. There are at most six panels. The rate changes at the step of an update, because this
@@ -36,12 +35,11 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
     chosen = selected(replace(sources, table=table.of(trials)))
     names = {str(row["trial_id"]): trial_name(row) for _, row in chosen.iterrows()}
     names = names or {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
-    shown = [
-        _rates(updates[updates["trial_id"] == trial], table.history_of(trial), name)
-        for trial, name in list(names.items())[:_MOST_TRIALS]
-    ]
     return figure_of(
-        (panel for panel in shown if panel),
+        (
+            _rates(updates[updates["trial_id"] == trial], table.history_of(trial), name)
+            for trial, name in list(names.items())[:_MOST_TRIALS]
+        ),
         name="auto_lr_log",
         title="What AutoLR did at each update",
         caption=note("auto_lr_log"),
@@ -63,9 +61,8 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     at = [rows[numbers(rows, "step") == step] for step in steps[places]]
     unit = next((columns[name].unit for name in columns.losses), "")
     # Each loss has its own panel: the forget loss rises so fast that the retain loss would look flat beside it.
-    shown = [_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at]
     return figure_of(
-        (panel for panel in shown if panel),
+        (_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at),
         name="loss_landscape",
         title="Losses along the update direction",
         caption=note("landscape"),
@@ -111,8 +108,7 @@ def _rates(rows: pd.DataFrame, reports: pd.DataFrame, title: str) -> Panel | Non
         )
     if not lines:
         return None
-    label = "learning rate" + (", log scale" if scale == "log" else "")
-    return Panel(title, "step", label, tuple(lines), y_scale=scale)
+    return Panel(title, "step", "learning rate", tuple(lines), y_scale=scale)
 
 
 def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:

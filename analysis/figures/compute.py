@@ -1,22 +1,30 @@
-"""Figures of the hypervolume over the time spent, and over the number of learning rates tried."""
+"""Figures of the hypervolume over time and over the number of rates tried, and of the objectives that runs attain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, finite_lines, method_colours
-from analysis.figures.scales import LEAST_SPAN
-from analysis.figures.style import INK, OKABE_ITO
+from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
+from analysis.figures.style import INK, LEAST_SPAN, MUTED, OKABE_ITO, house_style, legend_of, plots
 from analysis.frontier.anytime import anytime_data
+from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
+from analysis.study.fronts import StudyAttainment, study_attainment
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
 from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HYPERVOLUME = "hypervolume (share of the box)"
 
 
 def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
@@ -25,71 +33,42 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
     A panel has a curve for each method with and without AutoLR. Colours identify methods. Each problem has its own
     reference box. The result is None if the target does not exist yet.
     """
-    drawn = []
+    panels = []
     for problem, part in parts.items():
-        own = part.table.own
-        trials, on = own.trials, auto_lr_on(own.trials)
-        curves: dict[str, tuple[Sequence[float], Sequence[float]]] = {}
-        for method in trials["method"].unique() if part.sweep.objectives else ():
-            for arm, chosen in ((str(method), ~on), (f"{method}, AutoLR", on)):
-                of_arm = chosen & (trials["method"] == method)
-                if of_arm.any():
-                    curve = anytime_data(own.of(trials[of_arm]), part.sweep.objectives)
-                    curves[arm] = (curve.seconds.tolist(), curve.hypervolume.tolist())
-        colours = method_colours(own)
-        looks = {arm: (colours[name], look) for name in own.methods
-                 for arm, look in ((name, "line"), (f"{name}, AutoLR", "dashed"))}  # fmt: skip
-        figure = anytime_figure(curves, str(problem) if len(parts) > 1 else "", looks=looks)
-        drawn += [figure] if figure else []
-    if not drawn:
-        return None
-    panels = tuple(panel for figure in drawn for panel in figure.panels)
-    return replace(drawn[0], panels=panels, columns=min(2, len(panels)))
+        lines = tuple(_anytime_lines(part))
+        title, time = str(problem) if len(parts) > 1 else "", "training and evaluation (trial-seconds)"
+        panels.append(Panel(title, time, _HYPERVOLUME, lines, y_least=LEAST_SPAN) if lines else None)
+    title, caption = "Hypervolume over compute spent", note("anytime_hypervolume")
+    return figure_of(panels, name="anytime_hypervolume", title=title, caption=caption)
 
 
-def tuning_panels(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
+def _anytime_lines(sources: Sources) -> Iterator[Line]:
+    own, objectives = sources.table.own, sources.sweep.objectives
+    on, colours = auto_lr_on(own.trials), colours_of(own.methods)
+    for method in own.trials["method"].unique() if objectives else ():
+        for name, arm, look in ((method, ~on, "line"), (f"{method}, AutoLR", on, "dashed")):
+            trials = own.trials[arm & (own.trials["method"] == method)]
+            if trials.empty:
+                continue
+            curve = anytime_data(own.of(trials), objectives)
+            # The hypervolume is 0 until the first trial ends, and constant between two trials.
+            stairs = [(0.0, 0.0)]
+            for seconds, volume in zip(curve.seconds, curve.hypervolume, strict=True):
+                if np.isfinite([seconds, volume]).all():
+                    stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
+            if len(stairs) > 1:
+                xs, ys = zip(*stairs, strict=True)
+                yield from finite_lines(name, xs, ys, colours[method][0], look=look)
+
+
+def tuning_figures(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
     """Yield a figure of the tuning curve for every verdict. Each figure has its own file name."""
     for verdict in study.verdicts:
-        figure = tuning_figure(verdict.curve, title=study.subject(verdict))
-        yield replace(figure, name=file_stem("tuning-curve", *verdict.task.names, verdict.variant))
+        name = file_stem("tuning-curve", *verdict.task.names, verdict.variant)
+        yield tuning_figure(verdict.curve, name=name, title=study.subject(verdict))
 
 
-def anytime_figure(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
-    title: str = "",
-    *,
-    looks: Mapping[str, tuple[str, str]] | None = None,
-) -> PanelFigure[Panel] | None:
-    """Return the hypervolume over the time spent, with a step curve for each arm; None if there are no points.
-
-    ``curves`` has a pair (seconds, hypervolumes) for each arm. ``looks`` has the colour and the line style (``line`` or
-    ``dashed``) of each arm.
-    """
-    lines: list[Line] = []
-    for i, (arm, curve) in enumerate(curves.items()):
-        # The hypervolume is 0 until the first trial ends, and constant between two trials.
-        stairs = [(0.0, 0.0)]
-        for seconds, volume in zip(*curve, strict=True):
-            if np.isfinite([seconds, volume]).all():
-                stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
-        if len(stairs) > 1:
-            xs, ys = zip(*stairs, strict=True)
-            colour, look = (looks or {}).get(arm, (OKABE_ITO[i % len(OKABE_ITO)], "line"))
-            lines += finite_lines(arm, xs, ys, colour, look=look)
-    if not lines:
-        return None
-    panel = Panel(
-        title,
-        "training and evaluation (trial-seconds)",
-        "hypervolume (share of the box)",
-        tuple(lines),
-        y_least=LEAST_SPAN,
-    )
-    title = "Hypervolume over compute spent"
-    return PanelFigure("anytime_hypervolume", title, (panel,), note("anytime_hypervolume"), columns=1)
-
-
-def tuning_figure(curve: TuningCurve, *, title: str = "") -> PanelFigure[Panel]:
+def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[Panel]:
     """Return a figure of the expected hypervolume of the best of n rates. AutoLR is a point at its cost in runs.
 
     The n at which hand-tuning equals AutoLR is marked.
@@ -103,11 +82,69 @@ def tuning_figure(curve: TuningCurve, *, title: str = "") -> PanelFigure[Panel]:
     )
     label = "n* < 1: below a single rate" if curve.auto < expected[0] else f"n* = {curve.equals:.3g}"
     guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
-    axes = ("n, learning rates tried (runs)", "hypervolume (share of the box)")
-    return PanelFigure(
-        "tuning_curve",
-        "How many rates must a person try to equal AutoLR?",
-        (Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN),),
-        note("tuning_curve"),
-        columns=1,
-    )
+    axes = ("n, learning rates tried (runs)", _HYPERVOLUME)
+    panel = Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN)
+    return PanelFigure(name, "How many rates must a person try to equal AutoLR?", (panel,), note("tuning_curve"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttainmentPanel:
+    """The empirical attainment of two arms, as costs in [0, 1] (smaller is better); ``axes`` names the two costs."""
+
+    axes: tuple[str, str]
+    attained: StudyAttainment
+
+
+def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[AttainmentPanel]]:
+    """Yield the attainment of AutoLR and of the best single rate for each verdict with at least two fresh seeds."""
+    for verdict in study.verdicts:
+        if len(verdict.fresh) > 1:
+            title = f"Attained objectives. {study.subject(verdict)}"
+            name = file_stem("attainment", *verdict.task.names, verdict.variant)
+            panel = AttainmentPanel(axes, study_attainment(study.grid, verdict))
+            yield PanelFigure(name, title, (panel,), note("attainment"))
+
+
+def draw_attainment(data: PanelFigure[AttainmentPanel]) -> Figure:
+    """Draw the attainment surfaces of both arms, and shade the regions that one arm attains more often."""
+    (panel,) = data.panels
+    with house_style():
+        figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
+        for surfaces, colour in zip(panel.attained.surfaces, OKABE_ITO, strict=False):
+            _surfaces(left, surfaces, colour)
+        left.set_title("attained by one, half and all runs", loc="left", fontsize=10.5)
+        _differences(right, panel.attained.arms, panel.attained.difference)
+        right.set_title("attained in more runs by", loc="left", fontsize=10.5)
+        labels = (f"{name}, cost from 0 to 1" for name in panel.axes)
+        across, up = (f"\u2190 better    {label}" for label in labels)
+        for axes in (left, right):
+            axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel=across, ylabel=up)
+        legend_of(figure, right)
+        return figure
+
+
+def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
+    """Draw the surfaces that one run, half of the runs and all runs attain. Empty surfaces are left out."""
+    ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
+    middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
+    looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]
+    looks += [(surface, 2.0, "-") for surface in surfaces if surface.runs == middle]
+    for surface, width, look in looks:
+        if len(surface.points):
+            points = surface.points[np.argsort(surface.points[:, 0], kind="stable")]
+            xs, ys = [points[0, 0], *points[:, 0], 1.0], [1.0, *points[:, 1], points[-1, 1]]
+            axes.step(xs, ys, where="post", color=colour, linewidth=width, linestyle=look)
+
+
+def _differences(axes: Axes, arms: Sequence[str], found: AttainmentDifference) -> None:
+    from matplotlib.patches import Rectangle
+
+    for arm, colour in zip(arms, OKABE_ITO, strict=False):
+        axes.add_patch(Rectangle((2, 2), 0, 0, color=colour, label=arm))
+    boxes = np.asarray(found.boxes, dtype=np.float64).reshape(-1, 4).clip(0.0, 1.0)
+    for (left, bottom, right, top), difference in zip(boxes.tolist(), found.differences.tolist(), strict=True):
+        if difference:
+            look = {"facecolor": OKABE_ITO[0 if difference > 0 else 1], "alpha": 0.1 + 0.8 * min(abs(difference), 1.0)}
+            axes.add_patch(Rectangle((left, bottom), right - left, top - bottom, linewidth=0, **look))
+    if not np.any(found.differences):
+        axes.text(0.5, 0.5, "no difference", ha="center", color=MUTED)

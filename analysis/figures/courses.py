@@ -1,18 +1,31 @@
-"""Figures of training: metrics, gradients and learning rates over steps."""
+"""Figures of metrics, gradients and learning rates over training steps, and of final metrics over the learning rate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from analysis.figures.auto_lr import rate_course
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
-from analysis.figures.scales import LEAST_SPAN, scale_for
+from analysis.figures.panels import (
+    Band,
+    Guide,
+    Line,
+    Panel,
+    PanelFigure,
+    colours_of,
+    figure_of,
+    finite_lines,
+    graded,
+)
 from analysis.figures.selection import panel_title, shown_metrics, shown_trials
+from analysis.figures.style import INK, LEAST_SPAN, scale_for
+from analysis.tables.columns import Columns
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
-from analysis.tables.trial_table import numbers, thinned
+from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 from analysis.words import trial_name
 
 _GRADIENTS = {
@@ -24,7 +37,10 @@ _GRADIENTS = {
 }
 """The axis label of each column."""
 _SHARES = ("grad_cosine", "c_t")
-_MOST_POINTS = 400
+_MOST_METHODS = 12
+_MOST_POINTS, _MOST_POINTS_OF_MANY = 400, 200
+_BUDGET = 4000
+"""The maximum number of points in a panel. More points would not be visible and would make the page large."""
 
 
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
@@ -36,7 +52,7 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
     return figure_of(
-        _panels(sources, units, from_target=True),
+        _courses_of_methods(sources, units, from_target=True),
         name="metrics_over_steps",
         title="Metrics over steps",
         caption=note("metrics_over_steps"),
@@ -50,52 +66,164 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     cosine.
     """
     return figure_of(
-        _panels(sources, _GRADIENTS, from_target=False),
+        _courses_of_methods(sources, _GRADIENTS, from_target=False),
         name="gradients_over_steps",
         title="Gradients and learning rate over steps",
         caption=note("gradients_over_steps"),
     )
 
 
-def _panels(sources: Sources, units: Mapping[str, str], *, from_target: bool) -> Iterator[Panel]:
+def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
+    """Return the final metrics over the learning rate, with a row of panels for each method.
+
+    Every fixed-rate trial is a marker. If a rate was tried more than once, or if the trials differ only in the rate, a
+    line joins the medians at each rate. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
+    trials, and a band their range. The result is None if no method was tried at two rates.
+    """
+    own = sources.table.own
+    metrics = own.of(own.finished).measured(shown_metrics(own))
+    parts = [own.of(own.trials[own.trials["method"] == method]) for method in _methods_with_rates(own.trials)]
+    return figure_of(
+        (_final(part, metric) for part in parts if len(part.finished) for metric in metrics),
+        name="learning_rate_sensitivity",
+        title="Final metrics against the learning rate",
+        caption=note("learning_rate_sensitivity"),
+        columns=min(len(metrics), 2),
+    )
+
+
+def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
+    """Return metrics over steps, with a line per trial; None if no method was tried at two rates.
+
+    The lines of fixed-rate trials are coloured by the rate. The lines of AutoLR trials are dashed.
+    """
+    table = sources.table.own
+    methods = _methods_with_rates(table.finished)
+    reporting = table.finished[table.finished["trial_id"].isin(set(table.history["trial_id"]))]
+    drawn = {method: table.of(reporting[reporting["method"] == method]) for method in methods}
+    rates = [rate for part in drawn.values() for rate in _fixed_rates(part.trials)]
+    if len(set(rates)) < 2:
+        return None
+    low, high = min(rates), max(rates)
+    return figure_of(
+        (_courses_at_rates(part, metric, low, high) for part in drawn.values() for metric in shown_metrics(table)),
+        name="courses_by_learning_rate",
+        title="The course of training at each learning rate",
+        caption=note("courses_by_learning_rate"),
+        rates=(low, high),
+    )
+
+
+def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_target: bool) -> Iterator[Panel]:
     table, sweep = sources.table, sources.sweep
-    colours = colours_of(table.methods)
+    columns, colours = table.columns, colours_of(table.methods)
     trials = shown_trials(sources)
     for column, unit in units.items():
-        courses = []
+        courses, known = [], []
         for _, row in trials.iterrows():
             reports = thinned(table.history_of(str(row["trial_id"])), _MOST_POINTS)
             steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
             if column == "lr" and len(sources.auto_lr):
                 updates = sources.auto_lr[sources.auto_lr["trial_id"] == row["trial_id"]]
                 steps, values = map(np.asarray, rate_course(updates, reports)) if len(updates) else (steps, values)
-            if np.isfinite(values).any():
-                courses.append((row, steps, values))
-        starts = [sweep.baseline_of(row).get(column) if from_target else None for row, _, _ in courses]
-        every = [value for _, _, values in courses for value in values] + [start for start in starts if start]
-        score = table.columns[column].role == "metric" or column in _SHARES
-        scale = "linear" if score else scale_for(every)
-        lines: list[Line] = []
-        for (row, steps, values), start in zip(courses, starts, strict=True):
+            if not np.isfinite(values).any():
+                continue
+            start = sweep.baseline_of(row).get(column) if from_target else None
+            known += [*values, *([start] if start else [])]
             if start is not None and steps[0] > 0:
                 steps, values = np.insert(steps, 0, 0.0), np.insert(values, 0, start)
+            courses.append((row, steps, values))
+        scale = _scale(columns, column, known)
+        lines: list[Line] = []
+        for row, steps, values in courses:
             colour, marker = colours[str(row["method"])]
-            name, log = trial_name(row), scale == "log"
             look = "line" if len(steps) > len(set(steps)) else "dots"
+            name, log = trial_name(row), scale == "log"
             lines += finite_lines(name, steps, values, colour, look=look, marker=marker, positive=log)
         if not lines:
             continue
-        guess = sweep.random_guess_loss if table.columns[column].of == "forget" else None
+        guess = sweep.random_guess_loss if columns[column].of == "forget" else None
         guides = (Guide("y", 0.0),) if column == "grad_cosine" else ()
         if guess is not None and max(y for line in lines for y in line.ys) > guess / 4:
             guides = (Guide("y", guess, "random guess"),)
-        yield Panel(
-            title=panel_title(table.columns, column),
-            x_label="step",
-            y_label=unit + (", log scale" if scale == "log" else ""),
-            lines=tuple(lines),
-            guides=guides,
-            y_scale=scale,
-            y_limits=(-0.03, 1.03) if column == "c_t" else table.columns.limits(column),
-            y_least=LEAST_SPAN if column == "grad_cosine" or table.columns[column].role in ("loss", "metric") else 0.0,
-        )
+        panel = _panel(columns, column, scale, lines)
+        limits = (-0.03, 1.03) if column == "c_t" else panel.y_limits
+        yield replace(panel, y_label=unit, guides=guides, y_limits=limits)
+
+
+def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
+    """Return the panel of one metric for the trials of one method; None if no trial has two reports of the metric."""
+    points = max(12, min(_MOST_POINTS_OF_MANY, _BUDGET // max(1, len(table.trials))))
+    runs = []
+    for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
+        reports = thinned(table.history_of(str(row["trial_id"])), points)
+        values = numbers(reports, metric)
+        if np.isfinite(values).sum() >= 2:
+            colour, name, look = (INK, "AutoLR", "dashed") if automatic else (graded(row["lr"], low, high), "", "line")
+            runs.append((name, look, colour, numbers(reports, "step"), values))
+    scale = _scale(table.columns, metric, (value for run in runs for value in run[-1]))
+    lines: list[Line] = []
+    for name, look, colour, steps, values in runs:
+        lines += finite_lines(name, steps, values, colour, look=look, positive=scale == "log")
+    return _panel(table.columns, metric, scale, lines, method=table.trials["method"].iloc[0]) if lines else None
+
+
+def _final(table: TrialTable, metric: str) -> Panel | None:
+    """Return the panel of one metric over the learning rate, for the trials of one method; None if it has no data."""
+    done, method = table.of(table.finished), str(table.trials["method"].iloc[0])
+    absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
+    on = auto_lr_on(done.trials)
+    fixed = done.of(done.trials[~on])
+    rate, value = numbers(fixed.trials, "lr"), numbers(fixed.trials, metric)
+    known = np.isfinite(rate) & (rate > 0) & np.isfinite(value)
+    rate, value = rate[known], value[known]
+    automatic = numbers(done.trials[on], metric)
+    automatic = automatic[np.isfinite(automatic)]
+    if not len(rate):
+        if not absent:
+            return None
+        automatic = automatic[:0]
+    colour, _ = colours_of(table.methods)[method]
+    lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, look="marks")]
+    medians = value.groupby(rate).median().sort_index()
+    alike = all(name == "lr" or done.columns[name].role == "auto_lr" for name in fixed.varying)
+    if len(medians) > 1 and (len(medians) < len(value) or alike):
+        lines += finite_lines("", medians.index, medians, colour)
+    bands: tuple[Band, ...] = ()
+    if len(automatic):
+        ends = (min([*rate, *absent]), max([*rate, *absent]))
+        low, middle, high = (float(amount) for amount in (automatic.min(), automatic.median(), automatic.max()))
+        lines.append(Line("AutoLR, median", ends, (middle, middle), INK, "dashed"))
+        bands = (Band("AutoLR, range", ends, (low, low), (high, high), INK),) if high > low else ()
+    panel = _panel(done.columns, metric, _scale(done.columns, metric, [*value, *automatic]), lines, method=method)
+    return replace(panel, x_label="learning rate", x_scale="log", bands=bands, absent=absent)
+
+
+def _fixed_rates(trials: pd.DataFrame) -> list[float]:
+    rates = numbers(trials[~auto_lr_on(trials)], "lr")
+    return [float(rate) for rate in rates[rates > 0]]
+
+
+def _methods_with_rates(trials: pd.DataFrame) -> list[str]:
+    """Return the methods that were tried at two or more fixed rates. At most 12 methods are returned."""
+    methods = [str(method) for method, rows in trials.groupby("method") if len(set(_fixed_rates(rows))) >= 2]
+    return methods[:_MOST_METHODS]
+
+
+def _scale(columns: Columns, column: str, values: Iterable[float]) -> str:
+    return "linear" if columns[column].role == "metric" or column in _SHARES else scale_for(values)
+
+
+def _panel(columns: Columns, column: str, scale: str, lines: Sequence[Line], *, method: str = "") -> Panel:
+    """Return a panel over steps with the title, the unit, the limits and the minimum span of a column."""
+    title = panel_title(columns, column)
+    bounded = column == "grad_cosine" or columns[column].role in ("loss", "metric")
+    return Panel(
+        title=f"{method}: {title}" if method else title,
+        x_label="step",
+        y_label=columns[column].unit,
+        lines=tuple(lines),
+        y_scale=scale,
+        y_limits=columns.limits(column),
+        y_least=LEAST_SPAN if bounded else 0.0,
+    )

@@ -6,11 +6,21 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analysis.figures.callout import place_beside_line, place_label
-from analysis.figures.inline_svg import point_link
-from analysis.figures.pareto import ParetoData, Point
-from analysis.figures.scales import apply_scale
-from analysis.figures.style import INK, MUTED, PAPER, SHADE, WIDE, house_style
+import pandas as pd
+
+from analysis.figures.pareto import ParetoData
+from analysis.figures.style import (
+    INK,
+    MUTED,
+    PAPER,
+    SHADE,
+    apply_scale,
+    house_style,
+    place_beside_line,
+    place_label,
+    places_in,
+)
+from analysis.figures.svg import point_link
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -23,12 +33,7 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
 def draw_pareto(
-    data: ParetoData,
-    *,
-    subtitle: str = "",
-    notes: Sequence[str] = (),
-    size: tuple[float, float] = WIDE,
-    links: Mapping[str, str] | None = None,
+    data: ParetoData, *, subtitle: str, notes: Sequence[str], size: tuple[float, float], links: Mapping[str, str]
 ) -> Figure:
     """Draw the frontier figure, with ``size`` in inches.
 
@@ -44,63 +49,35 @@ def draw_pareto(
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
         narrow = size[0] < size[1]
         # The calls are in the order of the legend; the zorder determines what is drawn on top.
-        _trials(axes, data, links or {})
+        _trials(axes, data, links)
         _landmarks(axes, data, narrow=narrow)
-        _frontier(axes, data)
-        _unfinished(axes, data, links or {})
+        if data.staircase:
+            xs, ys = zip(*data.staircase, strict=True)
+            axes.plot(xs, ys, color=INK, linewidth=1.4, zorder=2.5, label="attained frontier", solid_joinstyle="miter")
+            polygon = [*xs, data.corner[0]], [*ys, data.corner[1]]
+            axes.fill(*polygon, color=SHADE, linewidth=0, zorder=0.5, label="dominated")
+        for series in data.unfinished:
+            look = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
+            _scatter(axes, series.points, links, label=series.name, **look)
         _guesses(axes, data)
         _words(figure, axes, data, subtitle, notes, narrow=narrow)
         return figure
 
 
-def _frontier(axes: Axes, data: ParetoData) -> None:
-    if not data.staircase:
-        return
-    xs, ys = zip(*data.staircase, strict=True)
-    axes.plot(xs, ys, color=INK, linewidth=1.4, zorder=2.5, label="attained frontier", solid_joinstyle="miter")
-    axes.fill([*xs, data.corner[0]], [*ys, data.corner[1]], color=SHADE, linewidth=0, zorder=0.5, label="dominated")
-
-
-def _guesses(axes: Axes, data: ParetoData) -> None:
-    for name, axis in (("x", data.x), ("y", data.y)):
-        if axis.guess is None:
-            continue
-        across = name == "x"
-        draw = axes.axvline if across else axes.axhline
-        draw(axis.guess, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.1, zorder=2)
-        words = f"random guess, ln|V| = {number(axis.guess)}" if across else f"random guess {number(axis.guess)}"
-        if across:  # above the plot
-            look: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "right", "va": "bottom"}
-            axes.text(axis.guess, 1.005, words, color=MUTED, fontsize=9, **look)
-            continue
-        (_, up), *points = _shares(axes, [(data.x.limits[0], axis.guess), *_every_point(data)])
-        width, height = _extent(axes, [words])
-        right, above = place_beside_line(up, width, height, points)
-        look = {"transform": axes.get_yaxis_transform(), "ha": "right" if right else "left"}
-        at = 0.995 if right else 0.005
-        axes.text(at, axis.guess, words, color=MUTED, fontsize=9, va="bottom" if above else "top", **look)
-
-
-def _unfinished(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
-    for series in data.unfinished:
-        look = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
-        _scatter(axes, series.points, links, label=series.name, **look)
-
-
 def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     """Draw dominated models in pale colours. Models on the frontier are larger, outlined and in full colours."""
     for series in data.methods:
-        colour, marker = series.colour, series.marker
+        points, colour, marker = series.points, series.colour, series.marker
         # Results of other programs are four-pointed stars for all methods.
         if series.external:
             star: dict[str, Any] = {"marker": (4, 1, 0), "s": 110, "color": colour, "edgecolors": INK}
-            _scatter(axes, series.points, links, **star, linewidths=0.7, zorder=4, clip_on=False, label=series.name)
+            _scatter(axes, points, links, **star, linewidths=0.7, zorder=4, clip_on=False, label=series.name)
             continue
         pale: dict[str, Any] = {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5}
         full: dict[str, Any] = {"s": 68, "edgecolors": INK, "linewidths": 0.9, "zorder": 4}
         for on_front, look in ((False, pale), (True, full)):
             for filled in (True, False):
-                shown = [point for point in series.points if (point.on_front, point.filled) == (on_front, filled)]
+                shown = points[(points["on_front"] == on_front) & (points["filled"] == filled)]
                 # A hollow marker has an outline in the method's colour, which is thicker on the frontier.
                 empty = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
                 given = look | ({"color": colour} | look if filled else empty)
@@ -118,6 +95,13 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         axes.plot(*zip(*line, strict=True), **look, label=None if i else "gdiff over c")
 
 
+def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **look: Any) -> None:
+    drawn = axes.scatter(points["x"], points["y"], **look)
+    if links:
+        models = zip(points["trial_id"], points["epoch"], strict=True)
+        drawn.set_urls([links.get(trial) and point_link(links[trial], epoch) for trial, epoch in models])
+
+
 def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     """Mark the target before unlearning, and the model that the sweep's answer names."""
     if data.baseline is not None:
@@ -127,21 +111,45 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     if data.chosen is None:
         return
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
-    point, role = data.chosen.point, "recommended" if data.recommended else "closest to the thresholds"
-    axes.scatter([point.x], [point.y], **ring, zorder=5)
+    (x, y), role = data.chosen.at, "recommended" if data.chosen.recommended else "closest to the thresholds"
+    axes.scatter([x], [y], **ring, zorder=5)
     settings = textwrap.fill(data.chosen.settings, _LABEL_WIDTH)
     wide = f"{role}: {data.chosen.name}\n{settings}"
-    _call_out(axes, data, point, f"{role}:\n{data.chosen.name}" if narrow else wide)
+    _call_out(axes, data, f"{role}:\n{data.chosen.name}" if narrow else wide)
 
 
-def _shares(axes: Axes, positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
-    return [(float(x), float(y)) for x, y in shares]
+def _call_out(axes: Axes, data: ParetoData, label: str) -> None:
+    """Add a label to the chosen model, at the position where the label hides the fewest points and lines."""
+    assert data.chosen is not None
+    width, height = _extent(axes, label.split("\n"))
+    (at,) = places_in(axes, [data.chosen.at])
+    points, line = places_in(axes, data.positions), places_in(axes, data.staircase)
+    box = place_label(at, width, height, points=points, line=line)
+    right = box.left >= at[0]
+    drawn = axes.annotate(
+        label, data.chosen.at, xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
+        textcoords="axes fraction", ha="left" if right else "right", va="center", fontsize=9, zorder=6,
+        bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
+        arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
+    )  # fmt: skip
+    # A long label must not shrink the plot.
+    drawn.set_in_layout(False)
 
 
-def _every_point(data: ParetoData) -> list[tuple[float, float]]:
-    every = [(other.x, other.y) for series in data.methods + data.unfinished for other in series.points]
-    return every + ([data.baseline] if data.baseline else [])
+def _guesses(axes: Axes, data: ParetoData) -> None:
+    """Mark the loss of a random guess on the axes that include it."""
+    line: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
+    if (guess := data.x.guess) is not None:
+        axes.axvline(guess, **line)
+        place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "right", "va": "bottom"}
+        axes.text(guess, 1.005, f"random guess, ln|V| = {number(guess)}", color=MUTED, fontsize=9, **place)
+    if (guess := data.y.guess) is not None:
+        axes.axhline(guess, **line)
+        label = f"random guess {number(guess)}"
+        (_, up), *points = places_in(axes, [(data.x.limits[0], guess), *data.positions])
+        side, edge = place_beside_line(up, *_extent(axes, [label]), points)
+        place = {"transform": axes.get_yaxis_transform(), "ha": side, "va": edge}
+        axes.text(0.995 if side == "right" else 0.005, guess, label, color=MUTED, fontsize=9, **place)
 
 
 def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
@@ -150,22 +158,6 @@ def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
     assert figure is not None
     across, up = figure.get_size_inches()
     return (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
-
-
-def _call_out(axes: Axes, data: ParetoData, point: Point, label: str) -> None:
-    """Add a label to a point, at the position where the label hides the fewest points and lines."""
-    width, height = _extent(axes, label.split("\n"))
-    (at,) = _shares(axes, [(point.x, point.y)])
-    box = place_label(at, width, height, points=_shares(axes, _every_point(data)), line=_shares(axes, data.staircase))
-    right = box.left >= at[0]
-    note = axes.annotate(
-        label, (point.x, point.y), xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
-        textcoords="axes fraction", ha="left" if right else "right", va="center", fontsize=9, zorder=6,
-        bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
-        arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
-    )  # fmt: skip
-    # A long label must not shrink the plot.
-    note.set_in_layout(False)
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str], *, narrow: bool) -> None:
@@ -191,12 +183,3 @@ def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: S
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     if notes:
         figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)
-
-
-def _scatter(axes: Axes, points: Sequence[Point], links: Mapping[str, str], **look: Any) -> None:
-    drawn = axes.scatter([point.x for point in points], [point.y for point in points], **look)
-    if links:
-        anchors = (links.get(point.trial_id) for point in points)
-        drawn.set_urls(
-            [anchor and point_link(anchor, point.epoch) for anchor, point in zip(anchors, points, strict=True)]
-        )

@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from analysis.figures.ablation import ablation_data, draw_ablation
-from analysis.figures.attainment import AttainmentData, attainment_figures, draw_attainment
 from analysis.figures.auto_lr import auto_lr_data, landscape_data
-from analysis.figures.compute import anytime_panels, tuning_panels
-from analysis.figures.courses import gradients_data, metrics_data
-from analysis.figures.draw_panels import draw_panels
+from analysis.figures.compute import (
+    anytime_panels,
+    attainment_figures,
+    draw_attainment,
+    tuning_figures,
+)
+from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
 from analysis.figures.gradient_plane import draw_gradient_plane, gradient_plane_data
-from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
-from analysis.figures.panels import PanelFigure
+from analysis.figures.panels import PanelFigure, draw_panels
 from analysis.study.lr_study import LrStudy
 from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
@@ -40,7 +42,7 @@ class GalleryFigure(NamedTuple):
     """A figure's data, the section of the page in which the figure appears, and the function that draws it."""
 
     section: str
-    data: PanelFigure[Any] | AttainmentData
+    data: PanelFigure[Any]
     draw: Callable[[Any], Figure]
 
 
@@ -64,7 +66,7 @@ def gallery(
     compute = anytime_panels(parts)
     found += [GalleryFigure("compute", compute, draw_panels)] if compute is not None else []
     if study is not None:
-        found += [GalleryFigure("auto_lr", curve, draw_panels) for curve in tuning_panels(study)]
+        found += [GalleryFigure("auto_lr", curve, draw_panels) for curve in tuning_figures(study)]
         axes = [objective.name for objective in sources.sweep.objectives]
         if len(axes) == 2:
             attained = attainment_figures(study, (axes[0], axes[1]))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Vector = tuple[float, float]
 _MOST_METHODS = 9
+_FAR = 4.0
+"""A distance larger than the diagonal of a panel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class Plane:
     c_t: float
 
 
-def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[Plane] | None:
-    """Return the gradients of each method's selected trial, at the report nearest to the share ``share`` of its steps.
+def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
+    """Return the gradients of each method's selected trial, at the report nearest to half of its steps.
 
     The result is None if no trial measured both norms, the cosine and ``c_t``.
     """
@@ -54,7 +56,7 @@ def gradient_plane_data(sources: Sources, *, share: float = 0.5) -> PanelFigure[
         values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
         if len(values) == 0:
             continue
-        away = np.abs(values[:, 0] - share * values[:, 0].max())
+        away = np.abs(values[:, 0] - 0.5 * values[:, 0].max())
         # If two reports are equally near, use the later one.
         at = int(np.flatnonzero(away == away.min())[-1])
         step, retain, forget, cosine, c_t = (float(value) for value in values[at])
@@ -101,8 +103,10 @@ def _plane(axes: Axes, item: Plane) -> None:
     arrows = [(item.retain, OKABE_ITO[0], "g_R, retain gradient"), (item.forget, OKABE_ITO[1], "g_F, forget gradient")]
     for (vector, colour, _), objective in zip(arrows, ("retain", "forget"), strict=True):
         look: dict[str, Any] = {"color": colour, "alpha": 0.12, "linewidth": 0, "zorder": 1}
-        if corners := half_plane(vector, reach):
-            axes.fill(*zip(*corners, strict=True), **look, label=f"{objective} objective falls")
+        if length := math.hypot(*vector):
+            # Half of the plane, of which the axes show a part: the rectangle on the vector's side of the origin.
+            x, y = (_FAR * part / length for part in vector)
+            axes.fill([y, y + x, x - y, -y], [-x, y - x, y + x, x], **look, label=f"{objective} objective falls")
     if item.direction is not None:
         arrows.append((item.direction, INK, "d, combined direction (length 1)"))
     for vector, colour, name in arrows:
@@ -115,19 +119,3 @@ def _plane(axes: Axes, item: Plane) -> None:
     words = f"cosine {number(item.cosine)}, c_t {number(item.c_t)}"
     axes.set_title(f"{item.title}\n{words}", loc="left", fontsize=9.5)
     axes.set(xlabel="along g_R (longer gradient = 1)", ylabel="across g_R")
-
-
-def half_plane(normal: Vector, reach: float) -> list[Vector]:
-    """Return the corners of the half of the square [-reach, reach]^2 to which ``normal`` points; [] if it is zero."""
-    if math.hypot(*normal) == 0:
-        return []
-    square = [(-reach, -reach), (reach, -reach), (reach, reach), (-reach, reach)]
-    corners: list[Vector] = []
-    for (x, y), (u, v) in zip(square, [*square[1:], square[0]], strict=True):
-        here, there = x * normal[0] + y * normal[1], u * normal[0] + v * normal[1]
-        if here >= 0:
-            corners.append((x, y))
-        if here * there < 0:
-            t = here / (here - there)
-            corners.append((x + t * (u - x), y + t * (v - y)))
-    return corners

@@ -1,4 +1,4 @@
-"""The content of a figure made of panels: lines, bands and guides, before anything is drawn."""
+"""A figure made of panels: its content (lines, bands and guides), and the function that draws it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,38 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from analysis.figures.style import INK, MARKERS, OKABE_ITO
+from analysis.figures.style import (
+    INK,
+    MARKERS,
+    MUTED,
+    OKABE_ITO,
+    PAPER,
+    apply_scale,
+    house_style,
+    limits_of,
+    place_beside_line,
+    places_in,
+    plots,
+)
 from analysis.tables.note import Note
-from analysis.tables.trial_table import TrialTable
+from analysis.words import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ABSENT = "no finished trial"
+GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
+"""The middle of the colour map viridis, because its ends are hard to see on black and on white."""
+_GRADES = 40
+_PANEL = (4.6, 3.0)
+_DASHES: dict[str, Any] = {"dashed": (0, (4, 2))}
+_MARKED = 60
+"""A line with more points than this is drawn without markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +78,9 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot. A scale is ``linear`` or ``log``; all values on a log axis are positive.
+    """One plot, with a field for each of its properties.
 
+    A scale is ``linear`` or ``log``. All values on a log axis are positive, and ", log scale" is added to its label.
     A linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole numbers.
     ``absent`` has the x values without a y value, drawn as crosses on the axis with the legend entry :data:`ABSENT`.
     """
@@ -75,15 +99,6 @@ class Panel:
     absent: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gradation:
-    """A logarithmic colour bar from ``low`` to ``high``, for lines coloured by :func:`graded`."""
-
-    label: str
-    low: float
-    high: float
-
-
 P = TypeVar("P")
 
 
@@ -91,7 +106,8 @@ P = TypeVar("P")
 class PanelFigure(Generic[P]):
     """A figure that consists of panels of the same type.
 
-    ``name`` is the stem of the file names. figure_captions.j2 renders the note ``caption`` below the figure.
+    ``name`` is the stem of the file names. figure_captions.j2 renders the note ``caption`` below the figure. ``rates``
+    has the ends of the colour bar for lines that :func:`graded` colours by their learning rate.
     """
 
     name: str
@@ -99,15 +115,16 @@ class PanelFigure(Generic[P]):
     panels: tuple[P, ...]
     caption: Note | None = None
     columns: int = 2
-    gradation: Gradation | None = None
+    rates: tuple[float, float] | None = None
 
 
 def figure_of(
-    panels: Iterable[P], *, name: str, title: str, caption: Note, columns: int = 2, gradation: Gradation | None = None
-) -> PanelFigure[P] | None:
-    """Return a figure with these panels; None if there are no panels."""
-    found = tuple(panels)
-    return PanelFigure(name, title, found, caption, columns, gradation) if found else None
+    panels: Iterable[P | None], *, name: str, title: str, caption: Note, columns: int = 2,
+    rates: tuple[float, float] | None = None,
+) -> PanelFigure[P] | None:  # fmt: skip
+    """Return a figure with the panels that are not None; None if there are no such panels."""
+    found = tuple(panel for panel in panels if panel is not None)
+    return PanelFigure(name, title, found, caption, columns, rates) if found else None
 
 
 def finite_lines(
@@ -131,11 +148,6 @@ def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
 
 
-def method_colours(table: TrialTable) -> dict[str, str]:
-    """Return the colour of each method of the report; it is the same in all figures."""
-    return {name: colour for name, (colour, _) in colours_of(table.methods).items()}
-
-
 def graded(value: float, low: float, high: float) -> str:
     """Return the colour of a positive value on a logarithmic colour map from ``low`` to ``high``."""
     if not (value > 0 and low > 0):
@@ -146,5 +158,127 @@ def graded(value: float, low: float, high: float) -> str:
     return "#" + "".join(f"{round(float(np.interp(at, stops, channel))):02x}" for channel in channels)
 
 
-GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
-"""The middle of the colour map viridis, because its ends are hard to see on black and on white."""
+def draw_panels(data: PanelFigure[Panel]) -> Figure:
+    """Draw the figure. A panel is about 4.6 x 3 inches, and narrower if there are at least three columns."""
+    with house_style():
+        columns = min(data.columns, max(1, len(data.panels)))
+        across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
+        handles = _legend_handles(data)
+        # Approximate: a letter of 9 points is 0.08 inches wide; the marker and the gap around a name are 0.6 inches.
+        widest = 0.08 * max(map(len, handles), default=0) + 0.6
+        in_a_row = max(1, min(4 if columns > 1 else 2, int(across / widest)))
+        more = 0.7 + 0.25 * math.ceil(len(handles) / in_a_row)
+        figure, grid = plots(data.title, len(data.panels), columns, width=across, height=_PANEL[1], more=more)
+        for axes, panel in zip(grid, data.panels, strict=True):
+            _panel(axes, panel)
+        if data.rates is not None:
+            _colour_bar(figure, grid, *data.rates)
+        if handles:
+            figure.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=in_a_row, fontsize=9)
+        return figure
+
+
+def _panel(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    for band in panel.bands:
+        axes.fill_between(band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1)
+    for line in panel.lines:
+        _line(axes, line)
+    if panel.absent:
+        axes.scatter(
+            panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
+            linewidths=1.4, zorder=5, clip_on=False,
+        )  # fmt: skip
+    xs = [*(x for line in panel.lines for x in line.xs), *panel.absent]
+    ys = [y for line in panel.lines for y in line.ys] + [y for band in panel.bands for y in (*band.lows, *band.highs)]
+    for guide in panel.guides:
+        (xs if guide.axis == "x" else ys).append(guide.value)
+    apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
+    apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, least=panel.y_least)))
+    for i, guide in enumerate(panel.guides):
+        _guide(axes, guide, i, panel)
+    for axis, label, scale, whole in (
+        (axes.xaxis, panel.x_label, panel.x_scale, panel.x_whole or panel.x_label == "step"),
+        (axes.yaxis, panel.y_label, panel.y_scale, False),
+    ):
+        if scale == "linear":
+            axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
+            ticks = ScalarFormatter()
+            ticks.set_powerlimits((-3, 5))
+            axis.set_major_formatter(ticks)
+        axis.set_label_text(label if scale == "linear" else f"{label}, log scale")
+    axes.set_title(panel.title, loc="left", fontsize=10.5)
+
+
+def _line(axes: Axes, line: Line) -> None:
+    if line.look == "marks":
+        face = {"facecolors": line.colour if line.filled else PAPER, "edgecolors": line.colour}
+        colours: dict[str, Any] = {"color": line.colour} if line.marker in "x+1" else face
+        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, **colours)
+        return
+    marked = (line.look == "dots" and len(line.xs) <= _MARKED) or len(line.xs) == 1
+    axes.plot(line.xs, line.ys, linewidth=1.6, markersize=4, zorder=2.5, **_style(line, marked=marked))
+
+
+def _style(line: Line, *, marked: bool) -> dict[str, Any]:
+    return {
+        "color": line.colour,
+        "linestyle": _DASHES.get(line.look, "-"),
+        "marker": line.marker if marked else None,
+        "markerfacecolor": line.colour if line.filled else PAPER,
+    }
+
+
+def _legend_handles(data: PanelFigure[Panel]) -> dict[str, Any]:
+    """Return the legend handle of each name, in the order in which the names first appear."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: dict[str, Any] = {}
+    for panel in data.panels:
+        for line in panel.lines:
+            style = _style(line, marked=line.look in ("marks", "dots"))
+            width = 0 if line.look == "marks" else 1.8
+            handles.setdefault(line.name, Line2D([], [], linewidth=width, markersize=5.5, **style))
+        for band in panel.bands:
+            handles.setdefault(band.name, Patch(color=band.colour, alpha=0.18, linewidth=0))
+    if any(panel.absent for panel in data.panels):
+        handles[ABSENT] = Line2D([], [], color=INK, linewidth=0, marker="x", markersize=5.5)
+    handles.pop("", None)
+    return handles
+
+
+def _guide(axes: Axes, guide: Guide, place_number: int, panel: Panel) -> None:
+    draw = axes.axvline if guide.axis == "x" else axes.axhline
+    draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
+    if guide.axis == "y":
+        drawn = [point for line in panel.lines for point in zip(line.xs, line.ys, strict=True)]
+        (_, up), *points = places_in(axes, [(axes.get_xlim()[0], guide.value), *drawn])
+        # Approximate, for a panel of 4.6 x 3 inches: a letter takes 0.02 of the width, a line 0.07 of the height.
+        side, edge = place_beside_line(up, 0.02 * len(guide.label), 0.07, points)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": side, "va": edge}
+        at, off = (0.99 if side == "right" else 0.01, guide.value), (0, 2 if edge == "bottom" else -2)
+    else:
+        place = {"xycoords": ("data", "axes fraction"), "ha": "left", "va": "top"}
+        at, off = (guide.value, 1.0), (3, -11 * (place_number % 3))
+    # A white background keeps the label readable if a curve passes behind it.
+    axes.annotate(
+        guide.label, at, xytext=off, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, **place,
+    )  # fmt: skip
+
+
+def _colour_bar(figure: Figure, axes: list[Axes], low: float, high: float) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES), N=_GRADES))
+    bar = figure.colorbar(colours, ax=axes, label="learning rate, log scale", aspect=30, pad=0.015)
+    # Draw shapes, because a page that may not load images does not show an embedded one.
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)
+    bar.set_ticks([low, math.sqrt(low * high), high])
+    bar.ax.yaxis.set_minor_locator(NullLocator())
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))

@@ -10,15 +10,17 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import colours_of
-from analysis.figures.scales import LEAST_SPAN, limits_of, scale_of
-from analysis.figures.style import MUTED
+from analysis.figures.style import LEAST_SPAN, MUTED, limits_of, scale_for
 from analysis.frontier.frontier import Frontier, frontier, takeable
 from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats, Objective, measured, values_of
+from analysis.tables.trade_off import Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
 from analysis.words import format_settings, model_name
+
+Position = tuple[float, float]
+"""A position in the units of the axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,27 +34,18 @@ class AxisData:
     guess: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A model as a point, in the units of the axes and clipped to the bounds. ``epoch`` is NaN if unknown.
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """The points of one legend entry.
 
-    ``filled`` is false for a trial with a fixed rate if trials with AutoLR are also drawn.
+    ``points`` has a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
+    ``on_front`` and ``filled``. The position is clipped to the bounds of the objectives. A point is hollow
+    (``filled`` is false) for a fixed rate, if trials with AutoLR are also drawn. ``external`` is true if the points are
+    from another program's table.
     """
 
-    trial_id: str
-    x: float
-    y: float
-    on_front: bool = False
-    filled: bool = True
-    epoch: float = math.nan
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """The points of one legend entry. ``external`` is true if the points are from another program's table."""
-
     name: str
-    points: tuple[Point, ...]
+    points: pd.DataFrame
     external: bool = False
     colour: str = MUTED
     marker: str = "o"
@@ -60,11 +53,15 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model that the sweep's answer names."""
+    """The model that the sweep's answer names.
 
-    point: Point
+    If ``recommended`` is false, the answer does not recommend the model, which is only the closest to the thresholds.
+    """
+
+    at: Position
     name: str
     settings: str
+    recommended: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +79,24 @@ class Counts:
     every_epoch: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ParetoData:
-    """The frontier figure.
+    """The frontier figure. Each part of the drawing has its own field.
 
     Attributes:
         methods: for each method, in alphabetical order, the last epochs of its finished trials and its epochs on the
             frontier.
         unfinished: for each status, the stopped, diverged or failed trials that were measured before they ended.
-        paths: for each trial with an epoch on the frontier, the line through all its epochs.
         sweeps_over_c: lines through at least two trials of gdiff that differ only in c, ordered by c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
         staircase: the corners of the line that bounds the dominated region. Empty if there is no frontier, or if there
             are more than two objectives.
         corner: the reference point, which closes the dominated region.
+        baseline: the target before unlearning; None if it was not measured.
         chosen: the model that the sweep's answer names.
-        recommended: whether the answer recommends the chosen model. If not, the model is the closest to the thresholds.
         notes: the notes on models that are not drawn and on objectives that are not shown.
+        paths: for each trial with an epoch on the frontier, the line through all its epochs.
+        positions: the positions of all models that are drawn, and of the target. Labels avoid these positions.
     """
 
     title: str
@@ -107,15 +105,15 @@ class ParetoData:
     y: AxisData
     methods: tuple[Series, ...]
     unfinished: tuple[Series, ...]
-    sweeps_over_c: tuple[tuple[tuple[float, float], ...], ...]
+    sweeps_over_c: tuple[list[Position], ...]
     both_policies: bool
-    staircase: tuple[tuple[float, float], ...]
-    corner: tuple[float, float]
-    baseline: tuple[float, float] | None
+    staircase: tuple[Position, ...]
+    corner: Position
+    baseline: Position | None
     chosen: Chosen | None
-    recommended: bool
     notes: tuple[Note, ...]
-    paths: tuple[tuple[tuple[float, float], ...], ...] = ()
+    paths: tuple[list[Position], ...]
+    positions: list[Position]
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
@@ -129,27 +127,26 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
         raise ValueError(f"a frontier needs at least two objectives, got {len(sweep.objectives)}")
     front = frontier(table.models, sweep.objectives)
     pair = sweep.objectives[:2]
-    on_front = _named(front.members)
     # A model without all objectives cannot be on the frontier, so it is not drawn.
     shown = takeable(table, sweep.objectives).trials
     finished = shown.loc[measured(values_of(shown, sweep.objectives))]
-    ends = table.own.finished
     own, external = finished[~finished["external"]], finished[finished["external"]]
     both = auto_lr_on(own).nunique() == 2
+    on_front = [model_name(row, with_epoch=True) for _, row in front.members.iterrows()]
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
-    series = [(str(method), rows, False) for method, rows in own.groupby("method")]
-    series += [(f"{method} ({source})", rows, True) for (method, source), rows in external.groupby(["method", "sweep"])]
-    looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in series)]))
+    groups = [(str(method), rows, False) for method, rows in own.groupby("method")]
+    groups += [(f"{method} ({source})", rows, True) for (method, source), rows in external.groupby(["method", "sweep"])]
+    looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in groups)]))
     methods = tuple(
-        Series(name, tuple(_points(rows, pair, on_front, hollow)), far, *looks[name]) for name, rows, far in series
+        Series(name, _points(rows, pair, on_front, hollow), far, *looks[name]) for name, rows, far in groups
     )
-    ended = ((status, tuple(_points(table.with_status(status), pair))) for status in STATUSES[1:])
-    unfinished = tuple(Series(status, points) for status, points in ended if points)
+    ended = ((status, _points(table.with_status(status), pair)) for status in STATUSES[1:])
+    unfinished = tuple(Series(status, points) for status, points in ended if len(points))
     before = [sweep.baseline.get(item.column) for item in pair]
     # An external table only allows capping the mean; a sweep caps the loss of each token.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
-    drawn = [(point.x, point.y) for one in methods + unfinished for point in one.points]
+    drawn = [position for series in methods + unfinished for position in _positions(series.points)]
     drawn += [baseline] if baseline else []
     choice, own_trials = choice or choose_model(table, sweep), len(table.own.trials)
     return ParetoData(
@@ -166,33 +163,20 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
         y=_axis(pair[1], [y for _, y in drawn], sweep),
         methods=methods,
         unfinished=unfinished,
-        sweeps_over_c=tuple(_sweeps_over_c(ends[measured(values_of(ends, pair))], table.spec_columns, pair)),
+        sweeps_over_c=tuple(_sweeps_over_c(table.own.finished, table.spec_columns, pair)),
         both_policies=both,
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
         corner=(pair[0].worst, pair[1].worst),
         baseline=baseline,
-        chosen=_chosen(choice, table, pair, on_front),
-        recommended=choice.judgement.recommended,
+        chosen=_chosen(choice, table, pair),
         notes=tuple(_notes(table, sweep, front, finished)),
         paths=tuple(_paths(table, front, pair)),
+        positions=drawn,
     )
 
 
-def _chosen(
-    choice: ModelChoice, table: TrialTable, pair: Sequence[Objective], on_front: Collection[str]
-) -> Chosen | None:
-    """Return the model that the answer names; None if the answer names no model or the model lacks an objective."""
-    if choice.row is None:
-        return None
-    point = next(_points(choice.row.to_frame().T.infer_objects(), pair, on_front), None)
-    if point is None:
-        return None
-    name = model_name(choice.row, with_epoch=table.own.every_epoch)
-    return Chosen(point, name, format_settings(choice.row, table.varying))
-
-
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the primary metrics as objectives; () if they were not measured or already are the objectives."""
+    """Return the primary metrics as objectives; () if these were not measured or are the objectives already."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -206,42 +190,65 @@ def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None
 
 
-def _sweeps_over_c(
-    finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
-) -> Iterator[tuple[tuple[float, float], ...]]:
-    """Yield lines through trials that differ only in c, like the lines in the paper."""
-    rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
-    others = ["sweep", *(name for name in spec_columns if name != "c")]
-    for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
-        points = [(point.x, point.y) for point in _points(group.sort_values("c", kind="stable"), pair)]
-        if len(points) > 1:
-            yield tuple(points)
-
-
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[str] = (), hollow: Collection[str] = ()
-) -> Iterator[Point]:
-    """Yield a point for each row that has both values. Values outside the bounds are clipped to the bounds."""
-    for (_, row), values in zip(rows.iterrows(), values_of(rows, pair), strict=True):
-        if not np.isnan(values).any():
-            x, y = (float(objective.clip(value)) for objective, value in zip(pair, values, strict=True))
-            trial_id = str(row["trial_id"])
-            front = model_name(row, with_epoch=True) in on_front
-            yield Point(trial_id, x, y, front, trial_id not in hollow, float(row.get("epoch", math.nan)))
+) -> pd.DataFrame:
+    """Return the points of the rows that have both values, with the columns of :class:`Series`."""
+    values = values_of(rows, pair)
+    x, y = (item.clip(values[:, i]) for i, item in enumerate(pair))
+    members = [model_name(row, with_epoch=True) in on_front for _, row in rows.iterrows()]
+    points = {"trial_id": rows["trial_id"], "epoch": numbers(rows, "epoch"), "x": x, "y": y, "on_front": members}
+    found = pd.DataFrame(points | {"filled": ~rows["trial_id"].isin(hollow)}, index=rows.index)
+    return found.loc[np.asarray(~np.isnan(values).any(axis=1), dtype=bool)]
 
 
-def _named(rows: pd.DataFrame) -> set[str]:
-    return {model_name(row, with_epoch=True) for _, row in rows.iterrows()}
+def _positions(points: pd.DataFrame) -> list[Position]:
+    return list(zip(points["x"].tolist(), points["y"].tolist(), strict=True))
 
 
-def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[tuple[tuple[float, float], ...]]:
+def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -> Chosen | None:
+    """Return the model that the answer names; None if the answer names no model or the model lacks an objective."""
+    if choice.row is None:
+        return None
+    name = model_name(choice.row, with_epoch=table.own.every_epoch)
+    settings = format_settings(choice.row, table.varying)
+    at = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
+    return Chosen(at[0], name, settings, choice.judgement.recommended) if at else None
+
+
+def _sweeps_over_c(
+    finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
+) -> Iterator[list[Position]]:
+    """Yield lines through trials that differ only in c, like the lines in the paper."""
+    rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
+    rows = rows[measured(values_of(rows, pair))]
+    others = ["sweep", *(name for name in spec_columns if name != "c")]
+    for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
+        if len(group) > 1:
+            yield _positions(_points(group.sort_values("c", kind="stable"), pair))
+
+
+def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
     """Yield a line through the epochs of each trial that has several epochs and at least one on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
-            points = [(point.x, point.y) for point in _points(rows.sort_values("step"), pair)]
-            if len(points) > 1:
-                yield tuple(points)
+            line = _positions(_points(rows.sort_values("step"), pair))
+            if len(line) > 1:
+                yield line
+
+
+def scale_of(objective: Objective, values: Sequence[float], *, loss: bool) -> str:
+    """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
+
+    A loss to be minimized is 0.01 for memorized data and 3 for a broken model. All good trials would overlap on a
+    linear axis, so the axis is ``log`` or ``symlog``. Scores in [0, 1] and losses to be maximized have a linear axis.
+    """
+    known = [value for value in values if math.isfinite(value)]
+    positive = [value for value in known if value > 0]
+    if objective.direction != "min" or not loss or scale_for(positive) == "linear":
+        return "linear"
+    return "log" if len(positive) == len(known) else "symlog"
 
 
 def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
@@ -257,7 +264,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     return AxisData(label, objective.direction == "min", scale, limits, guess)
 
 
-def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
+def _staircase(front: Frontier) -> tuple[Position, ...]:
     """Return the corners of the line that bounds the dominated region, in the units of the axes.
 
     The line starts at the best first objective and ends at the best second objective.
@@ -265,10 +272,9 @@ def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
     if len(front.members) == 0:
         return ()
     first, second = front.objectives
-    xs: Floats = first.clip(front.values[:, 0])
-    ys: Floats = second.clip(front.values[:, 1])
-    corners = [(float(xs[0]), second.worst)]
-    for x, y in zip(xs.tolist(), ys.tolist(), strict=True):
+    xs, ys = first.clip(front.values[:, 0]).tolist(), second.clip(front.values[:, 1]).tolist()
+    corners = [(xs[0], second.worst)]
+    for x, y in zip(xs, ys, strict=True):
         corners += [(x, corners[-1][1]), (x, y)]
     return tuple(dict.fromkeys([*corners, (first.worst, corners[-1][1])]))
 
@@ -284,16 +290,16 @@ def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
 
 
 def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.DataFrame) -> Iterator[Note]:
+    pair = sweep.objectives[:2]
     if len(finished) == 0:
         yield note("no_trial_drawn", any_ended=len(table.trials) > 0)
     for status in STATUSES[1:]:
         these = table.with_status(status)
         if len(these):
-            drawn = table.every_epoch and measured(values_of(these, sweep.objectives[:2])).any()
+            drawn = table.every_epoch and measured(values_of(these, pair)).any()
             yield note("unfinished_trials", status=status, trials=tuple(these["trial_id"]), drawn=bool(drawn))
     if unscored := tuple(trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])):
         yield note("unscored_trials", trials=unscored)
-    pair = sweep.objectives[:2]
     values = values_of(finished, pair)
     clipped = np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)])
     if outside := int((clipped != values).any(axis=1).sum()):

@@ -1,16 +1,14 @@
-"""Define the style of all figures, and save a figure to files."""
+"""The style of all figures: colours, sizes, the arrangement of plots, axes, legends and positions of labels."""
 
 from __future__ import annotations
 
-import io
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise, product
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from search_spaces.durable import write_whole
+from analysis.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +25,16 @@ INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#e
 DOTS_PER_INCH = 160
 WIDE, NARROW = (10.0, 6.875), (4.4, 5.6)
 """Figure sizes in inches: for a page or a slide (1600 x 1100 pixels), and for a phone."""
+
+LEAST_SPAN = 0.1
+"""The minimum span of an axis with losses (nats), scores or hypervolumes (shares)."""
+_DECADE = 10.0
+_SYMLOG_SPAN = 1e4
+_GAPS = (0.6, 1.6, 3.2)
+"""The distances between a point and its label that are tried, as multiples of the label's height."""
+
+Place = tuple[float, float]
+"""A position in the plot: (0, 0) is the lower left corner and (1, 1) the upper right corner."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -90,34 +98,113 @@ def legend_of(figure: Figure, axes: Axes, *, columns: int = 2, size: float = 9.5
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=columns, fontsize=size)
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> str:
-    """Write ``name``.png and ``name``.svg into ``folder``, which is created if needed. Return the SVG document.
+def scale_for(values: Iterable[float]) -> str:
+    """Return ``log`` if all values are positive and span at least a factor of ten, else ``linear``."""
+    known = [value for value in values if math.isfinite(value)]
+    return "log" if known and min(known) > 0 and max(known) >= _DECADE * min(known) else "linear"
 
-    The SVG file has no links, because the links of points only work inside a page.
+
+def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
+    """Return limits around the values with a margin, on the scale of the axis.
+
+    A linear axis spans at least ``least``, because otherwise a negligible difference of 0.008 would fill the plot.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    known = [value for value in values if math.isfinite(value)]
+    if not known:
+        return 0.0, 1.0
+    low, high = min(known), max(known)
+    if scale == "log":
+        air = max((high / low) ** 0.07, 1.1)
+        return low / air, high * air
+    if scale == "symlog":
+        return min(low, 0.0), high * 1.4
+    air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
+    # If the values are near 0, the axis does not extend far below 0.
+    near_zero = low >= 0 and low - air < 0 and high + air < least
+    return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 
-    folder.mkdir(parents=True, exist_ok=True)
-    document = svg_text(figure)
-    # The layout is expensive and relative to the size of the figure, so it is computed once for both files.
-    figure.set_layout_engine("none")
-    figure.dpi = DOTS_PER_INCH
-    picture = io.BytesIO()
-    with house_style():
-        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    write_whole(folder / f"{name}.png", picture.getvalue())
-    write_whole(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
-    return document
+
+def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
+    """Return the ticks of a log or symlog axis between ``low`` and ``high``.
+
+    Ticks are 1, 2 and 5 times each power of ten. If these are too many, ticks are 1 and 3 times, or only 1 times.
+    """
+    start = low if scale == "log" else high / _SYMLOG_SPAN
+    decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
+    spanned = math.log10(high / start)
+    steps = (1.0, 2.0, 5.0) if spanned <= 2 else (1.0, 3.0) if spanned <= 4 else (1.0,)
+    ticks = [step * _DECADE**decade for decade in decades for step in steps]
+    shown = [tick for tick in ticks if max(low, start) <= tick <= high]
+    return tuple([0.0, *shown] if scale == "symlog" else shown)
 
 
-def svg_text(figure: Figure) -> str:
-    """Return the figure as an SVG document with text as outlines, so that it does not depend on installed fonts."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
+def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
+    """Set the scale, the limits and the ticks of one axis of a matplotlib plot. Tick labels are plain numbers."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    buffer = io.StringIO()
-    with house_style():
-        # Not savefig, which draws a figure with a layout twice. By default the file would contain the date and the
-        # addresses of schemas.
-        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        FigureCanvasSVG(figure).print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
-    return buffer.getvalue()
+    set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
+    if scale != "linear":
+        set_scale(scale, **({"linthresh": high / _SYMLOG_SPAN} if scale == "symlog" else {}))
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        axis.set_major_locator(FixedLocator(list(tick_numbers(scale, low, high))))
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:g}"))))
+    set_limits(low, high)
+
+
+def places_in(axes: Axes, positions: Sequence[tuple[float, float]]) -> list[Place]:
+    """Convert positions in the units of the axes to positions in the plot."""
+    shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
+    return [(float(x), float(y)) for x, y in shares]
+
+
+class Box(NamedTuple):
+    """A rectangle in the plot, given by its edges."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def hides(self, points: Sequence[Place], line: Sequence[Place]) -> int:
+        """Count the ``points`` inside the box and the segments of ``line`` that cross it (all parallel to an axis)."""
+        inside = sum(self.left <= x <= self.right and self.bottom <= y <= self.top for x, y in points)
+        crossing = sum(
+            min(x, u) <= self.right and max(x, u) >= self.left and min(y, v) <= self.top and max(y, v) >= self.bottom
+            for (x, y), (u, v) in pairwise(line)
+        )
+        return inside + crossing
+
+    def sticks_out(self) -> bool:
+        """Return whether a part of the box is outside the plot."""
+        return self.left < 0 or self.bottom < 0 or self.right > 1 or self.top > 1
+
+
+def place_beside_line(at: float, width: float, height: float, points: Sequence[Place]) -> tuple[str, str]:
+    """Return the alignment of the label of a horizontal line at height ``at``, such as ``("right", "bottom")``.
+
+    The label is at the right or left end of the line. With the vertical alignment ``bottom``, it is above the line.
+    """
+    boxes = {
+        (side, edge): Box(left, low, left + width, low + height)
+        for side, left in (("right", 1.0 - width), ("left", 0.0))
+        for edge, low in (("bottom", at), ("top", at - height))
+    }
+    return min(boxes, key=lambda place: (boxes[place].sticks_out(), boxes[place].hides(points, ())))
+
+
+def place_label(at: Place, width: float, height: float, *, points: Sequence[Place], line: Sequence[Place]) -> Box:
+    """Return the best box for the label of the point ``at``.
+
+    Boxes inside the plot come first, then boxes that hide the fewest points and line segments, then the nearest box.
+    """
+    x, y = at
+    candidates = []
+    for gap, right, above in product(_GAPS, (True, False), (True, False)):
+        off = gap * height
+        left = x + off if right else x - off - width
+        # A wide box may cover the point, so that it does not leave the plot.
+        left = min(max(left, 0.0), max(0.0, 1.0 - width))
+        bottom = y + off if above else y - off - height
+        candidates.append(Box(left, bottom, left + width, bottom + height))
+    return min(candidates, key=lambda box: (box.sticks_out(), box.hides(points, line)))

@@ -29,4 +29,4 @@ def draw_frontier(
     """Draw the frontier figure with subtitle and notes."""
     subtitle = say("figure_frontier.subtitle", counts=data.counts).replace(" · ", "  \u00b7  ")
     notes = [f"{sentence(note_text(note))}." for note in data.notes]
-    return draw_pareto(data, subtitle=subtitle, notes=notes, size=size, links=links)
+    return draw_pareto(data, subtitle=subtitle, notes=notes, size=size, links=links or {})

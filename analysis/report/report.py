@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import cast
 
 from analysis.figures.gallery import gallery
-from analysis.figures.inline_svg import inline_svg
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
-from analysis.figures.style import NARROW, save_figure, svg_text
+from analysis.figures.style import NARROW
+from analysis.figures.svg import inline_svg, save_figure, svg_text
 from analysis.frontier.frontier import Frontier, frontier
 from analysis.frontier.indicators import further_objectives
 from analysis.frontier.judgement import ModelChoice, choose_model

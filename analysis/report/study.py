@@ -90,7 +90,7 @@ def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
     curve = found.pop("curve")
     return found | {
         "words": verdict_lines(item),
-        "opponents": [_of_baseline(baseline, columns) for baseline in item.baselines],
+        "opponents": [_of_baseline(baseline, columns, runs=len(item.rates)) for baseline in item.baselines],
         "tuning_curve": {"equals_best_of" if name == "equals" else name: value for name, value in curve.items()}
         | {"above_all_rates": item.curve.above_all_rates},
     }
@@ -102,25 +102,29 @@ def _content(item: Any, names: dict[str, str]) -> dict[str, Any]:
     return task | {names.get(name, name): value for name, value in found.items()}
 
 
-def _of_baseline(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
+def _of_baseline(item: Baseline, columns: Sequence[str], *, runs: int) -> dict[str, object]:
     result = item.result
-    names = ("name", "runs", "hand", "auto", "p_holm", "outcome", "comparisons", "primary")
-    return {name: getattr(item, name) for name in names} | {
-        "further": {box: sides._asdict() for box, sides in item.further.items()},
-        "edge": asdict(item.edge) if item.edge else None,
-        "ruin": asdict(item.collapse),
-        "choice": [dict(zip((*columns, "lr"), (*at, rate), strict=True)) for at, rate in item.choice.items()],
-        "difference": result.mean,
-        "interval": None if item.bounds is None else list(item.bounds),
-        "p": result.p if result.n and item.outcome != DESCRIBED else None,
-        "seeds_ahead": asdict(result.ahead) if result.ahead else None,
-        "seeds_tied": result.tied,
-        "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
-        "sign_flip_p": result.sign_flip_p,
-        "fresh_seeds_least": item.fresh_least,
-        "fresh_seeds_needed": item.fresh_needed,
-        "seeds_needed": None if item.fresh_needed is None else seeds_for(item.fresh_needed),
-    }
+    names = ("hand", "auto", "p_holm", "outcome", "comparisons", "primary")
+    return (
+        {"name": item.name, "runs": runs}
+        | {name: getattr(item, name) for name in names}
+        | {
+            "further": {box: sides._asdict() for box, sides in item.further.items()},
+            "edge": asdict(item.edge) if item.edge else None,
+            "ruin": asdict(item.collapse),
+            "choice": [dict(zip((*columns, "lr"), (*at, rate), strict=True)) for at, rate in item.choice.items()],
+            "difference": result.mean,
+            "interval": None if item.bounds is None else list(item.bounds),
+            "p": result.p if result.n and item.outcome != DESCRIBED else None,
+            "seeds_ahead": asdict(result.ahead) if result.ahead else None,
+            "seeds_tied": result.tied,
+            "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
+            "sign_flip_p": result.sign_flip_p,
+            "fresh_seeds_least": item.fresh_least,
+            "fresh_seeds_needed": item.fresh_needed,
+            "seeds_needed": None if item.fresh_needed is None else seeds_for(item.fresh_needed),
+        }
+    )
 
 
 def _of_fronts(item: ArmFronts) -> dict[str, object]:

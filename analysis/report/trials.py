@@ -9,8 +9,8 @@ from typing import NamedTuple, cast
 
 import pandas as pd
 
-from analysis.figures.inline_svg import PointLabel, point_link
 from analysis.figures.selection import shown_metrics
+from analysis.figures.svg import PointLabel, point_link
 from analysis.frontier.pareto_json import plain
 from analysis.tables.columns import short
 from analysis.tables.trade_off import Objective

@@ -10,7 +10,6 @@ import pandas as pd
 
 from analysis.study.lr_grid import Unit
 from analysis.study.paired import Share, exact_share
-from analysis.study.study_runs import Configuration
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, finite_cell
 from search_spaces.constraint import all_met
@@ -24,16 +23,16 @@ class Collapse:
     """The number of collapsed runs of AutoLR or of a hand-tuned baseline.
 
     Attributes:
-        seeds: the share of seeds on which all runs of a front collapsed. AutoLR has a front for each initial rate, and
-            one such front is enough. Seeds for which this is unknown are not counted here but in ``seeds_unknown``.
+        seeds: the share of seeds on which all runs of a front collapsed. If AutoLR has several fronts on a seed
+            (one for each initial rate), one such front is enough. ``seeds_unknown`` more seeds could not be judged.
         runs: the number of collapsed runs among ``of`` runs; ``runs_unknown`` more runs could not be judged.
     """
 
     seeds: Share
     runs: int
     of: int
-    seeds_unknown: int = 0
-    runs_unknown: int = 0
+    seeds_unknown: int
+    runs_unknown: int
 
 
 def with_collapse(part: Sources) -> TrialTable:
@@ -62,11 +61,6 @@ def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
     known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
     share = exact_share(sum(known), len(known))
     return Collapse(share, sum(known_runs), len(known_runs), len(lost) - len(known), len(runs) - len(known_runs))
-
-
-def chosen(unit_of: Sequence[tuple[Configuration, Unit]]) -> Unit:
-    """Return a front with one run for each configuration, taken from the unit paired with the configuration."""
-    return replace(unit_of[0][1], runs={item: unit.runs[item] for item, unit in unit_of})
 
 
 def _any(found: Iterable[bool | None]) -> bool | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class ArmFronts:
     indicators: dict[str, Indicators]
     sensitivity: ReferenceSensitivity
     trials: dict[str, int]
-    further: Mapping[str, dict[str, Indicators]] = field(default_factory=dict)
+    further: Mapping[str, dict[str, Indicators]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +66,20 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
             if unit.task.problem == problem:
                 policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
                 units.setdefault(f"{unit.task.method}, {policy}", []).append(unit)
-        costs = {arm: [item for unit in own for item in unit.costs.values()] for arm, own in units.items()}
-        finished = {arm: [item for item in every if item is not None] for arm, every in costs.items()}
-        axes = next((len(items[0]) for items in finished.values() if items), 2)
-        sets = {arm: np.stack(items) if items else np.empty((0, axes)) for arm, items in finished.items()}
-        further = {}
-        for box in grid.boxes:
-            points = {arm: [unit.further_points(box) for unit in own] for arm, own in units.items()}
-            if whole := _whole(points):
-                further[box] = indicators(whole)
-        trials = {arm: len(every) for arm, every in costs.items()}
+        sets = _points(units, "")
+        further = {box: indicators(points) for box in grid.boxes if (points := _points(units, box))}
+        trials = {arm: sum(run.judged for unit in own for run in unit.runs.values()) for arm, own in units.items()}
         found.append(ArmFronts(problem, indicators(sets), reference_sensitivity(sets), trials, further))
     return tuple(found)
 
 
-def _whole(points: Mapping[str, list[Floats | None]]) -> dict[str, Floats]:
-    """Return all points of each arm, keyed by arm. An arm is left out if one of its units was not measured."""
-    whole = {arm: parts for arm, parts in points.items() if all(part is not None for part in parts)}
-    filled = {arm: [part for part in parts if part is not None and len(part)] for arm, parts in whole.items()}
-    return {arm: np.concatenate(parts) if parts else np.empty((0, 2)) for arm, parts in filled.items()}
+def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
+    """Return all points of each arm in a reference box. An arm is left out if one of its units was not measured."""
+    parts = {arm: [unit.points(box) for unit in own] for arm, own in units.items()}
+    filled = {arm: [part for part in own if part is not None and len(part)] for arm, own in parts.items()}
+    axes = next((own[0].shape[1] for own in filled.values() if own), 2)
+    whole = [arm for arm, own in parts.items() if all(part is not None for part in own)]
+    return {arm: np.concatenate([np.empty((0, axes)), *filled[arm]]) for arm in whole}
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
@@ -94,10 +89,11 @@ def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
         AnalysisError: the study has more than two objectives.
     """
     rate = next(iter(verdict.single.choice.values()))
-    hand = [grid.arm(verdict.task)[rate][seed].points for seed in verdict.fresh]
-    auto = [units[seed].points for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]
+    hand = [grid.arm(verdict.task)[rate][seed] for seed in verdict.fresh]
+    auto = [units[seed] for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]
+    of_hand, of_auto = ([front for unit in units if (front := unit.points()) is not None] for units in (hand, auto))
     return StudyAttainment(
         (f"AutoLR {verdict.variant}", f"lr {number(rate)}"),
-        (attainment_surfaces(auto), attainment_surfaces(hand)),
-        attainment_difference(auto, hand),
+        (attainment_surfaces(of_auto), attainment_surfaces(of_hand)),
+        attainment_difference(of_auto, of_hand),
     )

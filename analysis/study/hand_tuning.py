@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.frontier.frontier import hypervolume
 from analysis.study.lr_grid import Arm
 from analysis.study.paired import TIE
 from analysis.study.study_runs import Configuration
@@ -30,11 +29,11 @@ class GridEdge:
 
     rates: tuple[float, ...]
     beyond: tuple[float, ...]
-    nothing: bool = False
+    nothing: bool
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edge of the grid if the hypervolume is highest there; None if it is highest at an inner rate.
+    """Return the edge of the grid if the hypervolume is highest there; None if it is highest inside the grid.
 
     ``volumes`` has the mean hypervolume of each rate, shape (L,). A tie between the edge and an inner rate gives None.
     """
@@ -47,20 +46,21 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
     return _edge(rates, low=0 in ties, high=len(rates) - 1 in ties)
 
 
-def edge_of_choice(
-    rates: Sequence[float],
-    choice: Mapping[Configuration, float],
-    mean_volume: Callable[[Mapping[Configuration, float]], float],
-) -> GridEdge | None:
+def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
     """Return the edges at which some configuration has its best rate; None if there are none.
 
-    The rate at an edge is best if the next inner rate would lower the mean hypervolume.
+    The rate at an edge is best if the next inner rate would lower the mean hypervolume on the tuning seeds.
     """
+    rates = tuple(hand)
     if len(rates) == 1:
         return _edge(rates, low=True, high=True)
-    top = mean_volume(choice)
-    ends = {rates[0]: rates[1], rates[-1]: rates[-2]}
-    held = {rate for item, rate in choice.items() if rate in ends and mean_volume({**choice, item: ends[rate]}) < top}
+    top = mean_volume(hand, choice, tuning)
+    inner = {rates[0]: rates[1], rates[-1]: rates[-2]}
+    held = {
+        rate
+        for item, rate in choice.items()
+        if rate in inner and mean_volume(hand, {**choice, item: inner[rate]}, tuning) < top
+    }
     return _edge(rates, low=rates[0] in held, high=rates[-1] in held) if held else None
 
 
@@ -97,16 +97,9 @@ def oracle_choice(
     return best
 
 
-def volume_on(hand: Arm, choice: Mapping[Configuration, float], seed: int) -> float:
-    """Return the hypervolume of the front on ``seed`` in which each configuration has its rate from ``choice``."""
-    costs = [hand[rate][seed].runs[item].costs for item, rate in choice.items()]
-    finished = [item for item in costs if item is not None]
-    return hypervolume(np.stack(finished)) if finished else 0.0
-
-
 def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequence[int]) -> float:
-    """Return the mean of :func:`volume_on` over the seeds."""
-    return float(np.mean([volume_on(hand, choice, seed) for seed in seeds]))
+    """Return the mean hypervolume of the fronts in which each configuration has its rate from ``choice``."""
+    return float(np.mean([hand.chosen(choice, seed).hypervolume() for seed in seeds]))
 
 
 def _ties(volumes: Sequence[float]) -> list[int]:

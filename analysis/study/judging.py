@@ -21,22 +21,19 @@ The rules, for one method on one model and data set:
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from analysis.study.collapse import chosen, collapse
+from analysis.study.collapse import collapse
 from analysis.study.hand_tuning import (
     GridEdge,
     best_rate,
     edge_of_choice,
     edge_of_curve,
-    mean_volume,
     oracle_choice,
-    volume_on,
 )
 from analysis.study.lr_grid import Arm, LrGrid, Unit
 from analysis.study.paired import ALPHA, holm, lower_bound, paired, upper_bound
@@ -88,61 +85,50 @@ def described(verdict: Verdict) -> Verdict:
 
 def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
     hand, auto = grid.arm(task), grid.arm(task, variant)
-    arms = (*hand.values(), *auto.values())
-    everyone = sorted({seed for units in arms for seed in units})
-    whole = {seed for seed in everyone if all(seed in units and not units[seed].missing for units in arms)}
+    everyone = sorted(hand.seeds | auto.seeds)
+    whole = [seed for seed in everyone if hand.is_whole(seed) and auto.is_whole(seed)]
     if not hand or not whole:
         return None
-    sides = ({seed for units in side.values() for seed in units} for side in (hand, auto))
-    to_tune, planned = split_seeds(tuple(set.intersection(*sides)))
+    to_tune, planned = split_seeds(hand.seeds & auto.seeds)
     tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in (to_tune, planned))
     if not tuning or not fresh:
-        tuning = fresh = tuple(sorted(whole))
-    of_auto = tuple(float(np.mean([units[seed].hypervolume for units in auto.values()])) for seed in fresh)
-    of_starts = tuple(_mean(units[seed].hypervolume for seed in fresh) for units in auto.values())
-    rates = tuple(hand)
+        tuning = fresh = tuple(whole)
     choice, report, over_all = (
-        [float(np.mean([hand[lr][seed].hypervolume for seed in seeds])) for lr in rates]
-        for seeds in (tuning, fresh, sorted(whole))
+        [_mean(units[seed].hypervolume() for seed in seeds) for units in hand.values()]
+        for seeds in (tuning, fresh, whole)
     )
+    rates = tuple(hand)
     best = best_rate(rates, choice)
-    configurations = tuple(hand[best][fresh[0]].costs)
-    single = dict.fromkeys(configurations, best)
+    single = dict.fromkeys(hand[best][fresh[0]].runs, best)
     oracle = oracle_choice(hand, single, tuning)
     edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
     # With one configuration, the oracle equals the best single rate.
-    of_oracle = (
-        edge_of_choice(rates, oracle, lambda rates: mean_volume(hand, rates, tuning)) if single != oracle else edge
-    )
-    boxes = {box: _mean(units[seed].further_hypervolume(box) for units in auto.values() for seed in fresh)
-             for box in grid.boxes}  # fmt: skip
-    baselines = (
-        _baseline(SINGLE, single, edge, hand, of_auto, fresh, boxes),
-        _baseline(ORACLE, oracle, of_oracle, hand, of_auto, fresh, boxes),
+    edge_of_oracle = edge_of_choice(hand, oracle, tuning) if single != oracle else edge
+    of_auto = tuple(_mean(unit.hypervolume() for unit in auto.on(seed)) for seed in fresh)
+    in_boxes = {box: _mean(units[seed].hypervolume(box) for units in auto.values() for seed in fresh)
+                for box in grid.boxes}  # fmt: skip
+    baselines = tuple(
+        _baseline(name, rate_of, at_edge, [hand.chosen(rate_of, seed) for seed in fresh], of_auto, in_boxes)
+        for name, rate_of, at_edge in ((SINGLE, single, edge), (ORACLE, oracle, edge_of_oracle))
     )
     charge, was_measured = auto_lr_charge(hand, auto)
-    others = [seed for seed in everyone if seed not in fresh]
-    collapsed, other_collapsed = (
-        collapse([[units[seed] for units in auto.values() if seed in units] for seed in seeds])
-        for seeds in (fresh, others)
-    )
     return Verdict(
         task=task,
         variant=variant,
         starts=tuple(auto),
-        of_starts=of_starts,
+        of_starts=tuple(_mean(units[seed].hypervolume() for seed in fresh) for units in auto.values()),
         rates=rates,
         tuning=tuning,
         fresh=fresh,
         left_out=tuple(seed for seed in everyone if seed not in whole),
         planned=planned,
         lost=_lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned),
-        collapse=collapsed,
-        other_collapse=other_collapsed,
+        collapse=collapse([auto.on(seed) for seed in fresh]),
+        other_collapse=collapse([auto.on(seed) for seed in everyone if seed not in fresh]),
         charge=charge,
         charge_measured=was_measured,
         baselines=baselines,
-        curve=tuning_curve(choice, float(np.mean(of_auto)), report=report, charge=charge),
+        curve=tuning_curve(choice, _mean(of_auto), report=report, charge=charge),
         updates=median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
@@ -152,72 +138,56 @@ def _baseline(
     name: str,
     choice: Mapping[Configuration, float],
     edge: GridEdge | None,
-    hand: Arm,
-    auto: tuple[float, ...],
-    fresh: Sequence[int],
-    boxes: Mapping[str, float],
+    fronts: Sequence[Unit],
+    of_auto: tuple[float, ...],
+    in_boxes: Mapping[str, float],
 ) -> Baseline:
-    of_hand = tuple(volume_on(hand, choice, seed) for seed in fresh)
-    fronts = [chosen([(configuration, hand[rate][seed]) for configuration, rate in choice.items()]) for seed in fresh]
-    result = paired(np.subtract(auto, of_hand))
-    sides = {box: Sides(volume, _mean(unit.further_hypervolume(box) for unit in fronts))
-             for box, volume in boxes.items()}  # fmt: skip
-    further = {box: found for box, found in sides.items() if math.isfinite(found.auto) and math.isfinite(found.hand)}
-    return Baseline(
-        *(name, choice, len(hand), of_hand, auto, result, collapse([[unit] for unit in fronts]), edge), further=further
-    )
+    """Compare the baseline's ``fronts`` on the seeds of the report with AutoLR's hypervolumes on the same seeds."""
+    of_hand = tuple(unit.hypervolume() for unit in fronts)
+    sides = {box: Sides(auto, _mean(unit.hypervolume(box) for unit in fronts)) for box, auto in in_boxes.items()}
+    further = {box: found for box, found in sides.items() if np.isfinite(found).all()}
+    result, collapsed = paired(np.subtract(of_auto, of_hand)), collapse([[unit] for unit in fronts])
+    return Baseline(name, choice, of_hand, of_auto, result, collapsed, edge, further)
 
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> list[Verdict]:
+def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator[Verdict]:
     """Add p-values, bounds and outcomes to the verdicts. The primary question is corrected separately."""
-    rows = [(row, column) for row, verdict in enumerate(verdicts) for column in verdict.asked]
-    found = [list(verdict.baselines) for verdict in verdicts]
-    first = [
-        (row, column)
-        for row, column in rows
-        if primary and column == 0 and primary.asks(verdicts[row].task.method, verdicts[row].variant)
-    ]
-    for family in (first, [place for place in rows if place not in first]):
-        for (row, column), baseline in _family(verdicts, family).items():
-            found[row][column] = replace(baseline, primary=family is first)
-    for verdict, baselines in zip(verdicts, found, strict=True):
-        for column in {0, 1} - set(verdict.asked):
-            baselines[column] = replace(baselines[0], name=baselines[column].name)
-    return [replace(verdict, baselines=tuple(baselines)) for verdict, baselines in zip(verdicts, found, strict=True)]
+    families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
+    for verdict in verdicts:
+        is_primary = primary is not None and primary.asks(verdict.task.method, verdict.variant)
+        for baseline in verdict.compared:
+            families[is_primary and baseline is verdict.single].append((verdict, baseline))
+    decided: dict[int, Baseline] = {}
+    for is_primary, family in families.items():
+        for (_, baseline), found in zip(family, _family(family), strict=True):
+            decided[id(baseline)] = replace(found, primary=is_primary)
+    for verdict in verdicts:
+        # An oracle that equals the best single rate has the same result.
+        single = decided[id(verdict.single)]
+        baselines = (decided.get(id(item)) or replace(single, name=item.name) for item in verdict.baselines)
+        yield replace(verdict, baselines=tuple(baselines))
 
 
-def _family(verdicts: Sequence[Verdict], rows: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Baseline]:
-    """Correct the comparisons at the given (verdict, baseline) positions jointly, and return them by position."""
-    asked = {(row, column): verdicts[row].baselines[column] for row, column in rows}
+def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
+    """Yield the baselines after correcting their comparisons jointly."""
     # Comparisons that cannot be tested do not enter the correction; this is known before the differences are.
-    tested = [
-        (row, column)
-        for (row, column), baseline in asked.items()
-        if not verdicts[row].same_seeds and baseline.result.n >= least_seeds(1)
-    ]
-    results = [asked[place].result for place in tested]
-    adjusted = holm([p for result in results for p in (result.p_above, result.p_below)])
-    p_values = {place: (adjusted[2 * i], adjusted[2 * i + 1]) for i, place in enumerate(tested)}
-    # A comparison that could not be tested counts all comparisons, because with more seeds it would be one of them.
-    return {
-        place: _decided(
-            replace(baseline, comparisons=len(tested) if place in p_values else len(rows)),
-            p_values.get(place),
-            verdicts[place[0]],
-        )
-        for place, baseline in asked.items()
-    }
+    tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
+    results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
+    adjusted = iter(holm([p for result in results for p in (result.p_above, result.p_below)]))
+    for (verdict, baseline), is_tested in zip(asked, tested, strict=True):
+        p_holm = (next(adjusted), next(adjusted)) if is_tested else None
+        # A comparison that could not be tested counts all comparisons, because with more seeds it would be one of them.
+        counted = replace(baseline, comparisons=sum(tested) if is_tested else len(asked))
+        yield counted if verdict.same_seeds else _decided(counted, p_holm)
 
 
-def _decided(baseline: Baseline, p_holm: tuple[float, float] | None, verdict: Verdict) -> Baseline:
+def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
     """Add the bounds of the difference, the outcome and (if it was tested) the Holm p-value to a baseline."""
     differences = np.subtract(baseline.auto, baseline.hand)
-    if verdict.same_seeds:
-        return baseline
     level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)
     if p_holm is None or baseline.result.n < baseline.fresh_least:
@@ -261,18 +231,15 @@ def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoV
 
 
 def _why(grid: LrGrid, task: Task, variant: str) -> Note:
-    hand, auto = grid.arm(task), grid.arm(task, variant) if variant else {}
+    hand, auto = grid.arm(task), grid.arm(task, variant) if variant else None
     if not hand:
         return note("no_fixed_rate")
     if not auto:
         return note("no_auto_lr")
-    if (
-        part := _part_without_outcome(grid, auto, auto=True) or _part_without_outcome(grid, hand, auto=False)
-    ) is not None:
+    if part := _part_without_outcome(grid, auto, auto=True) or _part_without_outcome(grid, hand, auto=False):
         return part
-    of_hand, of_auto = (tuple(sorted({seed for units in arm.values() for seed in units})) for arm in (hand, auto))
-    if set(of_hand).isdisjoint(of_auto):
-        return note("no_common_seed", fixed=of_hand, auto=of_auto)
+    if hand.seeds.isdisjoint(auto.seeds):
+        return note("no_common_seed", fixed=tuple(sorted(hand.seeds)), auto=tuple(sorted(auto.seeds)))
     return note("no_whole_seed")
 
 
@@ -281,16 +248,13 @@ def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
 
     The note names the first of these.
     """
-    units = [unit for by_seed in arm.values() for unit in by_seed.values()]
-    configurations = dict.fromkeys(item for unit in units for item in (*unit.runs, *unit.missing))
-    parts: list[tuple[tuple[tuple[str, object], ...], float | None, list[StudyRun]]]
-    parts = [((), None, [run for unit in units for run in unit.runs.values()])]
-    for item in configurations:
-        at = tuple(zip(grid.configuration_columns, item, strict=True))
-        parts.append((at, None, [unit.runs[item] for unit in units if item in unit.runs]))
-    parts += [((), lr, [run for unit in by_seed.values() for run in unit.runs.values()]) for lr, by_seed in arm.items()]
-    for at, lr, runs in parts:
+    parts: list[tuple[Configuration, float | None, list[StudyRun]]] = [((), None, arm.runs)]
+    for item in dict.fromkeys(item for unit in arm.units for item in (*unit.runs, *unit.missing)):
+        parts.append((item, None, [unit.runs[item] for unit in arm.units if item in unit.runs]))
+    parts += [((), lr, Arm({lr: by_seed}).runs) for lr, by_seed in arm.items()]
+    for configuration, lr, runs in parts:
         if not any(run.judged for run in runs):
             ended = tuple(Counter(str(run.row["status"]) for run in runs).items())
+            at = tuple(zip(grid.configuration_columns, configuration, strict=False))
             return note("no_run_ended", auto=auto, at=at, lr=lr, ended=ended)
     return None

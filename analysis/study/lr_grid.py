@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,36 +38,51 @@ class Unit:
     runs: Mapping[Configuration, StudyRun]
     missing: tuple[Configuration, ...]
 
-    @property
-    def costs(self) -> dict[Configuration, Floats | None]:
-        """The costs of each configuration with an outcome, shape (m,), in [0, 1]; None if its run diverged."""
-        return {configuration: run.costs for configuration, run in self.runs.items() if run.judged}
+    def points(self, box: str = "") -> Floats | None:
+        """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown.
 
-    @property
-    def points(self) -> Floats:
-        """The costs of the finished trials, shape (k, m)."""
-        found = [costs for costs in self.costs.values() if costs is not None]
-        return np.stack(found) if found else np.empty((0, 2))
+        The default is the box of the objectives, in which the costs of all finished trials are known.
+        """
+        found = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
+        known = [costs for costs in found if costs is not None]
+        return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
 
-    @property
-    def hypervolume(self) -> float:
-        """The hypervolume of the front; 0 if all trials diverged, NaN if a configuration is missing."""
-        return math.nan if self.missing else hypervolume(self.points)
-
-    def further_points(self, box: str) -> Floats | None:
-        """Return the finished trials' costs in the reference box ``box``, shape (k, m); None if a cost is unknown."""
-        found = [run.further.get(box) for run in self.runs.values() if run.costs is not None]
-        measured = [costs for costs in found if costs is not None]
-        return None if len(measured) < len(found) else np.stack(measured) if measured else np.empty((0, 2))
-
-    def further_hypervolume(self, box: str) -> float:
-        """Return the hypervolume in the reference box ``box``; NaN if a run or a score is missing."""
-        points = self.further_points(box)
+    def hypervolume(self, box: str = "") -> float:
+        """Return the hypervolume in a reference box; 0 if all trials diverged, NaN if a run or a cost is missing."""
+        points = self.points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 
 
-Arm = Mapping[float, Mapping[int, Unit]]
-"""The units, keyed by learning rate (or the rate from which AutoLR started), then by seed."""
+class Arm(dict[float, dict[int, Unit]]):
+    """The units of a task with fixed rates or with one AutoLR variant, keyed by (initial) rate, then by seed."""
+
+    @property
+    def units(self) -> list[Unit]:
+        """All units."""
+        return [unit for units in self.values() for unit in units.values()]
+
+    @property
+    def runs(self) -> list[StudyRun]:
+        """All runs of all units."""
+        return [run for unit in self.units for run in unit.runs.values()]
+
+    @property
+    def seeds(self) -> set[int]:
+        """The seeds on which at least one rate was run."""
+        return {seed for units in self.values() for seed in units}
+
+    def on(self, seed: int) -> list[Unit]:
+        """Return the units with this seed."""
+        return [units[seed] for units in self.values() if seed in units]
+
+    def is_whole(self, seed: int) -> bool:
+        """Return whether every rate has a complete front on the seed."""
+        return all(seed in units and not units[seed].missing for units in self.values())
+
+    def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:
+        """Return the front on ``seed`` in which each configuration has its rate from ``choice``."""
+        runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
+        return replace(next(iter(self.values()))[seed], runs=runs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,8 +100,8 @@ class LrGrid:
     configuration_columns: tuple[str, ...]
     columns: Columns
     notes: tuple[Note, ...]
-    boxes: tuple[str, ...] = ()
-    seeds_vary: str = "order"
+    boxes: tuple[str, ...]
+    seeds_vary: str
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -97,13 +112,13 @@ class LrGrid:
         """Return the AutoLR variants that were run on a task."""
         return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.task == task and unit.variant))
 
-    def arm(self, task: Task, variant: str = "") -> dict[float, dict[int, Unit]]:
-        """Return the units of a task with fixed rates, or with an AutoLR variant, keyed by rate and then by seed."""
+    def arm(self, task: Task, variant: str = "") -> Arm:
+        """Return the units of a task with fixed rates, or with an AutoLR variant, in ascending order."""
         found: dict[float, dict[int, Unit]] = defaultdict(dict)
         for unit in self.units:
             if unit.task == task and unit.variant == variant:
                 found[unit.lr][unit.seed] = unit
-        return {lr: dict(sorted(found[lr].items())) for lr in sorted(found)}
+        return Arm((lr, dict(sorted(found[lr].items()))) for lr in sorted(found))
 
 
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
@@ -136,5 +151,5 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_va
     if incomplete := sum(bool(unit.missing) for unit in units):
         stopped = sum(run.row["status"] == "stopped" for front in fronts.values() for run in front.values())
         notes.append(note("incomplete_fronts", count=incomplete, fronts=len(units), stopped=stopped))
-    boxes = tuple(dict.fromkeys(name for run in found.runs for name in run.further))
+    boxes = tuple(dict.fromkeys(name for run in found.runs for name in run.costs_in if name))
     return LrGrid(units, found.configuration_columns, found.columns, tuple(notes), boxes, seeds_vary)

@@ -159,8 +159,8 @@ def fronts_table(grid: LrGrid) -> pd.DataFrame:
         rows.append(
             (
                 *(*task.problem, task.method, unit.variant or "off", unit.lr, unit.seed, len(unit.runs)),
-                *(len(unit.missing), "" if collapsed.runs_unknown else collapsed.runs, unit.hypervolume),
-                *map(unit.further_hypervolume, grid.boxes),
+                *(len(unit.missing), "" if collapsed.runs_unknown else collapsed.runs),
+                *map(unit.hypervolume, ("", *grid.boxes)),
             )
         )
     boxes = (f"hypervolume_{box.replace(' ', '_')}" for box in grid.boxes)

@@ -23,6 +23,8 @@ from analysis.errors import AnalysisError
 
 ALPHA = 0.05
 """The largest allowed probability that a report contains any wrong decision."""
+CONFIDENCE = 0.95
+"""The confidence of the intervals of a share and of a mean of normally distributed differences."""
 TIE = 1e-12
 """Hypervolumes that differ by less than this count as equal, because rounding errors may differ."""
 SHARES = np.array([1.0, 0.5, 0.2])
@@ -31,12 +33,12 @@ CAPITAL = np.array([0.7, 0.2, 0.1])
 """
 _MOST_SEEDS = 1_000_000
 _BISECTIONS = 60
-_MOST_EXACT = 22
+_MOST_EXACT, _DRAWS = 22, 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share, ``count`` of ``n``, with the exact confidence interval of the probability (Clopper & Pearson 1934)."""
+    """A share, ``count`` of ``n``, with the exact 95% interval of the probability (Clopper & Pearson 1934)."""
 
     count: int
     n: int
@@ -63,7 +65,7 @@ def p_below(differences: npt.ArrayLike, bar: float = 0.0) -> float:
 
 
 def lower_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return a lower confidence bound of the mean. The true mean is below it with probability at most ``level``."""
+    """Return a lower confidence bound of the mean. It exceeds the true mean with probability at most ``level``."""
     values = checked(differences)
     low, high = -1.0, 1.0
     for _ in range(_BISECTIONS):  # the capital decreases as the bar rises
@@ -73,7 +75,7 @@ def lower_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def upper_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return an upper confidence bound of the mean. The true mean is above it with probability at most ``level``."""
+    """Return an upper confidence bound of the mean. It is below the true mean with probability at most ``level``."""
     return -lower_bound(-checked(differences), level)
 
 
@@ -89,9 +91,9 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
     return found if found < _MOST_SEEDS else None
 
 
-def exact_share(count: int, n: int, confidence: float = 0.95) -> Share:
-    """Return the share ``count`` of ``n`` with the exact two-sided confidence interval of the probability."""
-    tail = (1 - confidence) / 2
+def exact_share(count: int, n: int) -> Share:
+    """Return the share ``count`` of ``n`` with the exact two-sided 95% confidence interval of the probability."""
+    tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
     return Share(count, n, low, high)
@@ -186,8 +188,8 @@ def paired(differences: npt.ArrayLike) -> PairedResult:
     )
 
 
-def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the interval ``mean ± t(n-1) s / sqrt(n)`` for at least two differences.
+def t_interval(differences: npt.ArrayLike) -> tuple[float, float]:
+    """Return the 95% interval ``mean ± t(n-1) s / sqrt(n)`` for at least two differences.
 
     Raises:
         AnalysisError: there are fewer than two differences, or a difference is NaN or infinite.
@@ -195,15 +197,15 @@ def t_interval(differences: npt.ArrayLike, *, confidence: float = 0.95) -> tuple
     values = finite(differences)
     if len(values) < 2:
         raise AnalysisError(f"an interval needs at least 2 pairs, got {len(values)}")
-    half = stdtrit(len(values) - 1, (1 + confidence) / 2) * values.std(ddof=1) / math.sqrt(len(values))
+    half = stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / math.sqrt(len(values))
     return float(values.mean() - half), float(values.mean() + half)
 
 
-def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_000) -> float:
+def sign_flip_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of the sign-flip test (Fisher 1935).
 
     The p-value is the share of sign assignments whose sum is at least as far from 0 as the observed sum. For n <= 22,
-    all 2^n assignments are tried; for larger n, ``draws`` random assignments and the observed one.
+    all 2^n assignments are tried; for larger n, 100,000 random assignments and the observed assignment.
 
     Raises:
         AnalysisError: there are no differences, or a difference is NaN or infinite.
@@ -215,8 +217,8 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 0, draws: int = 100_0
     # Rounding depends on the order of summation.
     bar = observed - 1e-12 * max(float(np.abs(values).sum()), 1e-300)
     if len(values) > _MOST_EXACT:
-        signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(draws, len(values)))
-        return float((1 + np.count_nonzero(np.abs(signs @ values) >= bar)) / (draws + 1))
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, len(values)))
+        return float((1 + np.count_nonzero(np.abs(signs @ values) >= bar)) / (_DRAWS + 1))
     # The first sign is fixed, because flipping all signs gives the same distance from 0.
     sums = values[:1].copy()
     for value in values[1:]:

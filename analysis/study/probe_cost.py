@@ -67,7 +67,7 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
         if unit.runs[item].costs is not None and hand[lr][seed].runs[item].costs is not None
     ]
     ratios = [own / fixed for own, fixed in pairs if own > 0 and fixed > 0]
-    known = [runs for row in _rows(auto) if (runs := probe_runs(row)) is not None]
+    known = [runs for run in auto.runs if (runs := probe_runs(run.row)) is not None]
     least = float(np.median(known)) if known else PROBE_CHARGE
     measured = float(np.median(ratios)) if ratios else 0.0
     return (measured, True) if measured >= least else (least, False)
@@ -75,12 +75,9 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
 
 def median_updates(auto: Arm) -> float | None:
     """Return the median number of AutoLR updates per finished trial; None if the number is unknown for all trials."""
-    known = [count for row in _rows(auto) if row["status"] == "finished" and (count := updates_of(row)) is not None]
+    finished = [run.row for run in auto.runs if run.row["status"] == "finished"]
+    known = [count for row in finished if (count := updates_of(row)) is not None]
     return float(np.median(known)) if known else None
-
-
-def _rows(arm: Arm) -> list[pd.Series]:
-    return [run.row for units in arm.values() for unit in units.values() for run in unit.runs.values()]
 
 
 def updates_of(row: pd.Series) -> int | None:

@@ -7,8 +7,8 @@ compared rates have a complete front, so that a rate has no advantage from missi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import stdev
 
 import numpy as np
@@ -17,6 +17,7 @@ from analysis.study.hand_tuning import best_rate
 from analysis.study.lr_grid import Arm, LrGrid, Unit
 from analysis.study.study_runs import Task
 from analysis.study.verdict import WITHIN
+from analysis.tables.trial_table import finite_cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class RateRow:
     seeds: int
     diverged: int
     metrics: dict[str, float]
-    further: dict[str, float] = field(default_factory=dict)
+    further: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ class Sensitivity:
     near_best: tuple[float, float] | None
     spread: dict[str, float]
     auto: tuple[AutoPlace, ...]
-    left_out: tuple[int, ...] = ()
-    paired: bool = True
+    left_out: tuple[int, ...]
+    paired: bool
 
     @property
     def decades(self) -> float | None:
@@ -118,27 +119,21 @@ def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
     shared = _shared(hand)
     rates = _rows(grid, hand, shared)
     volumes = np.array([row.hypervolume for row in rates])
-    best_lr, near_best, top = None, None, math.nan
+    best_lr, near_best = None, None
     if len(rates) and np.nanmax(volumes, initial=0.0) > 0:
         best_lr = best_rate(list(hand), np.nan_to_num(volumes).tolist())
         best = list(hand).index(best_lr)
-        top = float(volumes[best])
-        near = volumes >= (1 - WITHIN) * top
-        low = high = best
-        while low > 0 and near[low - 1]:
-            low -= 1
-        while high < len(rates) - 1 and near[high + 1]:
-            high += 1
+        far = np.flatnonzero(~(volumes >= (1 - WITHIN) * volumes[best]))
+        low, high = max(far[far < best], default=-1) + 1, min(far[far > best], default=len(rates)) - 1
         near_best = rates[low].lr, rates[high].lr
-    spread = {"hypervolume": _range(volumes)}
+    spread = {"hypervolume": _range(row.hypervolume for row in rates)}
     for name in grid.columns.outcomes:
-        values = [row.metrics[name] for row in rates if name in row.metrics]
-        if values:
-            spread[name] = _range(np.array(values))
-    places = [_place(grid, hand, variant, grid.arm(task, variant)) for variant in grid.variants(task)]
+        if values := [row.metrics[name] for row in rates if name in row.metrics]:
+            spread[name] = _range(values)
+    places = tuple(_place(grid, hand, variant, grid.arm(task, variant)) for variant in grid.variants(task))
     whole = {seed for units in hand.values() for seed in _whole(units)}
     left_out = tuple(sorted(whole - shared)) if shared else ()
-    return Sensitivity(task, rates, best_lr, near_best, spread, tuple(places), left_out, bool(shared or not whole))
+    return Sensitivity(task, rates, best_lr, near_best, spread, places, left_out, bool(shared or not whole))
 
 
 def _place(grid: LrGrid, hand: Arm, variant: str, auto: Arm) -> AutoPlace:
@@ -147,10 +142,10 @@ def _place(grid: LrGrid, hand: Arm, variant: str, auto: Arm) -> AutoPlace:
     rates = np.array([row.hypervolume for row in _rows(grid, hand, shared)])
     own = np.array([row.hypervolume for row in starts])
     own = own[np.isfinite(own)]
-    worst, mean, best = (own.min(), own.mean(), own.max()) if len(own) else (math.nan,) * 3
+    worst, mean, best = map(float, (own.min(), own.mean(), own.max()) if len(own) else (math.nan,) * 3)
     top = np.nanmax(rates, initial=0.0)
-    beats, share = int(np.count_nonzero(rates < mean)), mean / top if top > 0 else math.nan
-    return AutoPlace(variant, starts, float(mean), float(worst), float(best), beats, float(share))
+    share = float(mean / top) if top > 0 else math.nan
+    return AutoPlace(variant, starts, mean, worst, best, int(np.count_nonzero(rates < mean)), share)
 
 
 def _whole(units: Mapping[int, Unit]) -> set[int]:
@@ -170,15 +165,14 @@ def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
 
 def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) -> RateRow:
     whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
-    volumes = [unit.hypervolume for unit in whole]
-    further = {box: [unit.further_hypervolume(box) for unit in whole] for box in grid.boxes}
+    volumes = [unit.hypervolume() for unit in whole]
+    further = {box: [unit.hypervolume(box) for unit in whole] for box in grid.boxes}
     # Without a complete front there is nothing to compare, so the metrics of all runs are averaged.
     rows = [run.row for unit in whole or units.values() for run in unit.runs.values()]
+    finished = [row for row in rows if row["status"] == "finished"]
     metrics = {}
     for name in grid.columns.outcomes:
-        values = [float(row[name]) for row in rows if row["status"] == "finished" and name in row.index]
-        values = [value for value in values if math.isfinite(value)]
-        if values:
+        if values := [value for row in finished if (value := finite_cell(row, name)) is not None]:
             metrics[name] = math.fsum(values) / len(values)
     return RateRow(
         lr,
@@ -191,6 +185,6 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
     )
 
 
-def _range(values: np.ndarray) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.max() - finite.min()) if len(finite) else math.nan
+def _range(values: Iterable[float]) -> float:
+    finite = [value for value in values if math.isfinite(value)]
+    return max(finite) - min(finite) if finite else math.nan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -59,9 +59,10 @@ class StudyRun:
         variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
         lr: the fixed learning rate, or the rate from which AutoLR started; None if an external table does not give it.
         seed: the seed; None if an external table does not give it.
-        costs: the costs, shape (m,), in [0, 1]; None unless the trial finished and has all objectives.
+        costs_in: the costs in each reference box, shape (m,), in [0, 1]; None unless the trial finished and has all
+            objectives. The key "" is the box of the problem's objectives; the other keys are the names of the boxes of
+            :func:`analysis.frontier.indicators.further_objectives`.
         row: the row of the trial table.
-        further: the costs in each reference box of :func:`analysis.frontier.indicators.further_objectives`, by box.
     """
 
     task: Task
@@ -69,9 +70,13 @@ class StudyRun:
     lr: float | None
     configuration: Configuration
     seed: int | None
-    costs: Floats | None
+    costs_in: Mapping[str, Floats | None]
     row: pd.Series
-    further: Mapping[str, Floats | None] = field(default_factory=dict)
+
+    @property
+    def costs(self) -> Floats | None:
+        """The costs by the objectives, shape (m,), in [0, 1]; None unless the trial finished and has all objectives."""
+        return self.costs_in.get("")
 
     @property
     def judged(self) -> bool:
@@ -134,7 +139,7 @@ def study_runs(
     found: dict[tuple[object, ...], StudyRun] = {}
     repeated: list[tuple[pd.Series, pd.Series]] = []
     scores, automatics = _costs(parts, merged, problems.of), auto_lr_on(merged.trials)
-    for (_, row), problem, (own, further), automatic in zip(
+    for (_, row), problem, costs, automatic in zip(
         merged.trials.iterrows(), problems.of, scores, automatics, strict=True
     ):
         variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
@@ -149,7 +154,7 @@ def study_runs(
         if key in found:
             repeated.append((found[key].row, row))
         else:
-            found[key] = StudyRun(*place, own, row, further)
+            found[key] = StudyRun(*place, costs, row)
     notes = (_repeated(repeated, merged.columns),) if repeated else ()
     return StudyRuns(tuple(found.values()), varying, merged.columns, notes, problems)
 
@@ -173,21 +178,18 @@ def _named(trial: pd.Series, other: pd.Series) -> str:
 
 def _costs(
     parts: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
-) -> list[tuple[Floats | None, dict[str, Floats | None]]]:
-    """Return each trial's costs, shape (m,), in the reference box of its problem and in every additional box."""
+) -> list[dict[str, Floats | None]]:
+    """Return the costs of each trial in each reference box (see :class:`StudyRun`)."""
     of_part = np.repeat(np.arange(len(parts)), [len(table.trials) for table, _ in parts])
     scores = merged.measured(merged.columns.metrics)
-    found: list[tuple[Floats | None, dict[str, Floats | None]]] = [(None, {})] * len(problems)
+    found: list[dict[str, Floats | None]] = [{} for _ in problems]
     for problem in dict.fromkeys(problems):
         places = [place for place, other in enumerate(problems) if other == problem]
         box = widest([parts[part][1] for part in sorted(set(of_part[places]))])
         rows = merged.trials.iloc[places]
-        boxes = {"": box} | further_objectives(box, merged.columns, scores)
-        costs = {name: zip(*scored(rows, axes), strict=True) for name, axes in boxes.items()}
-        of_box = {name: [line if is_known else None for is_known, line in lines] for name, lines in costs.items()}
-        for index, place in enumerate(places):
-            here = {name: lines[index] for name, lines in of_box.items()}
-            found[place] = here.pop(""), here
+        for name, axes in ({"": box} | further_objectives(box, merged.columns, scores)).items():
+            for place, has_costs, costs in zip(places, *scored(rows, axes), strict=True):
+                found[place][name] = costs if has_costs else None
     return found
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from analysis.study.collapse import Collapse
@@ -78,16 +78,17 @@ class NoVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A hand-tuned baseline and its comparison with AutoLR.
+    """A hand-tuned baseline and its comparison with AutoLR. The fields are shown in reports and lr_study.json.
 
     Attributes:
         name: :data:`SINGLE` or :data:`ORACLE`.
         choice: the learning rate of every configuration.
-        runs: the number of training runs that hand-tuning needs for each configuration.
         hand, auto: the hypervolumes of the baseline and of AutoLR on each seed of the report.
         result: the paired test of ``auto - hand``.
         collapse: the number of collapsed runs of the baseline.
         edge: the edge of the grid, if a rate outside the grid may be better; else None.
+        further: the hypervolumes of AutoLR and the baseline in each additional reference box, averaged over the seeds
+            of the report and keyed by box. A box is left out if a trial was not measured.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
         bounds: the confidence bounds of the mean difference, which hold jointly for all comparisons at 95%; None if
             the rates were chosen on the seeds of the report.
@@ -96,24 +97,21 @@ class Baseline:
             seeds, and :data:`DESCRIBED` that nothing was tested.
         comparisons: the number of comparisons that are corrected jointly, including this comparison.
         primary: whether this comparison is the primary question.
-        further: the hypervolumes of AutoLR and the baseline in each additional reference box, averaged over the seeds
-            of the report and keyed by box. A box is left out if a trial was not measured.
     """
 
     name: str
     choice: Mapping[Configuration, float]
-    runs: int
     hand: tuple[float, ...]
     auto: tuple[float, ...]
     result: PairedResult
     collapse: Collapse
     edge: GridEdge | None
+    further: Mapping[str, Sides]
     p_holm: float | None = None
     bounds: tuple[float, float] | None = None
     outcome: str = TOO_FEW
     comparisons: int = 1
     primary: bool = False
-    further: Mapping[str, Sides] = field(default_factory=dict)
 
     @property
     def fresh_least(self) -> int:
@@ -129,6 +127,8 @@ class Baseline:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The comparison of one AutoLR variant with both hand-tuned baselines, for one task.
+
+    The fields are shown in reports and lr_study.json.
 
     Attributes:
         starts: the initial rates of AutoLR.
@@ -163,8 +163,8 @@ class Verdict:
     charge_measured: bool
     baselines: tuple[Baseline, ...]
     curve: TuningCurve
-    updates: float | None = None
-    seeds_vary: str = "order"
+    updates: float | None
+    seeds_vary: str
 
     @property
     def single(self) -> Baseline:
@@ -177,16 +177,10 @@ class Verdict:
         return self.tuning == self.fresh
 
     @property
-    def asked(self) -> tuple[int, ...]:
-        """The positions of the baselines that differ. If the oracle chooses the best single rate for all
-        configurations, the oracle is left out."""
-        single, oracle = self.baselines
-        return (0,) if single.choice == oracle.choice else (0, 1)
-
-    @property
     def compared(self) -> tuple[Baseline, ...]:
-        """The baselines that differ from each other (see :attr:`asked`)."""
-        return tuple(self.baselines[place] for place in self.asked)
+        """The baselines that differ. An oracle that chooses the best single rate for all configurations is left out."""
+        single, oracle = self.baselines
+        return (single,) if single.choice == oracle.choice else (single, oracle)
 
     @property
     def outcomes(self) -> tuple[tuple[str, str], ...]:
@@ -209,22 +203,27 @@ class Verdict:
         return any(how != MISSING for item in self.lost for how in item.how) and self.lost_seeds < len(self.planned)
 
     @property
-    def start_decides(self) -> bool:
-        """Whether the initial rate decides if AutoLR is ahead. Then AutoLR is over 5% better than the best single rate
-        from one initial rate, and over 5% worse from another."""
-        hand = self.single_volume
-        return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
-
-    @property
     def single_volume(self) -> float:
         """The hypervolume of the best single rate, averaged over the seeds of the report."""
         return sum(self.single.hand) / len(self.single.hand)
 
     @property
-    def few_updates(self) -> int | None:
-        """The median number of AutoLR updates in a run if it is too small for AutoLR to adapt; else None."""
+    def cautions(self) -> tuple[str, ...]:
+        """The names of the macros in study_verdict.j2 for what weakens the verdict.
+
+        ``lost``: a planned seed was lost. ``edge_of_single``: a better rate may lie outside the grid. ``starts``: from
+        one initial rate, AutoLR is over 5% better than the best single rate, and from another over 5% worse.
+        ``few_updates``: AutoLR updated its rate too rarely to adapt.
+        """
+        hand, of_starts = self.single_volume, self.of_starts
         once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
-        return None if self.updates is None or self.updates >= FEW_UPDATES or once else round(self.updates)
+        weak = {
+            "lost": bool(self.lost),
+            "edge_of_single": self.single.edge is not None,
+            "starts": min(of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(of_starts),
+            "few_updates": self.updates is not None and self.updates < FEW_UPDATES and not once,
+        }
+        return tuple(name for name, applies in weak.items() if applies)
 
     @property
     def collapse_counts(self) -> tuple[object, ...]:
@@ -238,7 +237,7 @@ class Verdict:
         return (False, *((item.of, item.runs_unknown) for item in sides))
 
 
-def split_seeds(seeds: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def split_seeds(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Split n seeds into tuning seeds (the lowest ``max(1, n // 3)``) and fresh seeds (the rest).
 
     A single seed is both a tuning seed and a fresh seed.

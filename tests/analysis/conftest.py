@@ -1,4 +1,4 @@
-"""Small sweep folders, written as the sweeper writes them."""
+"""Fixtures that write small sweep folders in the sweeper's format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BASELINE = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05
 
 
 def trial(trial_id: str, forget: float | None, retain: float | None, /, **fields: object) -> Row:
-    """A row of trials.csv: by default a finished ngdiff trial."""
+    """Return a row of trials.csv; by default, a finished ngdiff trial."""
     capped = min(forget, GUESS) if forget is not None else None
     return {
         "trial_id": trial_id,
@@ -77,7 +77,7 @@ def trial(trial_id: str, forget: float | None, retain: float | None, /, **fields
 
 
 def report(trial_id: str, step: int, forget: float, retain: float, /, **fields: object) -> Row:
-    """A row of history.csv."""
+    """Return a row of history.csv."""
     return {
         "trial_id": trial_id,
         "step": step,
@@ -92,7 +92,7 @@ def report(trial_id: str, step: int, forget: float, retain: float, /, **fields: 
 
 
 def tables_of(out: Path) -> tuple[TrialTable, SweepFile]:
-    """The trials of a folder and its sweep.json, as read."""
+    """Read the trial table and sweep.json of a folder."""
     return TrialTable.read(out), SweepFile.read(out)
 
 
@@ -102,7 +102,7 @@ def _blank_svg(canvas: object, target: Any, **_: object) -> None:
 
 @contextmanager
 def without_rendering() -> Iterator[None]:
-    """Figures are built, but saved as pictures of one empty group: rendering takes most of the time of a report."""
+    """Draw figures but save them as empty SVG files, because rendering takes most of the time of a report."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FigureCanvasAgg, "print_png", lambda *_, **__: None)
         patch.setattr(FigureCanvasSVG, "print_svg", _blank_svg)
@@ -111,13 +111,13 @@ def without_rendering() -> Iterator[None]:
 
 @pytest.fixture
 def blank_figures() -> Iterator[None]:
-    """For tests about everything in a report except its figures."""
+    """Disable rendering, for tests that do not look at figures."""
     with without_rendering():
         yield
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """Missing values become empty cells."""
+    """Write a CSV file in which missing values are empty cells."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
@@ -159,19 +159,19 @@ def _sweep_maker(tmp_path: Path) -> MakeSweep:
 
 @pytest.fixture
 def make_sweep(tmp_path: Path) -> MakeSweep:
-    """``make_sweep(rows, history, **entries of sweep.json)`` writes a folder; ``rows=None``: no trials.csv."""
+    """``make_sweep(rows, history, **entries of sweep.json)`` writes a folder (no trials.csv if ``rows`` is None)."""
     return _sweep_maker(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def make_sweep_once(tmp_path_factory: pytest.TempPathFactory) -> MakeSweep:
-    """As ``make_sweep``, for a folder that the tests of a module share and none of them changes."""
+    """``make_sweep`` for a folder that the tests of a module share and do not change."""
     return _sweep_maker(tmp_path_factory.mktemp("sweeps"))
 
 
 @pytest.fixture
 def row() -> MakeRow:
-    """A finished trial whose own share of the box is ``volume``, in c = 0.5 on the diagonal."""
+    """Return a finished trial (gdiff, c = 0.5) whose hypervolume is ``volume``."""
     count = iter(range(100_000))
 
     def make(volume: float, lr: float, seed: int, *, auto: bool = False, **fields: object) -> dict[str, object]:
@@ -184,7 +184,7 @@ def row() -> MakeRow:
 
 @pytest.fixture
 def grid(make_sweep: MakeSweep) -> MakeGrid:
-    """``grid(rows, rows, ...)`` is the grid of learning rates of so many sweeps."""
+    """``grid(rows, rows, ...)`` writes a sweep for each argument and returns their learning-rate grid."""
     names = iter(f"sweep-{index}" for index in range(100))
 
     def make(*tables: Sequence[Row]) -> LrGrid:

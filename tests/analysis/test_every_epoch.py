@@ -1,4 +1,4 @@
-"""A sweep in which every epoch counts: the frontier, pareto.json, pick and the page show epochs of trials."""
+"""A sweep in which every epoch of a trial is a model: the frontier, pareto.json, pick and the page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MakeEpochs = Callable[..., Path]
 
 @pytest.fixture
 def make_epochs(make_sweep: MakeSweep) -> MakeEpochs:
-    """Two finished trials and one that diverged after its first epoch; ``measured`` has metrics by (trial, epoch)."""
+    """Write two finished trials and one that diverged after epoch 1; ``measured`` has metrics by trial and epoch."""
 
     def make(name: str = "sweep", **measured: dict[tuple[str, int], float]) -> Path:
         rows = [
@@ -71,7 +71,7 @@ def make_epochs(make_sweep: MakeSweep) -> MakeEpochs:
 
 
 def reported(out: Path) -> tuple[dict[str, Any], dict[tuple[str, float], dict[str, Any]]]:
-    """The answer in pareto.json, and the frontier by trial and epoch."""
+    """Return the answer in pareto.json, and the frontier keyed by trial and epoch."""
     write_report(out)
     content = json.loads((out / "pareto.json").read_text())
     return content["answer"], {(row["trial_id"], row["epoch"]): row for row in content["front"]}
@@ -154,7 +154,7 @@ def test_pick_is_within_the_limit(make_epochs: MakeEpochs, limit: Constraint, ta
 def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_paths(make_epochs: MakeEpochs) -> None:
     table, sweep = tables_of(make_epochs())
     data, scores = pareto_data(table, sweep), scores_data(table, sweep)
-    points = [point for series in data.methods for point in series.points]
+    points = [point for series in data.methods for point in series.points.itertuples()]
     assert {(point.trial_id, point.epoch) for point in points if point.on_front} == FRONT
     assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
     assert sorted(map(len, data.paths)) == [3, 3]

@@ -1,4 +1,4 @@
-"""Every note has a macro that words it, with the facts that the code gives as its arguments."""
+"""Every note has a macro whose arguments are the facts of the note."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MACROS = {
 
 
 def notes() -> Iterator[tuple[str, set[str]]]:
-    """The code and the names of the facts of every note in the package; ``**facts`` are left out."""
+    """Yield the code and the names of the facts of every note in the package; ``**facts`` are left out."""
     for path in ANALYSIS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "note" and node.args:

@@ -1,4 +1,4 @@
-"""A table with unknown metrics: the dictionary of its columns is all that the analysis needs."""
+"""A table with unknown metrics: the analysis only needs the column dictionary."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_an_invalid_entry_is_refused_by_its_column(entry: Any, named: str) -> No
 
 
 def test_no_file_of_the_analysis_names_a_metric() -> None:
-    """Losses are read in landscape.csv by name; a metric nowhere, neither in code nor on the page."""
+    """No code or template names a metric. Only the losses in landscape.csv are read by name."""
     names = "|".join(name for name in METRICS if name not in LOSS_METRICS)
     for path in Path(analysis.__file__).parent.rglob("*"):
         if path.suffix in (".py", ".js", ".j2"):
@@ -133,5 +133,5 @@ def test_no_file_of_the_analysis_names_a_metric() -> None:
 
 
 def _words(svg: str) -> set[str]:
-    """Text is drawn as outlines; a comment beside each says what it reads."""
+    """Return the texts of a figure, which are drawn as outlines and repeated in comments."""
     return set(re.findall(r"<!-- (.*?) -->", svg))

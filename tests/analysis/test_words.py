@@ -1,4 +1,4 @@
-"""Numbers, times and trials in words."""
+"""The formats of numbers, times and names of trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of sweeps and CSV files, as ``compare`` makes them."""
+"""Fixtures that compare sweeps and CSV files as the command ``compare`` does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(*sources: Path) -> tuple[ComparisonTable, ...]:
 
 
 def without(table: ComparisonTable, place: int = 0) -> Entry:
-    """A method without AutoLR."""
+    """Return the entry of a method without AutoLR."""
     entry = table.rows[place].without
     assert entry is not None
     return entry
@@ -33,7 +33,7 @@ def without(table: ComparisonTable, place: int = 0) -> Entry:
 
 @pytest.fixture
 def compared(make_sweep: MakeSweep) -> Compared:
-    """The only table of a sweep with these trials."""
+    """Return the comparison table of a sweep with the given trials."""
 
     def of(rows: list[Row], **sweep: object) -> ComparisonTable:
         (table,) = read(make_sweep(rows, **{"baseline": BASELINE} | sweep))
@@ -44,7 +44,7 @@ def compared(make_sweep: MakeSweep) -> Compared:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> WriteCsv:
-    """Writes an external table."""
+    """Write a table of results from another program."""
 
     def write(text: str) -> Path:
         path = tmp_path / "theirs.csv"

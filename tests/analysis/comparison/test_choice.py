@@ -1,4 +1,4 @@
-"""Which configuration stands for a method, and how one that lost all its seeds is shown."""
+"""The configuration that represents a method, and how a configuration that lost all its seeds is shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSED: Row = {"utility": 0.1}
 
 
 def runs(lr: float, forget: float, *ends: Row) -> list[Row]:
-    """A configuration with a seed for each end; a better forget loss makes a larger share of the box."""
+    """Return the trials of one configuration, with a seed for each end. A high forget loss has a high hypervolume."""
     return [
         trial(f"{lr}-{seed}", forget, 0.5, **GOOD | {"lr": lr, "seed": seed} | end) for seed, end in enumerate(ends)
     ]
@@ -35,7 +35,7 @@ def runs(lr: float, forget: float, *ends: Row) -> list[Row]:
         ([{}, MISSED, MISSED], [{}], "lr 0.01"),
         ([{}] * 3, [{}] * 3, "lr 0.01"),
         ([MISSED] * 3, [MISSED], "lr 0.01"),
-        # Neither attains anything: a finished trial comes before a lost one.
+        # Both hypervolumes are 0, so the finished trial ranks above the lost trial.
         ([LOST | {"forget_loss": 0.0}], [MISSED | {"forget_loss": 0.0, "retain_loss": 8.0}], "lr 0.01"),
     ],
     ids=lambda value: value if isinstance(value, str) else str(len(value)),
@@ -43,14 +43,14 @@ def runs(lr: float, forget: float, *ends: Row) -> list[Row]:
 def test_the_surest_success_is_shown_then_the_box_decides(
     compared: Compared, many: list[Row], few: list[Row], label: str
 ) -> None:
-    """Of two equal ones the few at 1e-2 have the larger share of the box."""
+    """The configuration at 1e-2 (``few``) has the larger hypervolume."""
     table = compared([*runs(1e-3, 6.0, *many), *runs(1e-2, 7.9, *few)])
     assert without(table).label == label
 
 
 @pytest.fixture
 def lost(compared: Compared) -> ComparisonTable:
-    """AutoLR lost every seed, and so did gdiff, which was run without it only."""
+    """ngdiff lost every seed with AutoLR. gdiff was only run without AutoLR, and lost every seed."""
     auto = [trial(f"1{seed}", None, None, seed=seed, auto_lr="on", **LOST) for seed in range(3)]
     other = [trial(f"2{seed}", None, None, seed=seed, method="gdiff", status="failed") for seed in range(2)]
     return compared([*runs(1e-4, 6.0, *[{}] * 3), *auto, *other])

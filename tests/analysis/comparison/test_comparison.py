@@ -31,7 +31,7 @@ def csv_rows(tables: Sequence[ComparisonTable]) -> list[dict[str, str]]:
 
 @pytest.fixture
 def table(compared: Compared) -> ComparisonTable:
-    """At lr 1e-3 both seeds meet the thresholds; 1e-2 has the larger hypervolume and forgets everything."""
+    """At lr 1e-3, both seeds meet the thresholds. At 1e-2, the hypervolume is larger, but the models forgot all."""
     good, bad = GOOD | {"lr": 1e-3}, {"verbmem": 0.0, "utility": 0.1, "truth_ratio": 0.2, "lr": 1e-2}
     return compared(
         [
@@ -57,7 +57,7 @@ def test_a_method_is_shown_at_the_configuration_with_most_successes_before_hyper
     (cell,) = [row for row in csv_rows([table]) if wanted.items() <= row.items()]
     assert float(cell["mean"]) == pytest.approx(0.65, abs=1e-15), "not rounded"
     assert (cell["seeds"], cell["meets_threshold"], cell["success"]) == ("2", "True", "True")
-    # The No-unlearn model comes first, and a mean that meets its threshold is bold.
+    # The target comes first, and a mean that meets its threshold is bold.
     lines = markdown([table]).splitlines()
     assert lines[4].startswith("| target | 0.9 | 0.8 | 0.5 | 0.04")
     assert "**0.05 ± 0** → 0.2" in lines[5].replace("0.0500", "0.05")
@@ -74,7 +74,7 @@ def test_sweeps_with_another_target_and_without_trials_are_not_compared(make_swe
 
 
 def test_all_metrics_of_a_trial_are_compared_and_nothing_else(tmp_path: Path) -> None:
-    """Seconds, steps and shares of padding, which a sweep writes as well, are not metrics."""
+    """The seconds, steps and shares of padding in the tables are not metrics."""
     out = Path(shutil.copytree(GOLDEN, tmp_path / "sweep"))
     trials = pd.read_csv(out / "trials.csv", dtype=str, keep_default_na=False).reindex(columns=TRIAL_COLUMNS)
     trials.fillna("").assign(**dict.fromkeys(OUTCOME_METRICS, "0.5")).to_csv(out / "trials.csv", index=False)
@@ -153,7 +153,7 @@ def test_success_on_some_seeds_only_is_given_with_their_number(
     succeeded: int,
     outcome: list[str],
 ) -> None:
-    """By the means alone each of the first two would be a success. ``outcome`` is the verdict and its numbers."""
+    """By their means, the first two cases would be successes. ``outcome`` has the verdict and numbers of the text."""
     rows = [
         trial(f"{seed:05d}", 6.0, 0.5, verbmem=scores[0], utility=scores[1], truth_ratio=0.4, seed=seed)
         if scores
@@ -181,9 +181,9 @@ def test_a_metric_of_some_seeds_has_their_number(compared: Compared) -> None:
 @pytest.mark.parametrize(
     ("scores", "baseline", "success", "utility"),
     [
-        # A share above 1 cannot be.
+        # A share above 1 is impossible.
         ({"verbmem": 0.05, "utility": 70.0, "truth_ratio": 0.6}, {"truth_ratio": 0.7}, None, None),
-        # Rounding puts the mean of three equal numbers one digit below them.
+        # Because of rounding, the mean of three equal numbers is slightly below them.
         ({"verbmem": 0.05, "utility": 0.7 * 0.5, "truth_ratio": 0.6}, {"utility": 0.5, "truth_ratio": 0.7}, True, True),
         ({"verbmem": 0.1 / 3, "utility": 0.7}, {}, None, True),
     ],

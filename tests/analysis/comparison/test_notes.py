@@ -1,4 +1,4 @@
-"""The notes below a table name what weakens it."""
+"""The notes below a comparison table."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_value_outside_its_bounds_is_named_with_its_row(make_sweep: MakeSweep,
 def test_a_success_before_the_end_is_named(
     make_sweep: MakeSweep, epochs: dict[tuple[str, int], Row], named: tuple[str, ...] | None
 ) -> None:
-    """``named`` is None if every epoch does not count, and empty if no end is worse than an earlier epoch."""
+    """``named`` is None if only last epochs are models, and empty if no trial succeeds only at an earlier epoch."""
     rows = [
         trial("good", 6.0, 0.5, seed=0, **GOOD),
         trial("bad", 8.0, 5.0, seed=1, verbmem=0.0, utility=0.1, truth_ratio=0.1),
@@ -154,7 +154,7 @@ def test_rows_that_can_only_mean_these_trials_join_them(
 
 
 def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
-    """They join the second if they name its data set."""
+    """The rows join the second sweep if they name its data set."""
     one = make_sweep(of_seeds(0, 1), name="one", baseline=BASELINE)
     two = make_sweep(of_seeds(0, 1, dataset="tofu"), name="two", baseline=BASELINE)
     assert len(read(one, two, theirs("method,verbmem,utility\nnpo,0.01,0.79\n"))) == 3

@@ -1,4 +1,4 @@
-"""Figures beyond the frontier: what they show, that they can be drawn, and that odd tables do not break them."""
+"""The figures of a report except the frontier: their content, and that they can be drawn from any table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ import pytest
 from analysis.figures.ablation import ablation_data
 from analysis.figures.auto_lr import auto_lr_data, landscape_data, rate_course
 from analysis.figures.compute import anytime_panels
-from analysis.figures.courses import gradients_data, metrics_data
-from analysis.figures.draw_panels import draw_panels
+from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data
-from analysis.figures.learning_rates import final_metrics_data, rate_courses_data
-from analysis.figures.panels import graded, method_colours
+from analysis.figures.panels import colours_of, draw_panels, graded
 from analysis.figures.pareto import pareto_data, scores_data
-from analysis.figures.style import save_figure, svg_text
+from analysis.figures.svg import save_figure, svg_text
 from analysis.tables.note import note
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources, read_source
@@ -57,7 +55,7 @@ def some(data: T | None) -> T:
 
 @pytest.fixture(scope="module")
 def sources(make_sweep_once: MakeSweep) -> Sources:
-    """Two rates and AutoLR, ngdiff and gdiff; pairs 0-2 and 1-3 differ in the policy alone."""
+    """ngdiff at two rates and with AutoLR, and gdiff. Trials 0 and 2, and trials 1 and 3, differ only in AutoLR."""
     scores = {"verbmem": 0.2, "utility": 0.8}
     rows = [
         trial("0", 2.0, 0.4, lr=1e-4, **scores),
@@ -97,9 +95,9 @@ def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, 
             warnings.simplefilter("error")
             document = save_figure(found[name].draw(found[name].data), tmp_path, name)
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        # Text is drawn as outlines; a comment beside each says what it reads.
+        # Text is drawn as outlines, and a comment in the SVG repeats it.
         assert all(label in document for label in labels), name
-        # A page that may load nothing could not show an embedded picture.
+        # A page that may not load images does not show an embedded one.
         assert "<image" not in document
 
 
@@ -132,8 +130,7 @@ def test_no_line_is_drawn_through_rates_of_trials_that_differ_in_more(make_sweep
 
 def test_courses_are_coloured_by_rate_and_auto_lr_is_dashed(sources: Sources) -> None:
     data = some(rate_courses_data(sources))
-    gradation = some(data.gradation)
-    assert (gradation.low, gradation.high) == (1e-4, 1e-3)
+    assert data.rates == (1e-4, 1e-3)
     looks = [(line.name, line.look) for line in data.panels[0].lines]
     assert looks == [("", "line"), ("", "line"), ("AutoLR", "dashed"), ("AutoLR", "dashed")]
     assert graded(1e-4, 1e-4, 1e-3) != graded(1e-3, 1e-4, 1e-3)
@@ -157,15 +154,11 @@ def test_an_ablation_without_pairs_compares_the_best_of_each_side(make_sweep: Ma
     assert data.caption == note("ablation", paired=False, lost=0)
 
 
-def test_the_gradient_picture_is_of_the_report_in_the_middle(sources: Sources) -> None:
-    data = some(gradient_plane_data(sources))
-    assert [item.title for item in data.panels] == ["gdiff, step 20", "ngdiff, step 20"]
-
-
 def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
-    """The mean of c_t over an epoch is not that of the mean norms; drawn with it d would halve nothing."""
+    """The reported mean of c_t differs from the c_t of the mean norms, with which d halves the angle."""
     history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
     data = some(gradient_plane_data(replace(sources, table=replace(sources.table, history=history))))
+    assert [item.title for item in data.panels] == ["gdiff, step 20", "ngdiff, step 20"], "the report in the middle"
     planes = {item.title.partition(",")[0]: item for item in data.panels}
     drawn = planes["ngdiff"]
     cosines = [np.dot(some(drawn.direction), side) / np.linalg.norm(side) for side in (drawn.retain, drawn.forget)]
@@ -186,7 +179,7 @@ def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep:
     data = some(final_metrics_data(read))
     assert [panel.absent for panel in data.panels] == [(1e-2,)] * 2
     assert "no finished trial" in svg_text(draw_panels(data))
-    # 0 and 5, and 3 and 4, are pairs of which one diverged.
+    # In the pairs 0 and 5, and 3 and 4, one trial diverged.
     assert some(ablation_data(read)).caption == note("ablation", paired=False, lost=2)
 
 
@@ -210,17 +203,17 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
     reports = pd.DataFrame({"step": [10, 20, 30], "lr": [4e-4, 3e-4, 1e-4]})
     steps, rates = rate_course(updates, reports)
     assert list(zip(steps, rates, strict=True)) == [
-        *((0, 1e-4), (1, 1e-4), (1, 4e-4)),  # level, then upright: a step
+        *((0, 1e-4), (1, 1e-4), (1, 4e-4)),  # a horizontal line, then a vertical line
         *((10, 4e-4), (11, 4e-4), (11, 3e-4)),
         *((20, 3e-4), (21, 3e-4), (21, 3e-4)),
-        (30, 1e-4),  # annealed after the last one
+        (30, 1e-4),  # annealed after the last update
     ]
     put_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], auto_lr_rolled_back=[0, 0, 10])
     assert rate_course(updates, put_back)[0][-1] == 21, "the last report has the rate of the weights put back"
 
 
 def test_the_learning_rate_over_steps_has_its_jumps(sources: Sources) -> None:
-    """Trial 2 alone, the only one with AutoLR updates."""
+    """Only trial 2 has AutoLR updates."""
     only = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["trial_id"] == "2"]))
     data = some(gradients_data(only))
     (line,) = next(panel for panel in data.panels if panel.y_label.startswith("learning rate")).lines
@@ -228,11 +221,11 @@ def test_the_learning_rate_over_steps_has_its_jumps(sources: Sources) -> None:
 
 
 def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) -> None:
-    colours = method_colours(sources.table)
+    colours = {name: colour for name, (colour, _) in colours_of(sources.table.methods).items()}
     assert len(set(colours.values())) == 2
     front = pareto_data(sources.table, sources.sweep)
     assert {series.name: series.colour for series in front.methods} == colours
-    # Also in figures of some of the trials, all of ngdiff.
+    # The colours are the same in figures of a part of the trials.
     part = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["method"] == "ngdiff"]))
     front = pareto_data(part.table, part.sweep)
     assert [series.colour for series in front.methods] == [colours["ngdiff"]]
@@ -262,10 +255,10 @@ def test_gradients_that_were_not_measured_are_left_out(make_sweep: MakeSweep) ->
 
 def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None:
     data = pareto_data(sources.table, sources.sweep)
-    assert data.sweeps_over_c == (((5.0, 0.6), (4.0, 0.4), (3.0, 0.3)),)
+    assert data.sweeps_over_c == ([(5.0, 0.6), (4.0, 0.4), (3.0, 0.3)],)
     assert data.both_policies
-    filled = {point.trial_id for series in data.methods for point in series.points if point.filled}
-    assert filled == {"2", "3"}
+    points = pd.concat([series.points for series in data.methods])
+    assert set(points.loc[points["filled"], "trial_id"]) == {"2", "3"}
     other = sources.table.of(sources.table.trials.assign(lr=[10.0**-i for i in range(7)]))
     assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
@@ -278,6 +271,7 @@ def test_the_frontier_over_the_primary_metrics_has_its_own_axes(sources: Sources
 
 
 ONE, BAD = [trial("0", 1.0, 0.5)], {"status": "diverged", "error": "nan"}
+AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
 
 
 @pytest.mark.parametrize(
@@ -293,8 +287,10 @@ ONE, BAD = [trial("0", 1.0, 0.5)], {"status": "diverged", "error": "nan"}
             [trial("0", 1e30, 1e30), trial("1", 0.0, 0.0, lr=1e-3), trial("2", math.inf, 1.0, auto_lr="on")],
             (1e30, math.inf),
         ),
+        ([trial("0", None, None), trial("1", None, None, lr=1e-3), *AUTO], None),
+        ([trial("0", None, None, **BAD), trial("1", None, None, lr=1e-3, **BAD), *AUTO], None),
     ],
-    ids=["nothing", "header", "one", "no history", "diverged", "nan", "huge"],
+    ids=["nothing", "header", "one", "no history", "diverged", "nan", "huge", "rates unmeasured", "rates diverged"],
 )
 def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tuple[float, float] | None) -> None:
     out = make_sweep(rows, values and [report(str(i), step, *values) for i in range(3) for step in (1, 2)])

@@ -1,15 +1,18 @@
-"""The plane of two gradients: where the direction lies in it, and which objectives it lowers."""
+"""The figure of two gradients: the combined direction, and the objectives that a step lowers."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 
-from analysis.figures.gradient_plane import Plane, half_plane, plane
+from analysis.figures.gradient_plane import Plane, draw_gradient_plane, plane
+from analysis.figures.panels import PanelFigure
 
 
 def _helps(item: Plane) -> tuple[bool, bool]:
-    """Whether a small step against the direction lowers the retain and the forget objective."""
+    """Return whether a small step against the direction lowers the retain and the forget objective."""
     assert item.direction is not None
     retain, forget = (bool(np.dot(item.direction, gradient) > 0) for gradient in (item.retain, item.forget))
     return retain, forget
@@ -21,7 +24,7 @@ def test_the_plane_of_a_right_angle_and_of_a_conflict() -> None:
     assert square.forget == pytest.approx((0.0, 1.0))
     assert square.direction == pytest.approx((0.6, 0.8))
     assert _helps(square) == (True, True)
-    # Against each other, with all the weight on forgetting: the retain objective rises.
+    # The gradients are opposed and forgetting has all the weight, so the retain objective rises.
     opposed = plane("", 1.0, 1.0, -1.0, 0.0)
     assert _helps(opposed) == (False, True)
     # Equal weights of opposite gradients cancel.
@@ -37,11 +40,12 @@ def test_ngdiffs_direction_lowers_both_objectives_whatever_the_gradients() -> No
             assert _helps(found) == (True, True)
 
 
-def test_a_half_plane_is_half_of_the_square() -> None:
-    for normal in ((1.0, 0.0), (1.0, 2.0), (-0.3, 1.0), (1.0, 1.0)):
-        corners = np.array(half_plane(normal, 1.0))
-        x, y = corners[:, 0], corners[:, 1]
-        area = abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
-        assert area == pytest.approx(2.0)
-        assert (corners @ normal >= -1e-12).all()
-    assert half_plane((0.0, 0.0), 1.0) == []
+@pytest.mark.parametrize("cosine", [-1.0, -0.4, 0.0, 0.9])
+def test_the_shaded_half_is_where_a_gradient_points(cosine: float) -> None:
+    item = plane("", 3.0, 4.0, cosine, 0.5)
+    (axes,) = draw_gradient_plane(PanelFigure("", "", (item,))).axes
+    square = np.array(list(itertools.product(np.linspace(-1.24, 1.24, 9), repeat=2))) + 0.003
+    for gradient, polygon in zip((item.retain, item.forget), axes.patches, strict=True):
+        assert (polygon.get_path().contains_points(square) == (square @ gradient > 0)).all()
+    (axes,) = draw_gradient_plane(PanelFigure("", "", (plane("", 0.0, 0.0, 0.0, 0.5),))).axes
+    assert not list(axes.patches), "a gradient of length zero shades nothing"

@@ -1,4 +1,4 @@
-"""Figures of a study: from arrays as moocore gives them to a picture."""
+"""The figures of a learning-rate study."""
 
 from __future__ import annotations
 
@@ -6,17 +6,25 @@ import moocore
 import numpy as np
 import pytest
 
-from analysis.figures.attainment import AttainmentData, draw_attainment
-from analysis.figures.compute import anytime_figure, tuning_figure
-from analysis.figures.draw_panels import draw_panels
-from analysis.figures.style import svg_text
+from analysis.figures.compute import AttainmentPanel, anytime_panels, draw_attainment, tuning_figure
+from analysis.figures.panels import Panel, PanelFigure, draw_panels
+from analysis.figures.svg import svg_text
 from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
 from analysis.study.fronts import StudyAttainment
 from analysis.study.tuning_curve import tuning_curve
+from analysis.tables.problems import Problem
+from analysis.tables.sources import read_source
+from tests.analysis.conftest import MakeRow, MakeSweep
 
 
 def _sets(*fronts: list[list[float]]) -> np.ndarray:
     return np.array([[*point, i + 1] for i, front in enumerate(fronts) for point in front])
+
+
+def attainment(
+    found: StudyAttainment, title: str = "", axes: tuple[str, str] = ("x", "y")
+) -> PanelFigure[AttainmentPanel]:
+    return PanelFigure("attainment", title, (AttainmentPanel(axes, found),))
 
 
 def test_attainment_is_drawn_from_what_moocore_returns() -> None:
@@ -30,7 +38,7 @@ def test_attainment_is_drawn_from_what_moocore_returns() -> None:
     boxes = moocore.eafdiff(good, poor, rectangles=True)
     difference = AttainmentDifference(boxes[:, :4], boxes[:, 4] / 2)
     found = StudyAttainment(("AutoLR", "hand-tuned"), (surfaces[0], surfaces[1]), difference)
-    document = svg_text(draw_attainment(AttainmentData("Attained", ("forgetting", "retaining"), found)))
+    document = svg_text(draw_attainment(attainment(found, "Attained", ("forgetting", "retaining"))))
     assert all(label in document for label in ("Attained", "AutoLR", "hand-tuned", "forgetting, cost from 0 to 1"))
 
 
@@ -39,21 +47,24 @@ NOWHERE = AttainmentDifference(np.empty((0, 4)), np.empty(0))
 
 def test_two_arms_that_are_alike_differ_nowhere() -> None:
     surface = (AttainmentSurface(1, 2, np.array([[0.2, 0.2]])), AttainmentSurface(2, 2, np.empty((0, 2))))
-    data = AttainmentData("Alike", ("x", "y"), StudyAttainment(("a", "b"), (surface, surface), NOWHERE))
-    assert "no difference" in svg_text(draw_attainment(data))
+    data = StudyAttainment(("a", "b"), (surface, surface), NOWHERE)
+    assert "no difference" in svg_text(draw_attainment(attainment(data)))
 
 
 def test_what_two_of_three_runs_attain_is_not_drawn_as_attained_by_all() -> None:
     levels = tuple(AttainmentSurface(runs, 3, np.array([[0.2 * runs, 0.2]])) for runs in (1, 2))
     surfaces = (*levels, AttainmentSurface(3, 3, np.empty((0, 2))))
-    data = AttainmentData("", ("x", "y"), StudyAttainment(("a", "b"), (surfaces, ()), NOWHERE))
-    left = draw_attainment(data).axes[0]
+    left = draw_attainment(attainment(StudyAttainment(("a", "b"), (surfaces, ()), NOWHERE))).axes[0]
     looks = [(float(np.asarray(line.get_xdata())[0]), line.get_linestyle()) for line in left.lines]
     assert looks == [(0.2, "--"), (0.4, "-")]
 
 
+def tuning(auto: float) -> PanelFigure[Panel]:
+    return tuning_figure(tuning_curve([0.3, 0.5], auto), name="tuning", title="")
+
+
 def test_auto_lr_below_a_single_rate_equals_no_number_of_them() -> None:
-    found = {auto: tuning_figure(tuning_curve([0.3, 0.5], auto)) for auto in (0.3, 0.4)}
+    found = {auto: tuning(auto) for auto in (0.3, 0.4)}
     assert {auto: data.panels[0].guides[0].label for auto, data in found.items()} == {
         0.3: "n* < 1: below a single rate",
         0.4: "n* = 1",
@@ -62,17 +73,20 @@ def test_auto_lr_below_a_single_rate_equals_no_number_of_them() -> None:
     assert all(float(tick).is_integer() for tick in ticks)
 
 
-def test_the_hypervolume_stays_between_two_trials() -> None:
-    data = anytime_figure({"AutoLR": ([10.0, 30.0], [0.2, 0.5]), "empty": ([], [])})
+def test_the_hypervolume_stays_between_two_trials(make_sweep: MakeSweep, row: MakeRow) -> None:
+    times = {"train_seconds": 10.0, "eval_seconds": 0.0}
+    rows = [row(volume, 1e-4, seed, auto=True, **times) for seed, volume in enumerate((0.25, 0.36))]
+    data = anytime_panels({Problem("", ""): read_source(make_sweep(rows))})
     assert data is not None
     (line,) = data.panels[0].lines
-    assert list(zip(line.xs, line.ys, strict=True)) == [(0, 0), (10, 0), (10, 0.2), (30, 0.2), (30, 0.5)]
+    stairs = [(0, 0), (10, 0), (10, 0.25), (20, 0.25), (20, 0.36)]
+    assert list(zip(line.xs, line.ys, strict=True)) == [pytest.approx(point) for point in stairs]
     assert "trial-seconds" in svg_text(draw_panels(data))
-    assert anytime_figure({"empty": ([], [])}) is None
+    assert anytime_panels({Problem("", ""): read_source(make_sweep([], name="empty"))}) is None
 
 
 @pytest.mark.parametrize(("auto", "marked"), [(0.45, True), (0.55, False)])
 def test_the_tuning_curve_marks_where_it_reaches_auto_lr(auto: float, marked: bool) -> None:
-    data = tuning_figure(tuning_curve([0.3, 0.5], auto))
+    data = tuning(auto)
     assert ("n* = 1.5" in svg_text(draw_panels(data))) is marked
     assert [line.ys for line in data.panels[0].lines[1:]] == [(auto, auto), (auto,)]

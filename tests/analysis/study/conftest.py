@@ -1,4 +1,4 @@
-"""Studies of learning rates with a known truth."""
+"""Tables of learning-rate studies whose correct verdict is known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def table(
     sides: Sequence[bool] = (False, True),
     **fields: object,
 ) -> list[Row]:
-    """Fixed rates of known volumes, and AutoLR above the best of them by a known difference; a seed moves all alike."""
+    """Return trials at fixed rates with known hypervolumes, and AutoLR trials ``difference`` above the best rate.
+
+    A seed shifts all hypervolumes by the same amount.
+    """
     rows = []
     for seed in seeds:
         moved = 0.02 * np.sin(seed)
@@ -44,9 +47,9 @@ def table(
 
 @pytest.fixture
 def study_by_seed(make_sweep: MakeSweep, row: MakeRow) -> StudyBySeed:
-    """``study_by_seed(of, difference)``: 30 seeds, 20 of them fresh; AutoLR is above the best rate by ``difference``.
+    """``study_by_seed(of, difference)``: 30 seeds, 20 of them fresh. AutoLR exceeds the best rate by ``difference``.
 
-    ``of(seed, auto)`` are the fields of a trial, or None if there is no such trial.
+    ``of(seed, auto)`` returns the fields of a trial, or None if the trial does not exist.
     """
 
     def make(of: Of, difference: float = 0.5) -> LrStudy:

@@ -1,4 +1,4 @@
-"""Hypervolumes in other boxes: the retain loss on a log scale, and scores in place of losses, against brute force."""
+"""Hypervolumes in additional reference boxes, compared with brute force and with Optuna."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCORES = "verbmem and utility"
 
 
 def counted(points: np.ndarray, cells: int = 400) -> float:
-    """The share of cell centres of the unit square that some point dominates."""
+    """Return the share of cells of the unit square whose centre is dominated by some point."""
     centres = (np.arange(cells) + 0.5) / cells
     dominated = np.zeros((cells, cells), dtype=bool)
     for x, y in points:
@@ -79,7 +79,7 @@ def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: Ma
 
 
 def study_rows(row: MakeRow, utilities: Sequence[float | None]) -> list[dict[str, object]]:
-    """Two rates and AutoLR on one tuning and two fresh seeds."""
+    """Return trials at three rates and with AutoLR, on one tuning seed and two fresh seeds."""
     rows = []
     for seed in range(3):
         for volume, lr, auto in ((0.3, 1e-5, False), (0.5, 1e-4, False), (0.4, 1e-3, False), (0.6, 1e-4, True)):

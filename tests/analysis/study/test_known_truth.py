@@ -1,4 +1,4 @@
-"""Verdicts on tables whose truth is known."""
+"""Verdicts on tables whose correct verdict is known."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ SPLITS = ["forget split forget10", "forget split forget05"]
 
 
 def side(auto: bool, *seeds: int) -> Callable[[Row], bool]:
-    """Choose the rows of one side, on some seeds or on all."""
+    """Return a filter for the rows with or without AutoLR, on the given seeds or on all seeds."""
     return lambda item: (item["auto_lr"] == "on") is auto and (not seeds or item["seed"] in seeds)
 
 
 def noise(sd: float, *, mean: float = 0.0) -> Difference:
-    """Normal differences, the same for a seed in every table."""
+    """Return normally distributed differences, which depend only on the seed."""
     values = np.random.default_rng(5).normal(0, sd, 400)
     return lambda seed: mean + float(values[seed])
 
 
 def rare(good: float, collapse: float, every: int) -> Difference:
-    """``collapse`` on the last of every so many seeds."""
+    """Return differences of ``collapse`` on every ``every``-th seed, and of ``good`` on the others."""
     return lambda seed: collapse if seed % every == every - 1 else good
 
 
 @dataclass(frozen=True)
 class Case:
-    """Tables of so many sweeps, the outcomes against the best single rate, and :class:`Facts` of the first verdict."""
+    """The tables of one or more sweeps, and the expected outcomes against the best single rate.
+
+    ``facts`` are expected :func:`facts` of the first verdict, and ``apart`` the settings that distinguish the problems.
+    """
 
     name: str
     sweeps: Sweeps
@@ -48,7 +51,7 @@ class Case:
 
 
 def row_of(volume: float) -> Row:
-    """The losses of a trial with this volume, as the fixture makes them."""
+    """Return the losses of a trial with this hypervolume."""
     edge = 8.0 * volume**0.5
     return {"forget_loss": edge, "forget_loss_capped": edge, "retain_loss": 8.0 - edge}
 
@@ -58,19 +61,19 @@ def one(*difference: float | Difference, **fields: object) -> Sweeps:
 
 
 def changed(which: Callable[[Row], bool], fields: Row, *difference: float, **options: object) -> Sweeps:
-    """A table with other fields in some of its rows."""
+    """Return a table in which some rows have other fields."""
     return lambda row: [
         [item | fields if which(item) else item for item in table(row, *difference, **options)]  # type: ignore[arg-type]
     ]
 
 
 def two(difference: float = 0.3, **fields: object) -> Sweeps:
-    """A sweep, and another one that differs in some fields and in its truth."""
+    """Return two sweeps with opposite differences; the second also has other ``fields``."""
     return lambda row: [table(row, difference, forget_split="forget10"), table(row, -difference, **fields)]
 
 
 def arms(count: int, difference: float) -> Sweeps:
-    """One method with a known truth among others that are null."""
+    """Return ``count`` methods, of which only the first has a difference."""
     names = [f"method{index}" for index in range(count)]
     return lambda row: [
         [item for index, name in enumerate(names) for item in table(row, 0.0 if index else difference, method=name)]
@@ -85,7 +88,7 @@ CASES = (
     Case("a little better", one(0.05), [UNDECIDED], {"needed": 83}),
     Case("a little better, many seeds", one(0.05, seeds=range(150)), [BETTER], {"fresh": 100}),
     Case("wide scatter", one(noise(0.15, mean=0.05)), [UNDECIDED]),
-    # A rare collapse: the mean is 0 or below whatever a few seeds show.
+    # A rare collapse: the mean difference is at most 0, even if a few seeds show an advantage.
     Case("collapse not seen in hundred", one(0.02, seeds=range(150)), [UNDECIDED], {"collapsed": 0, "fresh": 100}),
     Case("collapse once in twenty", one(rare(0.02, -0.38, 20)), [UNDECIDED], {"collapsed": 1, "ahead": 19}),
     Case(
@@ -223,7 +226,7 @@ CLAIMS = {"is better than": BETTER, "is worse than": WORSE}
 
 
 def facts(verdict: Verdict) -> dict[str, object]:
-    """What a case may state about a verdict; ``beyond`` has the rates to try next, to two digits."""
+    """Return the facts of a verdict that a case may name; ``beyond`` has the rates to try next, to two digits."""
     single = verdict.baselines[0]
     ahead = single.result.ahead
     return {

@@ -1,4 +1,4 @@
-"""Without a verdict the headline, the page and lr_study.json say so and why."""
+"""If there is no verdict, the headline, the page and lr_study.json name the reason."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SETTINGS = {"kind": "lr-study", "sampler": "grid"}
 def rows_of(
     row: MakeRow, *, hand: Sequence[int] = range(6), auto: Sequence[int] = range(6), **fields: object
 ) -> list[Row]:
-    """Fixed rates and AutoLR on their seeds, none of them collapsed."""
+    """Return runs at fixed rates and with AutoLR; no run collapsed."""
     fixed = [row(volume, lr, seed, utility=0.8, **fields) for seed in hand for lr, volume in PEAK.items()]
     return fixed + [row(0.45, 1e-4, seed, auto=True, utility=0.8, **fields) for seed in auto]
 
 
 def failed(rows: list[Row], *, auto: str = "on", **fields: object) -> list[Row]:
-    """The rows, with those of one side and with these fields failed."""
+    """Return the rows; those of one side that have these fields failed."""
     wanted = {"auto_lr": auto} | fields
     return [item | FAILED if wanted.items() <= item.items() else item for item in rows]
 
 
 def part(*, auto: bool = False, at: object = (), lr: float | None = None, failed: int = 0) -> dict[str, object]:
-    """The part of a side of which no run ended."""
+    """Return the facts on the runs of one side without an outcome."""
     return {"auto": auto, "at": at, "lr": lr, "ended": (("failed", failed),) if failed else ()}
 
 

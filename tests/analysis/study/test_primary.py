@@ -1,4 +1,4 @@
-"""A primary question, named beforehand, is not corrected for the others; the headline, and what weakens it."""
+"""The primary question, the headline and its cautions, and what the seeds vary."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def study(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
 
 
 def outcomes(study: LrStudy) -> dict[str, str]:
-    """The outcome against the best single rate by method."""
+    """Return the outcome against the best single rate for each method."""
     return {item.task.method: item.baselines[0].outcome for item in study.verdicts}
 
 
 def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: MakeStudy) -> None:
-    """20 differences of 0.24 are worth p = 0.02 both ways, and 0.16 among eight."""
+    """For 20 differences of 0.24, the two-sided p-value is 0.02. Corrected for eight comparisons, it is 0.16."""
     truths = dict.fromkeys([f"method{index}" for index in range(8)], 0.24)
     assert set(outcomes(study(truths)).values()) == {UNDECIDED}
     found = study(truths, primary="method3", name="named")
@@ -63,7 +63,7 @@ def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: Ma
 def test_a_null_primary_question_says_nothing_about_the_others(study: MakeStudy) -> None:
     found = study({"gdiff": 0.0, "ngdiff": 0.45}, primary="gdiff")
     assert outcomes(found) == {"gdiff": UNDECIDED, "ngdiff": BETTER}
-    # The intervals hold for the primary question by itself and for all other rows together; seeds may be tied.
+    # The intervals hold for the primary question and, jointly, for all other rows.
     table = differences_table(found)
     assert "primary question" in table.caption
     assert "0 of 20 (0% to 17%), 20 tied" in {row[table.columns.index("ahead on")] for row in table.rows}
@@ -98,7 +98,7 @@ def test_the_headline_groups_methods_by_their_outcome(study: MakeStudy) -> None:
 
 
 def between_rate_and_oracle(high: float, retain: float = 4.0) -> list[dict[str, object]]:
-    """Two rates have half the box, each by another c; the oracle has 3/4 by both, and AutoLR 3/4 times 5/6 = 5/8."""
+    """Two rates have the hypervolume 1/2, each with another c. The oracle has 3/4, and AutoLR 3/4 times 5/6 = 5/8."""
     rows: list[dict[str, object]] = []
     for seed in range(90):
         for lr in (1e-5, 1e-4, 1e-3, 1e-2):
@@ -114,7 +114,7 @@ def between_rate_and_oracle(high: float, retain: float = 4.0) -> list[dict[str, 
 def test_the_headline_has_a_loss_to_the_oracle_beside_a_win_and_an_open_question(
     make_sweep: MakeSweep, high: float, retain: float, expected: list[str], better: bool
 ) -> None:
-    """60 differences of 1/8 each way: one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
+    """60 differences of +1/8 and of -1/8 have one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
     found = read_study([make_sweep(between_rate_and_oracle(high, retain))])
     baselines = found.verdicts[0].baselines
     assert [item.outcome for item in baselines] == expected
@@ -132,7 +132,7 @@ def test_the_edge_and_few_updates_are_cautions(study: MakeStudy) -> None:
     assert (found.sensitivity[0].best_lr, found.sensitivity[0].at_edge) == (1e-3, True)
     hardly = replace(found, verdicts=(replace(found.verdicts[0], updates=3.0),))
     assert re.match(r"gdiff: AutoLR clip/fresh .* 3 times .*--auto-lr-every", study_cautions(hardly)[1])
-    # A result worse than a rate at the edge is worse than the best rate; the edge remains a caution.
+    # AutoLR is worse than a rate at the edge, so it is worse than the best rate. The edge remains a caution.
     worse = study({"gdiff": -0.4}, rates=RISING, name="worse")
     assert outcomes(worse) == {"gdiff": WORSE}
     assert study_cautions(worse) == (edge,)
@@ -180,7 +180,7 @@ def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: Mak
 
 
 def varied(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None, **entries: object) -> LrStudy:
-    """Every seed has a target of its own; that of seed 1 has half of the others' utility."""
+    """Every seed has its own target. On seed 1, the utility is half as high."""
     rows = [
         row(volume, lr, seed, auto=auto, utility=0.3 if seed == 1 else 0.6, target_key=f"key{seed}")
         for seed in range(3)
@@ -207,7 +207,7 @@ def test_declared_targets_of_seeds_are_one_problem(make_sweep: MakeSweep, row: M
 
 
 def test_a_run_is_collapsed_against_the_target_of_its_own_seed(make_sweep: MakeSweep, row: MakeRow) -> None:
-    """0.3 keeps 70% of 0.4 and not of the mean, 0.667."""
+    """A utility of 0.3 is above 70% of 0.4, and below 70% of the mean 0.667."""
     before = {str(seed): {"utility": 0.4 if seed == 1 else 0.8} for seed in range(3)}
     found = varied(make_sweep, row, "target", baseline={"utility": 2 / 3}, baselines=before)
     assert found.verdicts[0].collapse.runs == 0

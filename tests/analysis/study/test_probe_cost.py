@@ -1,4 +1,4 @@
-"""What AutoLR's probes cost, counted by hand."""
+"""The cost of AutoLR's probes, compared with a count by hand."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ SEARCH = PAPER | {"auto_lr_probe": "fresh", "auto_lr_probe_batches": 4}
         (PAPER, PROBE_CHARGE),  # 3 updates of 2 passes; a step is 6 passes
         (PAPER | {"auto_lr_start": 11}, 1 + 2 * 2 / 180),
         (PAPER | {"auto_lr_start": 31}, 1.0),
-        (PAPER | {"auto_lr_probe": "fresh"}, 1 + 3 * 3 / 180),  # theta too on the fresh batch
+        (PAPER | {"auto_lr_probe": "fresh"}, 1 + 3 * 3 / 180),  # also evaluates theta on the fresh batch
         (SEARCH, 1 + 3 * 3 * 4 / 180),
         (SEARCH | {PROBES: 14.0}, 1 + (14 + 3) * 4 / 180),
         (SEARCH | {PROBES: float("nan"), LOGGED: float("nan")}, 1.2),
         (SEARCH | {LOGGED: 1.0}, 1 + 1 * 3 * 4 / 180),  # the updates that were logged, not those of the settings
         (SEARCH | {STEP_PASSES: 3.0}, 1.4),  # gradient ascent: a probe is a third of a step, not a sixth
-        (SEARCH | {STEP_PASSES: float("nan")}, 1.4),  # not known: rather too much than too little
+        (SEARCH | {STEP_PASSES: float("nan")}, 1.4),  # unknown: overestimated
         (SEARCH | {"status": "diverged"}, None),
         (SEARCH | {"auto_lr_every": ""}, None),
         (SEARCH | {"steps": float("nan")}, None),
@@ -70,7 +70,7 @@ def test_a_step_reads_the_batches_whose_training_loss_its_method_reports() -> No
 def test_a_study_reads_the_log_and_charges_the_probes_at_least(
     tmp_path: Path, make_sweep: MakeSweep, seconds: Sequence[float], charge: tuple[float, bool]
 ) -> None:
-    """30 steps are 180 passes; 3 looks at theta and 42 probes of 3 batches are 135."""
+    """30 steps are 180 passes. 42 probes and 3 evaluations at theta, with 3 batches each, are 135 passes."""
     out = make_sweep([])
     fields = {"auto_lr_every": 10, "auto_lr_probe_batches": 3}
     rows = [

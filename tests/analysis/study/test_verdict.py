@@ -1,10 +1,10 @@
-"""AutoLR's verdicts on tables whose truth is known."""
+"""The rules of a verdict: which runs, seeds and rates are compared, and what is written."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import read_study
 from analysis.study.sensitivity import rate_sensitivity
+from analysis.study.study_runs import study_runs
 from analysis.study.verdict import (
     BETTER,
     DESCRIBED,
@@ -26,6 +27,7 @@ from analysis.study.verdict import (
     split_seeds,
 )
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import MakeGrid, MakeRow, MakeSweep, Row, tables_of, trial
 from tests.analysis.study.conftest import table
 from tests.conftest import GOLDEN
@@ -35,7 +37,7 @@ Judged = Callable[..., Verdict]
 
 @pytest.fixture
 def judged(grid: MakeGrid) -> Judged:
-    """The only verdict on these tables."""
+    """Return the only verdict on the tables."""
 
     def judge(*tables: list[Row]) -> Verdict:
         (verdict,) = verdicts_data(grid(*tables))
@@ -53,7 +55,7 @@ def test_eight_seeds_are_the_fewest_that_leave_six_fresh_ones() -> None:
 
 
 def test_a_lost_seed_drops_out_of_its_own_part_and_the_others_stay_in_theirs(judged: Judged, row: MakeRow) -> None:
-    """Of nine seeds 0, 1, 2 tune. Split after the loss of 0 and 1, seed 3 would tune too, and choose another rate."""
+    """Seeds 0, 1 and 2 are for tuning. If lost seeds were removed before the split, seed 3 would be, too."""
     rows = []
     for seed in range(9):
         rows += [row(0.1 if seed == 3 else 0.3, 1e-4, seed), row(0.9 if seed == 3 else 0.2, 1e-3, seed)]
@@ -89,15 +91,8 @@ def test_the_oracle_takes_for_every_c_its_own_rate(judged: Judged) -> None:
     assert oracle.choice == {(0.1,): 1e-3, (0.9,): 1e-4}
     assert oracle.hand == pytest.approx([0.75] * 20)
     assert single.hand == pytest.approx([0.5] * 20)
-    assert (oracle.runs, oracle.outcome) == (4, WORSE)
+    assert (len(verdict.rates), oracle.outcome) == (4, WORSE)
     assert "oracle" in words(verdict)[1]
-
-
-def test_a_trial_that_was_run_twice_counts_once(grid: MakeGrid, row: MakeRow) -> None:
-    twice = grid([row(0.25, 1e-4, 0), row(0.16, 1e-4, 0, auto=True)], [row(0.81, 1e-4, 0)])
-    (units,) = twice.arm(twice.tasks[0]).values()
-    assert units[0].hypervolume == pytest.approx(0.25)
-    assert ("count", 1) in twice.notes[0].facts
 
 
 def test_seeds_of_sweeps_come_together_and_holm_corrects_over_data_sets(grid: MakeGrid, row: MakeRow) -> None:
@@ -107,7 +102,7 @@ def test_seeds_of_sweeps_come_together_and_holm_corrects_over_data_sets(grid: Ma
     verdicts = verdicts_data(grid(early, late, others))
     assert [len(verdict.fresh) for verdict in verdicts] == [20, 20]
     for verdict in verdicts:
-        # Two comparisons of two directions: four hypotheses.
+        # Two comparisons in two directions are four hypotheses.
         assert verdict.baselines[0].p_holm == pytest.approx(4 * verdict.baselines[0].result.p_above)
         assert verdict.baselines[0].outcome == BETTER
 
@@ -127,7 +122,7 @@ def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(judged: J
 
 
 def test_exact_ties_are_ahead_on_no_seed(judged: Judged, row: MakeRow) -> None:
-    """The mean over three equal starts may differ from each in the last bits."""
+    """The mean over three equal initial rates may differ from each of them in the last bits."""
     rows = []
     for seed in range(30):
         best = 0.45 + 0.0213 * math.sin(seed)
@@ -141,7 +136,7 @@ def test_exact_ties_are_ahead_on_no_seed(judged: Judged, row: MakeRow) -> None:
 
 
 def test_above_what_tuning_all_rates_gives_is_not_equal_to_the_best_of_some(judged: Judged, row: MakeRow) -> None:
-    """The tuning seeds prefer a rate that is the third best on fresh ones: more picks are worse there."""
+    """On the tuning seeds, the best rate is one that is third best on fresh seeds, so more picks are worse."""
     rows = []
     for seed in range(30):
         for lr, tuned, fresh in ((3e-4, 0.3, 0.3), (1e-3, 0.6, 0.2), (3e-3, 0.42, 0.42), (1e-2, 0.05, 0.05)):
@@ -194,6 +189,37 @@ def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: P
         curve = item["tuning_curve"]
         assert curve["above_all_rates"] is (curve["equals_best_of"] is None) is math.isinf(verdict.curve.equals)
         baseline = item["opponents"][0]
-        # Two methods, each against the best single rate, which the oracle takes for every c.
+        # There are two comparisons, because the oracle chooses the best single rate for every c.
         assert (baseline["comparisons"], baseline["fresh_seeds_least"], baseline["outcome"]) == (2, 7, TOO_FEW)
         assert baseline["seeds_needed"] == seeds_for(baseline["fresh_seeds_needed"])
+
+
+@pytest.mark.parametrize(
+    ("later", "count", "different"),
+    [
+        ([{"seed": 1}], 0, ()),
+        ([{}], 1, ()),
+        ([{"wall_seconds": 7.0, "worker": "other"}], 1, ()),
+        ([{"utility": 0.5}], 1, ("later0",)),
+        ([{"status": "stopped"}], 1, ("later0",)),
+        ([{}, *({"utility": 0.1 * number} for number in range(5))], 6, tuple(f"later{i}" for i in range(1, 6))),
+    ],
+)
+def test_repeated_trials_are_counted_and_those_that_ended_differently_named(
+    make_sweep: MakeSweep, later: list[Row], count: int, different: Sequence[str]
+) -> None:
+    row = trial("first", 6.0, 0.5, verbmem=0.05, utility=0.7)
+    rows = [row, *(row | fields | {"trial_id": f"later{place}"} for place, fields in enumerate(later))]
+    notes = study_runs([(TrialTable.read(make_sweep(rows)), ())]).notes
+    facts = {"count": count, "different": tuple(("first", name) for name in different)}
+    assert [dict(note.facts) for note in notes] == [facts] * (count > 0)
+
+
+def test_equal_trial_ids_of_two_sweeps_are_named_with_their_sweep(make_sweep: MakeSweep) -> None:
+    parts = [
+        (TrialTable.read(make_sweep([trial("0", 6.0, 0.5, utility=value)], name=name), sweep=name), ())
+        for name, value in (("one", 0.7), ("two", 0.6))
+    ]
+    found = study_runs(parts)
+    assert [run.row["utility"] for run in found.runs] == [0.7], "the first counts"
+    assert dict(found.notes[0].facts) == {"count": 1, "different": (("one/0", "two/0"),)}

@@ -82,9 +82,10 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
     data = pareto_data(part.table, part.sweep)
     own, external = data.methods
     assert [(item.name, item.external) for item in (own, external)] == [("ngdiff", False), ("gdiff (theirs)", True)]
-    assert [(point.trial_id, point.x) for point in external.points] == [("theirs/best", 8.0), ("theirs/line 4", 1.0)]
+    found = [(point.trial_id, point.x) for point in external.points.itertuples()]
+    assert found == [("theirs/best", 8.0), ("theirs/line 4", 1.0)]
     assert data.chosen is not None
-    assert data.chosen.point.trial_id == "out/0"
+    assert data.chosen.name == "trial out/0"
     assert (data.counts.ended, data.counts.external, data.counts.members) == (2, 2, 1)
 
 

@@ -1,18 +1,58 @@
-"""Convert a drawn figure to SVG for an HTML page, with unique ids and with colours for a light and a dark page."""
+"""Save a figure as PNG and SVG, and convert its SVG for an HTML page."""
 
 from __future__ import annotations
 
 import html
+import io
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from analysis.figures.style import GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE
+from analysis.figures.style import DOTS_PER_INCH, GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE, house_style
+from search_spaces.durable import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE: "shade"} | {
     colour: f"hue-{i}" for i, colour in enumerate(OKABE_ITO)
 }
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> str:
+    """Write ``name``.png and ``name``.svg into ``folder``, which is created if needed. Return the SVG document.
+
+    The SVG file has no links, because the links of points only work inside a page.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    folder.mkdir(parents=True, exist_ok=True)
+    document = svg_text(figure)
+    # The layout is expensive and relative to the size of the figure, so it is computed once for both files.
+    figure.set_layout_engine("none")
+    figure.dpi = DOTS_PER_INCH
+    picture = io.BytesIO()
+    with house_style():
+        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
+    write_whole(folder / f"{name}.png", picture.getvalue())
+    write_whole(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
+    return document
+
+
+def svg_text(figure: Figure) -> str:
+    """Return the figure as an SVG document. Text is drawn as outlines, so the document needs no fonts."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    buffer = io.StringIO()
+    with house_style():
+        # Not savefig, which draws a figure with a layout twice. By default the file would contain the date and the
+        # addresses of schemas.
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
