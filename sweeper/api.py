@@ -156,16 +156,15 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     """
     raw, problems = _raw(RUN, {"out": out, **options})
     resolved = resolve_and_check(RUN, raw, problems, continues=True)
-    assert resolved.spec is not None
     from sweeper.followers.console import own_console
     from sweeper.single_run import run_once
 
     return run_once(
-        resolved.spec,
+        resolved.base,
         out=Path(out) if out is not None else None,
         console=own_console(),
         started=time.time(),
-        landscape_points=resolved.values["landscape"] or 0,
+        landscape_points=resolved.options["landscape"] or 0,
         command=command_line(RUN, raw),
     )
 

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.messages import resume_command
-from sweeper.settings.fields import DEFAULT_TRACKING
 from sweeper.settings.problems import Problem, problem, refuse, stated
-from sweeper.settings.resources import gpus_here
 from sweeper.settings.sources import Raw
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
 
 if TYPE_CHECKING:
-    from sweeper.settings.sweeps import Catalog, Resolved
+    from sweeper.settings.resolve import Resolved
+    from sweeper.settings.search import Catalog
     from trainables.modality import Modality
     from trainables.spec import TrialSpec
 
@@ -46,10 +45,8 @@ def resolve_and_check(
     from sweeper.settings.resolve import resolve
 
     resolved = resolve(command, raw, catalog(), problems)
-    if change:
-        resolved.base = replace(resolved.base, **change)
-        resolved.spec = resolved.spec and resolved.base
-    found = [*check_world(resolved, continues=continues), *resolved.problems]
+    resolved = replace(resolved, base=replace(resolved.base, **change))
+    found = [*check_world(resolved, continues=continues), *resolved.options.problems]
     found.sort(key=lambda item: item.field == DATA)
     refuse(found)
     return resolved
@@ -61,16 +58,13 @@ def catalog() -> Catalog:
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import NONE, SCHEDULERS
     from sweeper.search.stopping import parse_until
-    from sweeper.settings.sweeps import Catalog
+    from sweeper.settings.search import Catalog
 
     return Catalog(
         choices={"sampler": tuple(SAMPLERS), "scheduler": (NONE, *SCHEDULERS), "stopping": MODES},
         learning=LEARNING,
         rungs=rungs,
         parse_until=parse_until,
-        tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING,
-        cpus=os.cpu_count() or 1,
-        gpus=gpus_here(),
     )
 
 
@@ -104,16 +98,16 @@ def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]
 
     Checks over the network take seconds, so they run only if there is no other problem.
     """
-    values, base = resolved.values, resolved.base
+    values, base = resolved.options.values, resolved.base
     found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]
     if "tracking_uri" in values:
         found += _service_problems(values)
     for name in ("warm_start", "reuse"):
-        if not any(item.field == name for item in resolved.problems):
+        if not any(item.field == name for item in resolved.options.problems):
             found += _folder_problems(values, name)
-    is_wrong = bool(found or resolved.problems)
+    is_wrong = bool(found or resolved.options.problems)
     found += [stated(text, DATA) for text in source_problems(base, ask_hub=not is_wrong)]
-    if found or resolved.problems:
+    if found or resolved.options.problems:
         return found
     if is_address(values.get("storage")):  # the slowest check is last
         found += _stated("storage", storage_problem(values["storage"]))
@@ -174,7 +168,7 @@ def _model_problems(resolved: Resolved) -> Iterator[Problem]:
     from trainables.objectives.rmu import layer_problem
     from trainables.spec import FIELDS
 
-    values, base = resolved.values, resolved.base
+    values, base = resolved.options.values, resolved.base
     model = values.get("model")
     has_path = values.get("model_path") or values.get("target_path")
     if model and model not in MODELS and is_hub_id(model) and not has_path and Path(model).is_dir():
@@ -184,8 +178,8 @@ def _model_problems(resolved: Resolved) -> Iterator[Problem]:
         if folder := values.get(name):
             needed, flag = name != "model_path", FIELDS[name].flag
             yield from model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needed)
-    layers = resolved.options.get("layer", ())
-    depth = _depth(base) if layers and not any("layer" in item.text for item in resolved.problems) else None
+    layers = resolved.options.method_options.get("layer", ())
+    depth = _depth(base) if layers and not any("layer" in item.text for item in resolved.options.problems) else None
     if depth is not None:
         yield from _stated("option", *(layer_problem(value, depth=depth) for value in layers))
     yield from _chat_problems(base)

@@ -19,7 +19,6 @@ import click
 
 from sweeper.cli.errors import FAILED, plain_errors
 from sweeper.cli.options import command, json_option
-from sweeper.settings.fields import DEFAULT_TRACKING
 from sweeper.settings.problems import Problem, problem, refuse
 from sweeper.settings.sources import Options, Raw
 
@@ -212,11 +211,10 @@ def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
 
     When the UI responds, this prints its URL and, in a desktop session, opens the URL in the browser.
     """
-    from sweeper.settings.tracking_uri import missing_database, tracking_problem
+    from sweeper.settings.tracking_uri import default_uri, missing_database, tracking_problem
 
     options = Options("ui", raw)
-    uri, port = options["tracking_uri"], options["port"]
-    uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
+    uri, port = options["tracking_uri"] or default_uri(), options["port"]
     options.extend([tracking_problem(uri) or missing_database(uri)], "tracking_uri")
     refuse(options.problems)
     # One worker and no job execution: the server responds in 6 s instead of 22 s and uses a quarter of the memory.

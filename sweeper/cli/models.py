@@ -27,9 +27,8 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, 
     from sweeper.checks.world import resolve_and_check
 
     resolved = resolve_and_check(RUN, raw, problems, continues=True)
-    spec, points = resolved.spec, resolved.values["landscape"] or 0
-    out = Path(resolved.values["out"]) if resolved.values["out"] else None
-    assert spec is not None
+    spec, points = resolved.base, resolved.options["landscape"] or 0
+    out = Path(resolved.options["out"]) if resolved.options["out"] else None
 
     from sweeper.followers.console import own_console
     from sweeper.single_run import run_once
@@ -78,7 +77,7 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress
     from sweeper.followers.console import own_console
 
-    console, out = own_console(), resolved.values["out"]
+    console, out = own_console(), resolved.options["out"]
     with continues_with(command_line(TARGET, raw)):
         made = None if retain_only else prepare_with_progress(resolved.base, console=console)
         folder = str(retain_model_with_progress(resolved.base, console=console)) if made is None else made.path

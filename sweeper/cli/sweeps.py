@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
 from sweeper.cli.outcome import judge, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan_of_sweep
-from sweeper.settings.fields import DEFAULT_TRACKING, PARETO, RESUME, STUDY
+from sweeper.settings.fields import PARETO, RESUME, STUDY
 from sweeper.settings.problems import Problem, problem, refuse
 from sweeper.settings.sources import Options, Raw
 
@@ -108,7 +107,7 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
     from sweeper.checks.world import resolve_and_check
 
     resolved = resolve_and_check(command, raw, problems)
-    settings, given = resolved.settings, resolved.values["out"]
+    settings, given = resolved.settings, resolved.options["out"]
     assert settings is not None
     if dry_run:
         print_plan_of_sweep(settings, given, measure=measure, as_json=as_json)
@@ -154,7 +153,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     """
     from sweeper.checks.world import output_problems
     from sweeper.followers.syncer import fetch_sweep
-    from sweeper.settings.tracking_uri import absolute_uri, sqlite_path
+    from sweeper.settings.tracking_uri import absolute_uri, default_uri, sqlite_path
     from sweeper.store.folder import read_settings
     from sweeper.store.lease import other_driver
     from trainables.storage import Storage, address_problem
@@ -171,7 +170,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     change: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():
-        change["tracking_uri"] = absolute_uri(os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING)
+        change["tracking_uri"] = absolute_uri(default_uri())
         click.echo(f"{database.parent} does not exist here: MLflow's database is {change['tracking_uri']}", err=True)
     click.echo(f"downloaded the tables of {uri} to {folder}", err=True)
     return folder, change

@@ -6,67 +6,187 @@ This module reads only the files of search spaces and of enqueued points. Models
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
-from sweeper.settings.fields import PARETO, RUN, STUDY
+from search_spaces.messages import expected_one_of
+from sweeper.settings.fields import RUN, STUDY, SWEEPS
 from sweeper.settings.problems import Problem
+from sweeper.settings.resources import AUTO, gpus_here
+from sweeper.settings.search import Catalog, read_search
 from sweeper.settings.sources import Options, Raw, command_line
-from sweeper.settings.spaces import spec_problems
-from sweeper.settings.study import resolve_study
-from sweeper.settings.sweeps import Catalog, Resolved, base_spec, default_lr, resolve_sweep
+from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
+from sweeper.settings.study import check_study, fill_study, study_space
+from sweeper.settings.sweep_settings import LAST, SweepSettings
+from sweeper.settings.tracking_uri import absolute_uri, default_uri
+from trainables.auto_lr.rules import enough_probe_batches
+from trainables.data import DATASETS
 from trainables.methods import parse_method
-from trainables.spec import FIELDS
+from trainables.modality import dataset_modality
+from trainables.models.registry import MODELS, find_model, is_hub_id, local_model
+from trainables.optimizers import LR_FREE, LR_FREE_LR
+from trainables.spec import FIELDS, TrialSpec
+from trainables.spec_checks import trial_problems
+from trainables.storage import is_address
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The resolved options of a command, with their problems.
+
+    ``base`` is the trial of a single run, or the trial that all trials of a sweep vary. ``settings`` are the settings
+    of a sweep without problems, or None.
+    """
+
+    options: Options
+    base: TrialSpec
+    settings: SweepSettings | None = None
 
 
 def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem] = ()) -> Resolved:
     """Return the settings that result from the values, and all problems. The given ``problems`` come first."""
     options = Options(command, raw, catalog.choices, problems)
-    if command == PARETO:
-        resolved = resolve_sweep(options, catalog)
-    elif command == STUDY:
-        resolved = resolve_study(options, catalog)
-    elif command == RUN:
-        resolved = _run(options)
-    else:
-        base = base_spec(options)
-        options.extend(spec_problems(base, (), {}))
-        resolved = Resolved(base, options.values, options.problems, spec=base)
-    if resolved.settings is not None:
-        resolved.settings = replace(resolved.settings, given=_recorded(options), command=command_line(command, raw))
-    return resolved
+    if command in SWEEPS:
+        return _sweep(options, catalog)
+    if command == RUN:
+        return Resolved(options, _run(options))
+    base = _base(options)
+    options.extend(spec_problems(base, (), {}))
+    return Resolved(options, base)
 
 
-def _run(options: Options) -> Resolved:
+def _run(options: Options) -> TrialSpec:
+    """Return the spec of a single run."""
     if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
         options.reject("landscape-alone", "landscape")
-    values = options.method_options()
+    values = options.method_options
     counts = {f"option {name}": len(given) for name, given in values.items()}
     for title, count in (counts | {f"--{name}": len(options[name]) for name in ("method", "lr")}).items():
         if count > 1:
             options.reject("one-value", title=title, count=count)
-    spec = base_spec(options)
-    lr = options["lr"][0] if options["lr"] else default_lr(spec)
-    spec = replace(spec, lr=lr, auto_lr=options["auto_lr"])
+    spec = replace(_base(options), auto_lr=options["auto_lr"])
     methods = tuple(dict.fromkeys(options["method"])) or (FIELDS["method"].default,)
     options.extend(spec_problems(spec, methods, values))
-    if not options.problems and spec.auto_lr == "off":
+    if options.problems:
+        return spec
+    if spec.auto_lr == "off":
         options.without_auto_lr("give --auto-lr on")
-    resolved = Resolved(spec, options.values, options.problems, values)
-    if not options.problems:
-        chosen = parse_method(methods[0]).resolve({name: given[0] for name, given in values.items()})
-        resolved.spec = replace(spec, method=methods[0], options=tuple(sorted(chosen.items())))
-    return resolved
+    chosen = parse_method(methods[0]).resolve({name: given[0] for name, given in values.items()})
+    return replace(spec, method=methods[0], options=tuple(sorted(chosen.items())))
+
+
+def _sweep(options: Options, catalog: Catalog) -> Resolved:
+    """Resolve the options of a sweep or of a learning-rate study."""
+    methods = options.values["method"] = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
+    is_study = options.command == STUDY
+    if is_study:
+        fill_study(options)
+    options.values["tracking_uri"] = options["tracking_uri"] or default_uri()
+    base, auto_lr = _base(options), options["auto_lr"]
+    if auto_lr in ("on", "both"):
+        options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
+    is_file = is_space_file(options["space"])
+    options.extend(spec_problems(base, () if is_file else methods, options.method_options))
+    _check_resources(options)
+    if is_study:
+        check_study(options, base)
+    space = study_space(options, base) if is_study else read_space(options, base)
+    if space and not tries_auto_lr(space, auto_lr):
+        options.without_auto_lr("put auto_lr: on into the file" if is_file else "give --auto-lr on or both")
+    search, base = read_search(options, space, base, catalog)
+    if options.problems or space is None:
+        return Resolved(options, base)
+    storage = options["storage"]
+    computed: dict[str, Any] = {
+        "name": "-".join([options.command, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
+        "kind": options.command,
+        # Used by fields that the space does not vary.
+        "base": replace(base, auto_lr="on" if auto_lr == "on" else "off"),
+        "space": space,
+        "ship": not options["no_ship"],
+        "storage": str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
+        "tracking_uri": absolute_uri(options["tracking_uri"]),
+        "time_budget_seconds": options["time_budget"],
+        "candidates": options["candidates"] or LAST,
+        "constraints": options["constraint"],
+        **{name: tuple(map(_absolute, options[name] or ())) for name in ("warm_start", "reuse")},
+        "given": _recorded(options),
+        "command": command_line(options.command, options.raw),
+    }
+    same = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
+    return Resolved(options, base, SweepSettings(**(same | search | computed)))
+
+
+def _base(options: Options) -> TrialSpec:
+    """Return the trial spec from the options, without the method. If several learning rates are given, it has the
+    first; if none is given, the model's default, or the published multiplier of a learning-rate-free optimizer."""
+    model, dataset = options.asked("model"), options.asked("dataset")
+    path = options.asked("model_path") or options.asked("target_path")
+    if model is not None and (model in MODELS or is_hub_id(model)):
+        info = find_model(model)
+    elif model is not None:
+        options.reject("model-unknown", "model", model=model, expected=expected_one_of(model, MODELS))
+        info = MODELS["tiny-phi"]
+    else:
+        info = local_model(Path(path).name) if path else MODELS[dataset_modality(dataset).offline_model]
+    if options.asked("model_path") and options.asked("target_path"):
+        options.reject("two-models", "target_path")
+    values: dict[str, Any] = {
+        name: _absolute(value) if item.role == "placement" else value
+        for name, item in options.fields.items()
+        if name in FIELDS and not item.repeats and name not in ("model", "dataset", "auto_lr")
+        if (value := options.asked(name)) is not None
+    }
+    usual = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
+    if options.raw.get("lora_rank"):
+        usual["lora_rank"] = None
+    spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
+    if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
+        usual["max_length"] = length
+    spec = replace(spec, **(usual | values))
+    if "auto_lr_probe_batches" not in values and FIELDS["batch_size"].fits(spec.batch_size):
+        spec = replace(spec, auto_lr_probe_batches=enough_probe_batches(spec.batch_size))
+    if rates := options["lr"]:
+        return replace(spec, lr=rates[0])
+    return replace(spec, lr=LR_FREE_LR if spec.optimizer in LR_FREE else info.lr)
+
+
+def _check_resources(options: Options) -> None:
+    """Set the default number of GPUs per trial, which is 1 if this machine has a GPU. Add a problem if a trial does not
+    fit on this machine."""
+    cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
+
+    def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:
+        if is_here and available < wanted < math.inf:
+            flag = options.fields[name].flag
+            options.reject("trial-too-large", name, wanted=wanted, unit=unit, available=available, flag=flag)
+
+    check_fit("cpus_per_trial", "CPU", wanted=cpus, available=os.cpu_count() or 1)
+    if gpus is None:
+        options.values["gpus_per_trial"] = 1.0 if is_here and gpus_here() else 0.0
+    elif gpus == AUTO or not math.isfinite(gpus):  # an infinite number or NaN is already a problem
+        return
+    elif not 0 <= gpus <= 1:
+        options.reject("gpus-several" if gpus > 1 else "gpus-out-of-range", "gpus_per_trial", gpus=gpus)
+    else:
+        check_fit("gpus_per_trial", "GPU", wanted=gpus, available=gpus_here())
 
 
 def _recorded(options: Options) -> Raw:
     """Return the values for sweep.json, with absolute paths for existing files."""
+
+    def place(value: str | float | bool) -> str | float | bool:
+        return _absolute(value) if isinstance(value, str) and value and Path(value).exists() else value
+
     return {
-        name: [replace(one, value=_absolute(one.value)) for one in given] if options.fields[name].is_path else given
+        name: [replace(one, value=place(one.value)) for one in given] if options.fields[name].is_path else given
         for name, given in options.raw.items()
     }
 
 
-def _absolute(path: str | float | bool) -> str | float | bool:
-    return str(Path(path).resolve()) if isinstance(path, str) and path and Path(path).exists() else path
+def _absolute(path: str) -> str:
+    return str(Path(path).resolve())

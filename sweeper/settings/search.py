@@ -1,23 +1,96 @@
-"""Read the options of a sweep's search: objectives, scheduler, points to try first, and stopping rules."""
+"""Read the options of a sweep's search: objectives, scheduler, number of trials, points to try first, stopping rule."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from search_spaces.messages import counted
+from search_spaces.parameters import Choice
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
 from sweeper.settings.fields import NO_SCHEDULER
-from sweeper.settings.objectives import Objective, ObjectiveError, parse_objectives, unmeasured, with_objectives
+from sweeper.settings.objectives import (
+    Objective,
+    ObjectiveError,
+    constraint_problems,
+    parse_objectives,
+    unmeasured,
+    with_objectives,
+)
 from sweeper.settings.sources import Options
 from sweeper.settings.sweep_settings import LAST
+from trainables.metrics.registry import LOSS_METRICS
 from trainables.spec import TrialSpec
 
+DEFAULT_TRIALS = {True: 16, False: 32}
+"""The default number of trials, keyed by whether every trial runs to its end.
 
-def read_objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
+With a scheduler, most trials stop early.
+"""
+_GRID = 1000
+"""The points of a space are counted only if the product of the lengths of its lists is at most this number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """The choices of the search after plug-ins are loaded, and two functions of the search.
+
+    ``choices`` maps names of options to their values, and ``learning`` names the samplers that learn from trials.
+    ``rungs`` returns the epochs after which a scheduler compares trials. ``parse_until`` raises ValueError for an
+    invalid stopping rule.
+    """
+
+    choices: dict[str, Collection[str]]
+    learning: Collection[str]
+    rungs: Callable[..., Sequence[int]]
+    parse_until: Callable[[str], object]
+
+
+def read_search(
+    options: Options, space: Space | None, base: TrialSpec, catalog: Catalog
+) -> tuple[dict[str, Any], TrialSpec]:
+    """Return the search's settings by name, and ``base`` with the metrics that the objectives need.
+
+    Problems are added to ``options``. ``space`` is None if it could not be built.
+    """
+    if _is_small(options, space):  # a sampler would only propose the same points again
+        options.values["sampler"] = "grid"
+    objectives, base = _objectives(options, base)
+    is_blind = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
+    scheduling = _scheduling(options, base, is_blind=is_blind)
+    trials = options["trials"]
+    if not options.problems and space is not None and options["sampler"] == "grid":
+        trials = _grid_trials(options, space)
+    points = _points(options, space, trials)
+    options.extend(constraint_problems(options["constraint"], base), "constraint")
+    if options["until"] is not None:
+        try:
+            catalog.parse_until(options["until"])
+        except ValueError as error:
+            options.add(str(error), "until")
+    if options["warm_start"] and options["sampler"] not in catalog.learning:
+        learning = ", ".join(catalog.learning)
+        options.reject("sampler-learns-nothing", "warm_start", sampler=options["sampler"], learning=learning)
+    if not options.problems and not trials and options["epoch_budget"]:
+        trials = math.ceil(options["epoch_budget"] / _epochs_per_trial(scheduling, base.epochs, catalog.rungs))
+    trials = trials or DEFAULT_TRIALS[scheduling["scheduler"] == NO_SCHEDULER]
+    return {**scheduling, "sampler": options["sampler"], "trials": trials, "enqueue": tuple(points)}, base
+
+
+def _is_small(options: Options, space: Space | None) -> bool:
+    """Return whether the space has few points and no option sets the sampler or the length of the search."""
+    asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
+    if space is None or any(options.raw.get(name) for name in asked):
+        return False
+    sizes = [len(item.values) if isinstance(item, Choice) else math.inf for item in space.parameters]
+    return math.prod(sizes) <= _GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
+
+
+def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
     """Return the objectives, or () if they cannot be read, and ``base`` with the metrics that they need."""
     try:
         objectives = parse_objectives(options["objectives"])
@@ -30,31 +103,45 @@ def read_objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective,
     return objectives, replace(base, metrics=with_objectives(base.metrics, objectives))
 
 
-def read_scheduling(options: Options, *, epochs: int, eval_every: int, blind: bool) -> dict[str, Any]:
-    """Return the scheduler's settings by name, checked for trials of ``epochs`` epochs.
+def _scheduling(options: Options, base: TrialSpec, *, is_blind: bool) -> dict[str, Any]:
+    """Return the scheduler's settings by name.
 
     By default, no trial is stopped early if each configuration is repeated, if the search is a grid, if only last
-    epochs are candidates, or if ``blind`` is true. A blind sweep measures its objectives only when a trial ends, so a
-    stopped trial would have no objectives. If not every epoch is evaluated, the first comparison is after the first
+    epochs are candidates, or if ``is_blind`` is true: a blind sweep measures its objectives only when a trial ends, so
+    a stopped trial would have no objectives. If not every epoch is evaluated, the first comparison is after the first
     evaluated epoch.
     """
+    epochs, every = base.epochs, base.eval_every
     asked = [name for name in ("grace", "reduction", "stopping") if options.asked(name) is not None]
-    grace = options["grace"] if "grace" in asked else max(options["grace"], eval_every)
+    grace = options["grace"] if "grace" in asked else max(options["grace"], every)
     scheduler = options.asked("scheduler")
     if scheduler is None:
         repeated = options["sampler"] == "grid" or (options["seeds"] or 1) > 1
-        whole = blind or repeated or (options["candidates"] or LAST) == LAST
+        whole = is_blind or repeated or (options["candidates"] or LAST) == LAST
         scheduler = NO_SCHEDULER if whole or (epochs <= grace and not asked) else "moasha"
     if scheduler == NO_SCHEDULER and asked:
         options.reject("nothing-compared", "scheduler", flags=", ".join(f"--{name}" for name in asked))
     elif scheduler != NO_SCHEDULER and grace >= epochs:
         options.reject("grace-too-long", "grace", grace=grace, epochs=epochs, scheduler=scheduler)
-    elif scheduler != NO_SCHEDULER and eval_every > 0 and grace % eval_every:
-        options.reject("grace-unevaluated", "grace", grace=grace, every=eval_every)
+    elif scheduler != NO_SCHEDULER and every > 0 and grace % every:
+        options.reject("grace-unevaluated", "grace", grace=grace, every=every)
     return {"scheduler": scheduler, "grace": grace, "reduction": options["reduction"], "stopping": options["stopping"]}
 
 
-def epochs_per_trial(scheduling: Mapping[str, Any], epochs: int, rungs: Callable[..., Sequence[int]]) -> float:
+def _grid_trials(options: Options, space: Space) -> int | None:
+    """Return the number of trials of a grid search: ``--trials``, or the grid size times the number of seeds."""
+    trials: int | None = options["trials"]
+    try:
+        size = len(space.grid()) * int(options["seeds"])
+    except ValueError as error:
+        options.reject("grid-infinite", "sampler", reason=error)
+        return None
+    if trials is not None and trials > size:
+        options.reject("grid-too-small", "trials", trials=trials, size=size)
+    return trials if trials is not None else size
+
+
+def _epochs_per_trial(scheduling: dict[str, Any], epochs: int, rungs: Callable[..., Sequence[int]]) -> float:
     """Return the minimum average number of epochs per trial, assuming one in ``reduction`` trials passes each rung."""
     if scheduling["scheduler"] == NO_SCHEDULER:
         return epochs
@@ -63,7 +150,7 @@ def epochs_per_trial(scheduling: Mapping[str, Any], epochs: int, rungs: Callable
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 
 
-def read_enqueue(options: Options, space: Space | None, trials: int | None) -> list[Point]:
+def _points(options: Options, space: Space | None, trials: int | None) -> list[Point]:
     """Return the points to try first. Add a problem for each point that is not in the space."""
     points: list[Point] = []
     for text in options["enqueue"] or ():
@@ -81,14 +168,3 @@ def read_enqueue(options: Options, space: Space | None, trials: int | None) -> l
         size = {"points": counted(len(points), "point"), "runs": counted(runs, "run")}
         options.reject("enqueue-too-many", "enqueue", trials=trials, **size)
     return points
-
-
-def check_search(options: Options, parse_until: Callable[[str], object], learning: Collection[str]) -> None:
-    """Add a problem for an invalid stopping rule, and for a warm start with a sampler that is not in ``learning``."""
-    if options["until"] is not None:
-        try:
-            parse_until(options["until"])
-        except ValueError as error:
-            options.add(str(error), "until")
-    if options["warm_start"] and options["sampler"] not in learning:
-        options.reject("sampler-learns-nothing", "warm_start", sampler=options["sampler"], learning=", ".join(learning))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -186,6 +187,7 @@ class Options:
         choices: Mapping[str, Collection[str]] = NO_CHOICES,
         problems: Sequence[Problem] = (),
     ) -> None:
+        self.command = command
         self.raw = raw
         self.fields = fields_of(command)
         self.problems = list(problems)
@@ -245,6 +247,7 @@ class Options:
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
                 self.reject("no-effect", name, flag=item.flag, remedy=remedy)
 
+    @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
         """Return the values of ``--option NAME=VALUE`` and ``--c``, keyed by option name, in the given order."""
         found: dict[str, list[float]] = {}

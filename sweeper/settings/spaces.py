@@ -12,9 +12,10 @@ from search_spaces.builtin import Given as OptionValues
 from search_spaces.fields import Field
 from search_spaces.messages import did_you_mean
 from search_spaces.parameters import Choice, Parameter
-from search_spaces.space import Space
+from search_spaces.space import Space, SpaceError
 from search_spaces.user_yaml import SpaceFile, load_space
 from search_spaces.values import Value, plain_name
+from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method
 from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
@@ -58,44 +59,46 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
     return list(dict.fromkeys(found + [text for method in known for text in method_problems(spec, method)]))
 
 
-def methods_and_values(methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> tuple[Methods, OptionValues]:
-    """Return the options of each method, and the given values by option key.
+def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
+    """Return the given values by option key. Values given for a plain name apply to every key with this name."""
+    keys = [key for applying in methods.values() for key in applying]
+    return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
-    Values given for a plain name apply to every key with this name.
+
+def read_space(options: Options, base: TrialSpec) -> Space | None:
+    """Return the space in the file that ``--space`` names, or a built-in space; None if it cannot be built because of
+    a problem.
+
+    In a built-in space, the values given for the methods, the learning rate, AutoLR and method options replace the
+    space's own values, and every other field that is given keeps its value.
     """
-    owned = options_by_method(methods)
-    keys = [key for applying in owned.values() for key in applying]
-    return owned, {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
-
-
-def named_space(
-    name: str,
-    methods: Sequence[str],
-    base: TrialSpec,
-    options: Mapping[str, Sequence[float]],
-    *,
-    rates: Sequence[float],
-    auto_lr: str,
-    fixed: Collection[str],
-) -> Space:
-    """Return a built-in space in which the given values replace its own.
-
-    Fields in ``fixed`` keep the values of ``base``.
-
-    Raises:
-        SpaceError: the values are not valid for the methods.
-    """
+    chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
+    if is_space_file(chosen):
+        given = [name for name in ("method", "c", "option") if options.raw.get(name)]
+        given += ["lr"] * (len(rates) > 1) + ["auto_lr"] * (auto_lr == "both")
+        fixed = ["lr"] * (len(rates) == 1) + ["auto_lr"] * (auto_lr == "on")
+        started = replace(base, auto_lr="on") if auto_lr == "on" else base
+        space, problems = file_space(Path(chosen), started, given=given, fixed=fixed)
+        options.extend(problems)
+        return space
+    if options.problems:
+        return None
     lr_free = base.optimizer in LR_FREE
-    owned, values = methods_and_values(methods, options)
+    methods = options_by_method(options["method"])
     # The paper's rates are for Adam; learning-rate-free optimizers have their own published rate.
-    own_rate = (LR_FREE_LR,) if name == "paper" and lr_free else ()
-    space = SPACES[name](
-        methods=owned,
-        lr=rates or own_rate,
-        auto_lr=auto_lr,
-        options=values,
-        lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
-    )
+    own_rate = (LR_FREE_LR,) if chosen == "paper" and lr_free else ()
+    try:
+        space = SPACES[chosen or "default"](
+            methods=methods,
+            lr=rates or own_rate,
+            auto_lr=auto_lr,
+            options=values_by_key(methods, options.method_options),
+            lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
+        )
+    except SpaceError as error:
+        options.extend(error.problems)
+        return None
+    fixed = [name for name in FIELDS if name not in ("method", "lr", "auto_lr", "seed") and options.asked(name)]
     return replace(space, constants={key: value for key, value in space.constants.items() if key not in fixed})
 
 

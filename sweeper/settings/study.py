@@ -1,75 +1,39 @@
-"""The settings of a learning-rate study: a finite grid that contains the AutoLR arms and the fixed learning rates."""
+"""The grid of a learning-rate study: the AutoLR arms and the fixed learning rates."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from search_spaces.builtin import lr_study_space
-from search_spaces.space import SpaceError
-from sweeper.settings.fields import ARMS, PARETO
+from search_spaces.space import Space, SpaceError
+from sweeper.settings.fields import ARMS
 from sweeper.settings.sources import Options
-from sweeper.settings.spaces import methods_and_values
-from sweeper.settings.sweep_settings import LAST, LR_STUDY, SEEDS_VARY
-from sweeper.settings.sweeps import Catalog, Resolved, methods_of, resolve_sweep
+from sweeper.settings.spaces import values_by_key
+from sweeper.settings.sweep_settings import SEEDS_VARY
 from trainables.data import DATASETS
 from trainables.methods import MethodError, options_by_method
 from trainables.models.registry import MODELS, local_model
 from trainables.spec import FIELDS, TrialSpec
 
-DEFAULT_C = (0.5, 0.9, 0.99)
-DEFAULT_RATES = 5
+_DEFAULT_C = (0.5, 0.9, 0.99)
+_RATES = 5
 
 
-def resolve_study(options: Options, catalog: Catalog) -> Resolved:
-    """Resolve the options of a learning-rate study to a grid with the AutoLR arms and the fixed learning rates."""
-    methods = methods_of(options)
-    c = options["c"] or (DEFAULT_C if _any_has_c(methods) else ())
-    rates = options["lr"] or default_rates(options)
-    arms = {name: list(options[name]) or [FIELDS[name].default] for name in ARMS}
-    batches = options["auto_lr_probe_batches"]
-    if batches and "fresh" not in arms["auto_lr_probe"]:
-        options.reject("batches-not-fresh", "auto_lr_probe_batches", probes=", ".join(arms["auto_lr_probe"]))
-    starts = options["auto_lr_start_lr"]
-    # The paper's grid is finite for all methods, so the other options can be checked like those of a sweep.
-    options.values |= {"space": "paper", "sampler": "grid", "auto_lr": "both", "method": methods, "c": c, "lr": rates}
-    resolved = resolve_sweep(options, catalog)
-    base = resolved.base
-    if not batches:
-        arms["auto_lr_probe_batches"] = [base.auto_lr_probe_batches]
-    _check_seeds(options, base)
-    if not options.problems:
-        _check_primary(options, methods, arms)
-    if options.problems or resolved.settings is None:
-        return resolved
-    owned, values = methods_and_values(methods, resolved.options)
-    try:
-        space = lr_study_space(
-            methods=owned,
-            lr=rates,
-            arms=[(FIELDS[name], given) for name, given in arms.items()],
-            start_lr=starts,
-            options=values,
-        )
-    except SpaceError as error:
-        options.extend(error.problems)
-        return resolved
-    resolved.settings = replace(
-        resolved.settings,
-        kind=LR_STUDY,
-        candidates=LAST,  # the study compares frontiers of arms with equal budgets
-        name=resolved.settings.name.replace(PARETO, LR_STUDY, 1),
-        base=replace(resolved.settings.base, auto_lr="off"),
-        space=space,
-        trials=len(space.grid()) * resolved.settings.seeds,
-    )
-    return resolved
+def fill_study(options: Options) -> None:
+    """Set the defaults of a study, and the options of a sweep that a study does not have."""
+    c = options["c"] or (_DEFAULT_C if _any_has_c(options["method"]) else ())
+    lr = options["lr"] or _default_rates(options)
+    options.values |= {"sampler": "grid", "auto_lr": "both", "c": c, "lr": lr}
 
 
-def _check_seeds(options: Options, base: TrialSpec) -> None:
+def check_study(options: Options, base: TrialSpec) -> None:
+    """Add the problems with AutoLR's arms, with what the seeds vary, and with the primary comparison."""
+    probes = options["auto_lr_probe"]
+    if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
+        options.reject("batches-not-fresh", "auto_lr_probe_batches", probes=", ".join(probes))
     varied = options["seeds_vary"]
     if varied not in SEEDS_VARY:
         options.reject("seeds-vary-unknown", "seeds_vary", varied=varied, expected=", ".join(SEEDS_VARY))
@@ -77,33 +41,55 @@ def _check_seeds(options: Options, base: TrialSpec) -> None:
         options.reject("seeds-vary-target", "seeds_vary", varied=varied)
     elif varied == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
         options.reject("seeds-vary-data", "seeds_vary", dataset=base.dataset)
+    if options["primary"] is not None and not options.problems:
+        _check_primary(options, options["primary"], _arm_names(_arms(options, base)))
 
 
-def _check_primary(options: Options, methods: Sequence[str], arms: Mapping[str, Sequence[Any]]) -> None:
+def study_space(options: Options, base: TrialSpec) -> Space | None:
+    """Return the grid of the study, or None if it cannot be built because of a problem."""
+    if options.problems:
+        return None
+    methods = options_by_method(options["method"])
+    try:
+        return lr_study_space(
+            methods=methods,
+            lr=options["lr"],
+            arms=[(FIELDS[name], given) for name, given in _arms(options, base).items()],
+            start_lr=options["auto_lr_start_lr"],
+            options=values_by_key(methods, options.method_options),
+        )
+    except SpaceError as error:
+        options.extend(error.problems)
+        return None
+
+
+def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
+    """Return the values of AutoLR's settings whose combinations are the arms."""
+    return {name: options[name] or (getattr(base, name),) for name in ARMS}
+
+
+def _check_primary(options: Options, primary: str, variants: Sequence[str]) -> None:
     """Reject a ``--primary`` that does not name exactly one comparison of the study."""
-    primary = options["primary"]
-    if primary is None:
-        return
     method, _, variant = primary.strip().partition("/")
-    variants = list(dict.fromkeys(arm_names(arms)))
     questions = " or ".join(f"{method}/{name}" for name in variants)
-    if method not in methods:
-        options.reject("primary-method", "primary", primary=primary, methods=", ".join(methods))
+    if method not in options["method"]:
+        options.reject("primary-method", "primary", primary=primary, methods=", ".join(options["method"]))
     elif not variant and len(variants) > 1:
         options.reject("primary-several", "primary", primary=primary, count=len(variants), questions=questions)
     elif variant and variant not in variants:
         options.reject("primary-variant", "primary", primary=primary, questions=questions)
 
 
-def arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
+def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
     """Return the names of AutoLR's variants as used in tables and docs, for example ``search/freshx4``."""
-    return [
+    names = (
         f"{rule}/{probe}" + (f"x{batches}" if probe == "fresh" and batches > 1 else "")
         for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS))
-    ]
+    )
+    return list(dict.fromkeys(names))
 
 
-def default_rates(options: Options) -> tuple[float, ...]:
+def _default_rates(options: Options) -> tuple[float, ...]:
     """Return five learning rates, evenly spaced on a log scale, rounded to two digits.
 
     The rates cover three decades: the model's range, which is two decades, and half a decade beyond each end.
@@ -112,7 +98,7 @@ def default_rates(options: Options) -> tuple[float, ...]:
     name = options.asked("model") or ("" if is_local else "tiny-phi")
     low, high = (MODELS.get(name) or local_model(name)).lr_range
     first, last = math.log10(low) - 0.5, math.log10(high) + 0.5
-    exponents = (first + (last - first) * index / (DEFAULT_RATES - 1) for index in range(DEFAULT_RATES))
+    exponents = (first + (last - first) * index / (_RATES - 1) for index in range(_RATES))
     return tuple(float(f"{10**exponent:.1e}") for exponent in exponents)
 
 

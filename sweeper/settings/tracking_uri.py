@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sweeper.settings.fields import DEFAULT_TRACKING
+
 _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyodbc"}
 """The default driver of SQLAlchemy for each database scheme."""
 
@@ -17,6 +19,11 @@ _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
 _EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
+
+
+def default_uri() -> str:
+    """Return the address of MLflow if none is given: $MLFLOW_TRACKING_URI, or a database in the current folder."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
 
 
 def tracking_problem(uri: str) -> str | None:

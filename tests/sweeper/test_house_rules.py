@@ -27,7 +27,6 @@ WRITERS = {
 MANY_ARGUMENTS = {
     ("api.py", "pick"): "one keyword for each option of the command",
     ("checks/plan.py", "plan_of_sweep"): "what a dry run of pareto, of resume and of a study know of a sweep",
-    ("settings/spaces.py", "named_space"): "what narrows a built-in space",
 }
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from sweeper.checks.world import resolve_and_check
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
-from sweeper.settings.sweeps import Resolved
+from sweeper.settings.resolve import Resolved
 from sweeper.store.folder import read_settings
 from trainables.spec import TrialSpec
 

@@ -121,7 +121,7 @@ def test_options_of_a_sweep_are_in_its_settings(accepted: Accepted, out: Path) -
 def test_auto_is_a_whole_gpu_at_first_where_there_may_be_one(
     accepted: Accepted, out: Path, monkeypatch: pytest.MonkeyPatch, address: str | None, gpus: int, shared: bool
 ) -> None:
-    for module in ("execution.placement", "settings.sweep_settings", "checks.world"):
+    for module in ("execution.placement", "settings.sweep_settings", "settings.resolve"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: gpus)
     accepted("--trials", "2", "--gpus-per-trial", "auto", *(("--address", address) if address else ()))
     assert json.loads((out / "sweep.json").read_text())["settings"]["gpus_per_trial"] == "auto"

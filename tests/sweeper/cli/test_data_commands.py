@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from sweeper.settings.sources import Options, from_python
-from sweeper.settings.sweeps import base_spec
+from sweeper.checks.world import catalog
+from sweeper.settings.resolve import resolve
+from sweeper.settings.sources import from_python
 from tests.sweeper.cli.conftest import invoke, names, problems_of
 
 SHORT = ("--model", "tiny-phi", "--target-epochs", "1", "--max-length", "32", "--epochs", "1", "--limit", "4")
@@ -62,7 +63,7 @@ def test_a_run_on_ones_own_texts(tmp_path: Path) -> None:
 
 def test_muse_trains_on_windows_of_2048_tokens_unless_given() -> None:
     def length(**given: object) -> int:
-        return base_spec(Options("target", from_python("target", {"model": "tiny-phi", **given}))).max_length
+        return resolve("target", from_python("target", {"model": "tiny-phi", **given}), catalog()).base.max_length
 
     assert length(dataset="muse-books") == 2048
     assert length(dataset="muse-books", max_length=256) == 256

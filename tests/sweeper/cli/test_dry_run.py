@@ -128,7 +128,7 @@ def test_a_study_and_a_single_run_are_planned(
     assert (run["what"], run["trials"], run["seconds"], run["out"]) == ("unlearn", 1, 7.0, str(out))
     assert "in this process" in (shown := unlearn("--dry-run").stdout)
     assert "GPU" not in shown, "on a machine without one"
-    for module in ("checks.plan", "checks.world", "execution.placement", "settings.sweep_settings"):
+    for module in ("checks.plan", "settings.resolve", "execution.placement", "settings.sweep_settings"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
     assert "1 GPU" in unlearn("--dry-run").stdout
     shared = invoke("pareto", *tofu, "--trials", "6", "--gpus-per-trial", "auto", "--dry-run")

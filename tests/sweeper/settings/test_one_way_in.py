@@ -18,9 +18,8 @@ from sweeper.checks.world import catalog
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
 from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
-from sweeper.settings.resolve import resolve
+from sweeper.settings.resolve import Resolved, resolve
 from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, merge, to_json
-from sweeper.settings.sweeps import Resolved
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "method": st.sampled_from(("gdiff", "ngdiff", "npo+ngdiff", "rmu", "nonsense")),
@@ -75,8 +74,8 @@ def typed(command: str, words: list[str]) -> Raw:
 def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
     """Return the resolved settings and problems, without the sources of the values."""
     found: Resolved = resolve(command, raw, catalog())
-    result = {**found.settings.to_dict(), "given": None, "command": ""} if found.settings is not None else found.spec
-    return result, found.base, [problem.text for problem in found.problems]
+    result = {**found.settings.to_dict(), "given": None, "command": ""} if found.settings is not None else None
+    return result, found.base, [problem.text for problem in found.options.problems]
 
 
 @pytest.mark.parametrize("command", [PARETO, STUDY, RUN])
