@@ -14,7 +14,7 @@ from search_spaces.messages import did_you_mean
 from search_spaces.parameters import Parameter, format_parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, plain_name, same
-from search_spaces.yaml_nodes import YamlError, compose, line_of, plain_scalar, scalar
+from search_spaces.yaml_nodes import YamlError, line_of, load, plain_scalar, scalar
 
 Point = dict[str, Value]
 
@@ -43,16 +43,12 @@ def read_points(given: str) -> list[Point]:
 
 
 def _load(path: Path) -> list[Point]:
+    if not path.exists():
+        raise PointError(f"{path}: no such file; expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file")
     try:
-        root = compose(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise PointError(f"{path}: no such file; expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file") from None
-    except UnicodeDecodeError:
-        raise PointError(f"{path}: not a text file in UTF-8") from None
-    except OSError as error:
-        raise PointError(f"{path}: cannot be read: {error.strerror or error}") from None
+        root = load(path)
     except YamlError as error:
-        raise PointError(f"{path}:{error.line}: not valid YAML: {error}") from None
+        raise PointError(str(error)) from None
     if not isinstance(root, yaml.SequenceNode) or not root.value:
         raise PointError(f"{path}: expected a list of points, such as - {{lr: 1e-3, c: 0.5}}")
     return [_point(path, node) for node in root.value]
@@ -69,7 +65,7 @@ def _point(path: Path, node: yaml.Node) -> Point:
         try:
             point[str(key.value)] = scalar(value)
         except YamlError as error:
-            raise PointError(f"{path}:{error.line}: {error}") from None
+            raise PointError(f"{path}:{line_of(value)}: {error}") from None
     return point
 
 

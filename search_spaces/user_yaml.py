@@ -26,7 +26,7 @@ from search_spaces.messages import did_you_mean, expected_one_of
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space, relation_problems
 from search_spaces.values import Value, is_number, plain_name
-from search_spaces.yaml_nodes import YamlError, compose, line_of, scalar
+from search_spaces.yaml_nodes import YamlError, line_of, load, scalar
 
 _PARTS = ("low", "high", "log", "log_to_one", "grid", "values", "when")
 _ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False})
@@ -55,30 +55,21 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
             (``npo.beta``) or by plain name (``c``). The part after the last dot is the name in a configuration. If a
             field cannot vary within a sweep, the problems name the reason.
     """
-    try:
-        return parse_space(path.read_text(encoding="utf-8-sig"), str(path), fields)
-    except UnicodeDecodeError:
-        return SpaceFile(str(path), problems=(f"{path}: not a text file in UTF-8",))
-    except OSError as error:
-        return SpaceFile(str(path), problems=(f"{path}: cannot be read: {error.strerror or error}",))
-
-
-def parse_space(text: str, source: str, fields: Mapping[str, Field]) -> SpaceFile:
-    """Parse the text of a space file (see :func:`load_space`); ``source`` is the name of the file in messages."""
     example = "such as lr: [1e-5, 1e-4]"
     try:
-        root = compose(text)
+        root = load(path)
     except YamlError as error:
-        return SpaceFile(source, problems=(f"{source}:{error.line}: not valid YAML: {error}",))
+        return SpaceFile(str(path), problems=(str(error),))
     if root is None:
-        return SpaceFile(source, problems=(f"{source}: the file is empty; expected parameters, one a line, {example}",))
+        problem = f"the file is empty; expected parameters, one a line, {example}"
+        return SpaceFile(str(path), problems=(f"{path}: {problem}",))
     if not isinstance(root, yaml.MappingNode):
         problem = f"expected a mapping of parameters, {example}, got {_describe(root)}"
-        return SpaceFile(source, problems=(f"{source}:{line_of(root)}: {problem}",))
+        return SpaceFile(str(path), problems=(f"{path}:{line_of(root)}: {problem}",))
     reader = _Reader(fields)
     space = reader.space(root)
-    problems = tuple(f"{source}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0)))
-    return SpaceFile(source, space, reader.lines, problems)
+    problems = tuple(f"{path}:{line}: {text}" for line, text in sorted(reader.problems, key=itemgetter(0)))
+    return SpaceFile(str(path), space, reader.lines, problems)
 
 
 class _Reader:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import yaml
 from yaml.reader import ReaderError
@@ -26,11 +27,7 @@ _TEXT = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
-    """The text is not valid YAML or uses a feature that is not supported; ``line`` counts from 1."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
+    """The file cannot be read, is not valid YAML or uses a feature that is not supported."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -42,23 +39,30 @@ class _Loader(yaml.SafeLoader):
         return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
 
-def compose(text: str) -> yaml.Node | None:
-    """Return the document's root node; None if the document is empty.
+def load(path: Path) -> yaml.Node | None:
+    """Return the root node of a YAML file in UTF-8, or None if the file is empty.
 
     Raises:
-        YamlError: the text is not valid YAML. The error has the line and the parser's message.
+        YamlError: the file cannot be read or is not valid YAML. The message starts with the file and, for invalid YAML,
+            the line.
     """
     try:
+        text = path.read_text(encoding="utf-8-sig")
         node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+    except UnicodeDecodeError:
+        raise YamlError(f"{path}: not a text file in UTF-8") from None
+    except OSError as error:
+        raise YamlError(f"{path}: cannot be read: {error.strerror or error}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        what = ", ".join(part for part in (error.context, error.problem) if part)
-        raise YamlError(what, mark.line + 1 if mark else 1) from None
+        line, reason = mark.line + 1 if mark else 1, ", ".join(filter(None, (error.context, error.problem)))
     except ReaderError as error:
-        raise YamlError("a control character is not allowed", text.count("\n", 0, error.position) + 1) from None
+        line, reason = text.count("\n", 0, error.position) + 1, "a control character is not allowed"
     except RecursionError:
-        raise YamlError("nested too deeply", 1) from None
-    return node
+        line, reason = 1, "nested too deeply"
+    else:
+        return node
+    raise YamlError(f"{path}:{line}: not valid YAML: {reason}")
 
 
 def line_of(node: yaml.Node) -> int:
@@ -76,7 +80,7 @@ def scalar(node: yaml.ScalarNode) -> Value:
     if node.tag == _TEXT:
         return text
     if node.tag != _PLAIN:
-        raise YamlError(f"tags such as {node.tag} are not supported", line_of(node))
+        raise YamlError(f"tags such as {node.tag} are not supported")
     return plain_scalar(text)
 
 

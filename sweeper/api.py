@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sweeper.checks.world import resolve_and_check
 from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
 from sweeper.settings.problems import PYTHON, Problem, Problems, problem, refuse, stated
-from sweeper.settings.sources import Given, Options, Raw, command_line, from_python, from_yaml, merge
+from sweeper.settings.sources import Given, Options, Raw, command_line, from_python, with_config
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,38 +178,20 @@ def evaluate(**options: Any) -> dict[str, Any]:
     return evaluated(*_raw(EVALUATE, options))
 
 
-def pick(
-    out: Path | str,
-    *,
-    rule: str | None = None,
-    where: Sequence[str] | str = (),
-    maximize: str | None = None,
-    minimize: str | None = None,
-    constraint: Sequence[str] | str = (),
-    copy_to: Path | str | None = None,
-    export: Path | str | None = None,
-    merge: bool = False,
-    register: str | None = None,
-    alias: str | None = None,
-    tracking_uri: str | None = None,
-    **limits: float,
-) -> dict[str, Any]:
+def pick(out: Path | str, **options: Any) -> dict[str, Any]:
     """Return the output of ``pick --json``: the chosen checkpoint of a sweep, the reason for the choice, and a
-    judgement.
+    judgement. The options are those of ``pick``, for example ``rule``, ``where``, ``maximize`` and ``max_verbmem``.
 
     Raises:
         Problems: all problems with the options.
         AnalysisError: no checkpoint is within the limits; the message names the nearest checkpoint.
     """
+    raw, problems = _raw(PICK, options)
     from sweeper.store.plugins import restore_plugins
 
-    restore_plugins(Path(out))
+    restore_plugins(Path(out))  # before any registry is read
     from sweeper.export.pick import choose
 
-    options: dict[str, object] = {"rule": rule, "where": where, "maximize": maximize, "minimize": minimize}
-    options |= {"constraint": constraint, "copy_to": copy_to, "export": export, "merge": merge}
-    options |= {"register": register, "alias": alias, "tracking_uri": tracking_uri}
-    raw, problems = _raw(PICK, options | limits)
     return choose(Path(out), raw, problems).content
 
 
@@ -218,9 +200,7 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem
     file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
-    typed = from_python(command, given)
-    filed, problems = from_yaml(command, Path(str(config))) if config is not None else ({}, [])
-    return merge(typed, filed), problems
+    return with_config(command, from_python(command, given), None if config is None else str(config))
 
 
 def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:

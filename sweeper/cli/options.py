@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +12,7 @@ from search_spaces.fields import Field
 from sweeper.cli.errors import plain_errors
 from sweeper.settings.fields import fields_of
 from sweeper.settings.problems import CLI, Problem, problem
-from sweeper.settings.sources import Given, Raw, from_yaml, merge
+from sweeper.settings.sources import Given, Raw, with_config
 
 Decorator = Callable[[Any], Any]
 CONFIG = click.option(
@@ -68,8 +67,7 @@ def given_values(name: str, config: str | None) -> tuple[Raw, list[Problem]]:
         if context.get_parameter_source(key) is not click.core.ParameterSource.DEFAULT:
             values = context.params[key] if item.repeats else (context.params[key],)
             typed[key] = [Given(value, CLI) for value in values]
-    filed, problems = from_yaml(name, Path(config)) if config is not None else ({}, [])
-    return merge(typed, filed), problems
+    return with_config(name, typed, config)
 
 
 def _option(item: Field) -> Decorator:

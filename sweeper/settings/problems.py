@@ -17,7 +17,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
     {
         STATED: "{text}",
         # Config files
-        "config-unreadable": "--config {path}: {reason}; expected a YAML file",
+        "config-unreadable": "--config {reason}; expected a YAML file",
         "config-not-options": "--config {path}: expected one option per line, such as 'trials: 32'",
         "config-nested": "{key} is nested too deeply",
         "config-unknown": "unknown option '{key}': {expected}",

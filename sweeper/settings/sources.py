@@ -98,20 +98,22 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
     return found, problems
 
 
+def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
+    """Return the given values and those in the ``--config`` file, and the problems with the file. Given values win."""
+    filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
+    return merge(given, filed), problems
+
+
 def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:
     """Yield the key, line and values of each entry. Add a problem for each entry that cannot be read."""
     import yaml
 
-    from search_spaces.yaml_nodes import YamlError, compose, line_of
+    from search_spaces.yaml_nodes import YamlError, line_of, load
 
     try:
-        root = compose(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        problems.append(Problem("config-unreadable", "config", facts={"path": path, "reason": reason}))
-        return
+        root = load(path)
     except YamlError as error:
-        problems.append(stated(str(error), "config", f"{path}:{error.line}"))
+        problems.append(Problem("config-unreadable", "config", facts={"reason": error}))
         return
     if root is None:
         return

@@ -10,7 +10,7 @@ import pytest
 from search_spaces.fields import Field
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
-from search_spaces.user_yaml import load_space, parse_space
+from search_spaces.user_yaml import SpaceFile, load_space
 from tests.facts import assert_names
 
 
@@ -28,14 +28,24 @@ PLAIN = (
 FIELDS = {item.name: item for item in PLAIN} | {"npo.beta": described("beta", low=0.0, high=100.0)}
 
 
+@pytest.fixture(autouse=True)
+def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(text: str) -> SpaceFile:
+    Path("s.yaml").write_text(text)
+    return load_space(Path("s.yaml"), FIELDS)
+
+
 def read(text: str) -> Space:
-    file = parse_space(text, "s.yaml", FIELDS)
+    file = load(text)
     assert not file.problems
     return file.space
 
 
 def problems(text: str) -> tuple[str, ...]:
-    return parse_space(text, "s.yaml", FIELDS).problems
+    return load(text).problems
 
 
 def test_a_file_is_read_as_its_author_means_it(tmp_path: Path) -> None:
@@ -178,7 +188,7 @@ def test_a_setting_shared_by_all_trials_is_refused_with_the_reason_and_the_optio
 
 
 def test_the_rest_of_a_file_with_mistakes_is_read() -> None:
-    file = parse_space("lr: fast\nepochs: [1, 2]\nc: 0.5", "s.yaml", FIELDS)
+    file = load("lr: fast\nepochs: [1, 2]\nc: 0.5")
     assert file.space == Space((Choice("epochs", (1, 2)),), {"c": 0.5})
     assert file.lines == {"lr": 1, "epochs": 2, "c": 3}
     assert file.at("c", "too small") == "s.yaml:3: too small"

@@ -25,7 +25,6 @@ WRITERS = {
     "single_run.py": "the files of a run without a sweep",
 }
 MANY_ARGUMENTS = {
-    ("api.py", "pick"): "one keyword for each option of the command",
     ("checks/plan.py", "plan_of_sweep"): "what a dry run of pareto, of resume and of a study know of a sweep",
 }
 

@@ -11,7 +11,7 @@ import optuna
 import pytest
 
 from search_spaces.fields import Field
-from search_spaces.user_yaml import parse_space
+from search_spaces.user_yaml import load_space
 from sweeper.cli.main import main
 from sweeper.settings.spaces import file_space, space_fields
 from sweeper.settings.sweep_settings import SweepSettings
@@ -87,16 +87,18 @@ def test_the_default_of_every_field_is_right_and_a_value_of_another_kind_is_wron
 
 
 @pytest.mark.parametrize("item", FIELDS.values(), ids=FIELDS)
-def test_a_space_varies_every_field_or_refuses_it_with_the_line_and_the_option(item: Field) -> None:
+def test_a_space_varies_every_field_or_refuses_it_with_the_line_and_the_option(item: Field, tmp_path: Path) -> None:
     number = "9" if item.high >= 9 else "1"
     value = "yes" if item.kind is bool else next(iter(item.allowed), "gdiff") if item.kind is str else number
-    file = parse_space(f"{item.name}: {value}\n", "s.yaml", space_fields())
+    path = tmp_path / "s.yaml"
+    path.write_text(f"{item.name}: {value}\n")
+    file = load_space(path, space_fields())
     if not item.fixed:
         assert file.problems == ()
         assert type(file.space.constants[item.name]) is item.kind
         return
     (problem,) = file.problems
-    assert problem.startswith(f"s.yaml:1: {item.name}: ")
+    assert problem.startswith(f"{path}:1: {item.name}: ")
     assert item.flag in problem
     assert file.space.constants == {}
 
