@@ -18,7 +18,6 @@ Methods = Mapping[str, Mapping[str, Field]]
 Given = Mapping[str, Sequence[float]]
 """A list of values for each option, by the option's key."""
 
-AUTO_LR = ("off", "on", "both")
 LR_RANGE = (1e-5, 1e-3)
 AUTO_START = "auto_lr.lr"
 """The key of the parameter for AutoLR's start rates in a study. The parameter sets ``lr``."""
@@ -56,20 +55,17 @@ def default_space(
         methods: the methods and their options.
         lr: learning rates that replace the range. With AutoLR on, they are its start rates.
         auto_lr: ``off``, ``on``, or ``both`` to search over off and on.
-        options: values of options. They replace the ranges of these options.
+        options: values of options of the methods. They replace the ranges of these options.
         lr_range: the range of the learning rate, on a logarithmic scale.
 
     Raises:
-        SpaceError: there are no methods, an option applies to none of the methods, a range is empty, or ``auto_lr`` is
-            unknown. The error lists all problems.
+        SpaceError: two options with the same name can apply together, or a range is empty. The error lists all
+            problems.
     """
-    problems = [] if methods else ["a search space needs at least one method"]
-    if auto_lr not in AUTO_LR:
-        problems.append(f"auto_lr must be one of {', '.join(AUTO_LR)}, got '{auto_lr}'")
     parameters: list[Parameter] = [Choice("method", tuple(methods))]
     parameters.append(Choice("auto_lr", ("off", "on") if auto_lr == "both" else (auto_lr,)))
     parameters.append(Choice("lr", _unique(lr)) if lr else Number("lr", *lr_range, log=True))
-    return _checked(parameters + _option_parameters(methods, options), methods, options, problems)
+    return _space(parameters + _option_parameters(methods, options))
 
 
 def paper_space(
@@ -120,7 +116,7 @@ def lr_study_space(
         options: values of options by key. Options without values keep their defaults.
 
     Raises:
-        SpaceError: a list is empty, a value appears twice, or an option applies to none of the methods.
+        SpaceError: a list is empty, or two options with the same name can apply together.
     """
     values_of = {item.name: values for item, values in arms}
     variants = [
@@ -134,7 +130,7 @@ def lr_study_space(
         Choice("lr", _unique(start_lr or lr), when={"auto_lr": ("on",)}, key=AUTO_START),
         *_option_parameters(methods, options, ranges=False),
     ]
-    return _checked(parameters, methods, options)
+    return _space(parameters)
 
 
 def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -> list[Parameter]:
@@ -152,16 +148,11 @@ def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -
     return found
 
 
-def _checked(parameters: Sequence[Parameter], methods: Methods, given: Given, problems: Sequence[str] = ()) -> Space:
-    """Return a space with these parameters. Raise :class:`SpaceError` with its problems and those in ``problems``."""
+def _space(parameters: Sequence[Parameter]) -> Space:
+    """Return a space with these parameters. Raise :class:`SpaceError` with its problems."""
     space = Space.of(parameters)
-    unused = [
-        f"option {key} applies to none of the methods {', '.join(methods)}"
-        for key, values in given.items()
-        if values and not any(key in applying for applying in methods.values())
-    ]
-    if found := [*problems, *unused, *space.problems()]:
-        raise SpaceError(found)
+    if problems := space.problems():
+        raise SpaceError(problems)
     return space
 
 

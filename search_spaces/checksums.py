@@ -11,8 +11,8 @@ from pathlib import Path
 from search_spaces.durable import write_whole
 
 CHECKSUMS = "checksums.crc32"
-"""The list: one line per file, with checksum and name. It is not a ``.json`` file, because the content hash of a folder
-includes its JSON files."""
+"""The file that lists the checksums: one line per file, with checksum and name. It is not a ``.json`` file, because the
+content hash of a folder includes its JSON files."""
 
 _BLOCK = 1 << 26  # bytes; blocks are read in parallel, because a single core reads only 1 GB/s
 
@@ -33,7 +33,9 @@ def format_checksums(folder: Path, names: Iterable[str]) -> str:
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
-    """Return the checksums of a folder by file name. If the list cannot be parsed, its own name is the only entry.
+    """Return the checksums of a folder by file name.
+
+    If the list of checksums cannot be parsed, the result has only the name of the list, which then counts as damaged.
 
     Raises:
         OSError: the list is missing.
@@ -42,7 +44,7 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 
 def parse_checksums(content: bytes) -> dict[str, str]:
-    """Parse the content of a list. Return the same mapping as :func:`read_checksums`."""
+    """Parse the content of a list of checksums. Return the same mapping as :func:`read_checksums`."""
     try:
         lines = content.decode().splitlines()
         return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}

@@ -169,7 +169,7 @@ class Field:
         return isinstance(value, self.kind)
 
     def problem(self, value: object) -> str | None:
-        """Return a message about what is wrong with ``value``; None if it is valid."""
+        """Return the problem with a value as a message, or None if the value is valid."""
         if (value is None and self.optional) or (isinstance(value, str) and value in self.words.values()):
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):

@@ -27,7 +27,9 @@ def phase(name: str) -> Iterator[None]:
 
 
 def seconds_by_phase() -> dict[str, float]:
-    """Return the seconds of each phase in the order in which the phases first ended, then of other work, then the
-    total."""
+    """Return the seconds of each phase, of all other work, and in total.
+
+    The phases are in the order in which they first ended.
+    """
     whole = time.perf_counter() - _BEGAN
     return {**_seconds, "other (imports, options)": max(0.0, whole - sum(_seconds.values())), "in all": whole}

@@ -84,7 +84,7 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
             near = f" ({meant})" if (meant := did_you_mean(name, names)) else ""
             raise PointError(f"the space has no {name}{near}: it searches {', '.join(names) or 'nothing'}")
         if name not in names and not same(value, space.constants[name]):
-            raise PointError(f"{name} is {space.constants[name]} in every trial, it cannot be {value}")
+            raise PointError(f"{name} is {space.constants[name]} in every trial and cannot be {value}")
     chosen = {**space.constants, **point}
     params: dict[str, Value] = {}
     # Conditions refer to earlier parameters, so iterating backwards finds the values that the point implies.
@@ -98,7 +98,11 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
 
 
 def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    """Return the only parameter with this name that accepts the chosen value and whose conditions are determined."""
+    """Return the parameter with this name that accepts the chosen value.
+
+    Raises:
+        PointError: no parameter accepts the value, several do, or the conditions of the parameter are not determined.
+    """
     named = [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(chosen[name])]
     if not able:
@@ -112,7 +116,7 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
         raise PointError(f"{name} does not apply: it needs {needed}")
     is_open = any(len(values) > 1 and plain_name(key) not in chosen for key, values in fitting[0].when.items())
     if len(fitting) > 1 or is_open:
-        raise PointError(f"{name} applies with {needed}: name one")
+        raise PointError(f"{name} applies with {needed}: also give one of these values")
     return fitting[0]
 
 

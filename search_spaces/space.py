@@ -235,13 +235,13 @@ def _condition_fault(
     if waited in constants:
         if any(same(constants[waited], value) for value in values):
             return None
-        return f"never applies: it waits for {waited} to be {listed}, but {waited} is {constants[waited]!r}"
+        return f"never applies: its condition needs {waited} to be {listed}, but {waited} is {constants[waited]!r}"
     if waited not in earlier:
         return f"its condition is on {waited}, which is not in the space"
     if isinstance(awaited := earlier[waited], Number) and not awaited.whole:
         return f"its condition is on {waited}, which is continuous; conditions need values that can be listed"
     if not any(earlier[waited].accepts(value) for value in values):
-        return f"never applies: it waits for {waited} to be {listed}, which {waited} never is"
+        return f"never applies: its condition needs {waited} to be {listed}, which {waited} never is"
     return None
 
 

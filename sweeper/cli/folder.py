@@ -42,8 +42,8 @@ def status(folder: str, as_json: bool) -> None:
 def stop(folder: str, trial: str | None, as_json: bool) -> None:
     """Stop one TRIAL of the running sweep in FOLDER after its current epoch, or the whole sweep as Ctrl-C does.
 
-    The command waits until the trial or the sweep has stopped; Ctrl-C ends the waiting but not the request. A stopped
-    trial has the status 'stopped' and the values of its last epoch; 'resume' continues a stopped sweep.
+    The command waits until the trial or the sweep has stopped. Ctrl-C ends only this waiting, and not the request. A
+    stopped trial has the status 'stopped' and the values of its last epoch. 'resume' continues a stopped sweep.
     """
     from sweeper.followers.status import read_status
     from sweeper.followers.stop_requests import ask
@@ -52,7 +52,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     run = _running(out, trial).run
     ask(out, run, trial)
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
-    click.echo(f"requested: {what}; Ctrl-C ends only the waiting", err=True)
+    click.echo(f"requested: {what}; Ctrl-C ends only this waiting", err=True)
     while _still_runs(out, run) and not (trial and _row(out, trial)):
         time.sleep(_CHECK_SECONDS)
     found: dict[str, object]
@@ -141,13 +141,13 @@ def config(folder: str, out: str | None) -> None:
 
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     """Return the YAML file that reproduces the sweep. ``plugins`` maps names of plug-ins to the stored files."""
+    from sweeper.settings.fields import STUDY
     from sweeper.settings.sources import Given, to_config
-    from sweeper.settings.sweep_settings import LR_STUDY
 
-    # Values that resume may have changed, and values that are stored in a more exact form.
+    # Values that resume may have changed, and defaults that were computed when the sweep started.
     now: dict[str, object] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
     now["no_ship"] = True if settings.address is not None and not settings.ship else None
-    if settings.kind != LR_STUDY:
+    if settings.kind != STUDY:
         now |= {"trials": settings.trials, "sampler": settings.sampler}
     elif settings.extend:
         now["extend"] = True

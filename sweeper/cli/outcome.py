@@ -40,13 +40,13 @@ def run_to_the_end(
         say(line)
 
     from sweeper.followers.console import own_console
-    from sweeper.settings.sweep_settings import LR_STUDY
+    from sweeper.settings.fields import STUDY
     from sweeper.settings.tracking_uri import known_uri, shown_uri
     from sweeper.store.folder import read_settings
     from sweeper.sweep import run
 
     settings = read_settings(out)
-    is_study = settings.kind == LR_STUDY
+    is_study = settings.kind == STUDY
     tracking = {"tracking_uri": (change or {}).get("tracking_uri", known_uri(settings.tracking_uri))}
     if "@" in settings.tracking_uri and tracking["tracking_uri"] == settings.tracking_uri:
         say(
@@ -106,9 +106,11 @@ def summary_lines(summary: Summary) -> list[str]:
     trials, asked, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
     lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
     if summary.repeated:
-        lines.append(f"{summary.repeated} of them repeat points that had already run here and were not run again")
+        lines.append(
+            f"{summary.repeated} of them repeat points that had already run in this sweep and were not run again"
+        )
     if summary.reused:
-        lines.append(f"{summary.reused} of them reused from previous sweeps, not run again")
+        lines.append(f"{summary.reused} of them were reused from previous sweeps and not run again")
     lines += filter(None, _answer_lines(summary.answer or {}, Path(out)))
     if summary.hypervolume is None:
         lines.append("no frontier")
@@ -122,7 +124,7 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(f"MLflow: {summary.tracking}")
     if summary.run_again:
         failed = counted(summary.run_again, "trial")
-        lines.append(f"no result because a disk, memory or a node failed: {failed}, which resume runs again")
+        lines.append(f"{failed} without a result because a disk, memory or a node failed; resume runs them again")
     if summary.unmeasured:
         why = f" ({summary.ended_because})" if summary.ended_because else ""
         missing = counted(summary.unmeasured, "epoch")

@@ -42,8 +42,9 @@ def report(
     """Write a report from the tables in the given folders, even while a sweep runs.
 
     A source is a sweep's folder, the folder of a single run, or a CSV with the columns method and the two objectives
-    (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). Several sources
-    give one report, in --out. For a single run's folder, only figures are drawn. Other sweeps' folders never change.
+    (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). For several
+    sources, one report is written to --out, and the folders of the sources do not change. For the folder of a single
+    run, only figures are drawn.
     """
     options = Options("report", raw, problems=problems)
     paths = [Path(source) for source in sources]

@@ -191,14 +191,13 @@ def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> Non
     """Add the problems with continuing the sweep under these changed settings."""
     from sweeper.execution.placement import address_problem
     from sweeper.search.stopping import UntilError, parse_until
-    from sweeper.settings.sweep_settings import LR_STUDY
     from sweeper.store.folder import check_record, read_settings
     from sweeper.store.import_tables import read_state
 
     settings = read_settings(out)
     check_record(out)
     options.extend([address_problem(change.get("address"))], "address")
-    if "extend" in change and settings.kind != LR_STUDY:
+    if "extend" in change and settings.kind != STUDY:
         options.reject("resume-no-study", "extend", out=out)
     trials, ended = change.get("trials"), len(read_state(out).ended)
     is_grid = settings.sampler == "grid"

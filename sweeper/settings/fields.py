@@ -1,4 +1,4 @@
-"""The description of every option of every command.
+"""Describe every option of every command.
 
 These descriptions define the command line, ``--help``, the keys of ``--config`` files, the Python keywords, the record
 in sweep.json and the checks. ``--help`` imports this module, so it must import nothing slow. To add an option, add it
@@ -23,7 +23,7 @@ DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
-"""AutoLR's settings for which each value is a separate arm of a learning-rate study."""
+"""The settings of AutoLR that a learning-rate study compares: each value is a separate arm."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns for which ``pick`` has options, such as ``--max-verbmem``."""
 _OWN = ("method", "lr", "auto_lr", "seed")
@@ -42,7 +42,7 @@ def _trial(name: str, *commands: str, **change: Any) -> Field:
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield the trial fields with one of these roles, without those in ``_OWN``. Each field has its commands."""
+    """Yield the trial fields with these roles, each with its commands. Fields in ``_OWN`` are left out."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue
@@ -110,8 +110,8 @@ DESCRIBED: list[Field] = [
     option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, default=DEFAULT_OBJECTIVES),
     option(
         "candidates",
-        "Epochs of a trial that may be on the frontier: all, or last. Objectives that are not losses are known only "
-        "after epochs at which --metrics-every measures them, and at the trial's end.",
+        "Epochs of a trial that may be on the frontier: all, or last. Objectives other than losses are measured only "
+        "every --metrics-every epochs and at the end of a trial.",
         PARETO,
         default="all",
         choices=("all", "last"),
@@ -120,9 +120,9 @@ DESCRIBED: list[Field] = [
         "scheduler",
         "Scheduler: none, or moasha, which stops trials early if they are worse than others.",
         *SWEEPS,
-        otherwise="moasha; none with grid, several seeds, --candidates last, or objectives measured at a trial's end",
+        otherwise="moasha; none for a grid, several seeds, --candidates last, or objectives measured only at the end",
     ),
-    _whole("grace", "Epochs after which trials are first compared.", *SWEEPS, default=1, low=1),
+    _whole("grace", "Number of epochs after which trials are first compared.", *SWEEPS, default=1, low=1),
     _whole(
         "reduction",
         "R: at each comparison one in R trials continues; the next comparison is after R times as many epochs.",
@@ -132,21 +132,23 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "stopping",
-        "For a trial that does not continue: stop ends it; pause keeps its state, so that it continues if later trials "
-        "are worse.",
+        "What happens to a trial that does not continue: stop ends the trial; pause keeps its state, and the trial "
+        "continues if later trials are worse.",
         *SWEEPS,
         default="stop",
     ),
     _whole(
         "front_metrics",
-        "Number of epochs on the frontier that get all metrics at the end, the nearest to the ideal corner first.",
+        "Number of epochs on the frontier for which all metrics are measured at the end of the sweep, starting with "
+        "the epochs nearest to the ideal corner.",
         *SWEEPS,
         default=8,
         low=0,
     ),
     option(
         "constraint",
-        "Threshold that a result must meet: utility>=0.7, or utility>=70% of the target's; can be repeated.",
+        "Threshold that a result must meet: utility>=0.7, or utility>=70% for a share of the target's utility; can be "
+        "repeated.",
         *SWEEPS,
         PICK,
         repeats=True,
@@ -154,7 +156,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "enqueue",
-        "Configuration to try first, such as lr=1e-3,c=0.5, or a FILE with several; can be repeated.",
+        "Configuration to try first, such as lr=1e-3,c=0.5, or a FILE with a list of configurations; can be repeated.",
         PARETO,
         metavar="NAME=VALUE,...",
         **_FOLDERS,
@@ -174,7 +176,8 @@ DESCRIBED: list[Field] = [
     # A learning-rate study -------------------------------------------------------------------------------------------
     option(
         "seeds_vary",
-        "What seeds vary: order (of examples), target (order and target) or data (all three; only for authors).",
+        "What a seed changes: order (of the examples), target (order and target), or data (order, target and data; "
+        "only for the data set authors).",
         STUDY,
         default="order",
     ),
@@ -206,13 +209,13 @@ DESCRIBED: list[Field] = [
     ),
     _flag(
         "extend",
-        "If the best rate is at the edge of the grid, also run up to 4 rates beyond it.",
+        "If the best learning rate is at an edge of the grid, also run up to 4 rates beyond that edge.",
         STUDY,
-        changeable="For an lr-study: also run rates beyond the edge of its grid.",
+        changeable="For an lr-study: also run learning rates beyond the edge of its grid.",
     ),
     option(
         "primary",
-        "Method of the primary comparison, the only one that is not corrected for multiple comparisons.",
+        "Method of the primary comparison. All other comparisons are corrected for multiple comparisons.",
         STUDY,
         metavar="METHOD[/VARIANT]",
     ),
@@ -245,7 +248,8 @@ DESCRIBED: list[Field] = [
     _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0),
     _whole(
         "max_concurrent",
-        "Maximum number of concurrent trials. With --address it may exceed what fits now, for nodes that join later.",
+        "Maximum number of concurrent trials. With --address, it may be larger than what fits now, because nodes may "
+        "join later.",
         *SWEEPS,
         low=1,
     ),
@@ -263,7 +267,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "storage",
-        "Folder for Ray's own state, or the s3://, gs:// or abfs:// address of a bucket for all files of the workers.",
+        "Folder for Ray's state, or the s3://, gs:// or abfs:// address of a bucket for all files of the workers.",
         *SWEEPS,
         otherwise="OUT/ray",
         is_path=True,
@@ -273,7 +277,7 @@ DESCRIBED: list[Field] = [
     option("out", "Copy the model's folder to this folder.", TARGET, is_path=True),
     option("out", "Folder for metrics.json and the per-item values, items.json.", EVALUATE, is_path=True),
     option(
-        "out", "If FOLDER is an address: new local folder for the sweep.", RESUME, otherwise="runs/NAME", is_path=True
+        "out", "New local folder for the sweep if FOLDER is an address.", RESUME, otherwise="runs/NAME", is_path=True
     ),
     # MLflow, and when a sweep ends -----------------------------------------------------------------------------------
     option(
@@ -308,7 +312,9 @@ DESCRIBED: list[Field] = [
         choices=("failed",),
     ),
     # Other commands --------------------------------------------------------------------------------------------------
-    _flag("retain_only", "Train the retain model instead: the same training without the forget set.", TARGET),
+    _flag(
+        "retain_only", "Train the retain model, which is trained like the target but without the forget set.", TARGET
+    ),
     option("eval_log", "Evaluation log in the format of the TOFU authors.", EVALUATE, is_path=True),
     option("retain_eval_log", "Evaluation log of the model trained without the forget set.", EVALUATE, is_path=True),
     option(
@@ -329,7 +335,7 @@ DESCRIBED: list[Field] = [
         "minimize", "Choose the model with the smallest value in this column.", PICK, repeats=True, metavar="COLUMN"
     ),
     *(
-        _number(f"{side}_{name}", f"Consider only models with a {name} of at {word} this value.", PICK)
+        _number(f"{side}_{name}", f"Consider only models whose {name} is at {word} this value.", PICK)
         for name in LIMITED
         for side, word in (("max", "most"), ("min", "least"))
     ),

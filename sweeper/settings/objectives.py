@@ -49,7 +49,7 @@ class Objective:
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """Parse ``name:max,name:min``, which must name at least two reported metrics.
+    """Parse a text such as ``verbmem:min,utility:max``, which must name at least two metrics.
 
     Raises:
         ObjectiveError: a metric or a direction is unknown, there are fewer than two objectives, or an objective is
@@ -99,8 +99,10 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Return ``metrics`` and the further metrics that the objectives need. () stays () if the default set contains all
-    metrics that the objectives need."""
+    """Return ``metrics`` and the further metrics that the objectives need.
+
+    An empty tuple stands for the default set. The result is empty if the default set has all metrics of the objectives.
+    """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
     if not metrics:

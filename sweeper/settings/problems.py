@@ -28,9 +28,9 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "two-models": "--model-path and --target-path are mutually exclusive: a target needs no base model",
         "option-no-number": "--option must be NAME=VALUE with a number, got '{pair}'",
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
-        "no-effect": "{flag} has no effect because AutoLR is off; also {remedy}",
+        "no-effect": "{flag} has no effect because AutoLR is off; to use AutoLR, {remedy}",
         "one-value": "{title} is given {count} times, but a single run takes one value ('pareto' searches several)",
-        "landscape-alone": "--landscape needs --auto-lr on, whose steps it evaluates, and --out DIR for landscape.csv",
+        "landscape-alone": "--landscape evaluates AutoLR's steps: it needs --auto-lr on and --out DIR",
         "measure-alone": "--measure needs --dry-run: it times one epoch for the estimate that --dry-run prints",
         "retain-only-target": (
             "--retain-only trains a base model: give it with --model or --model-path, not --target-path"
@@ -38,7 +38,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # The search
         "grid-infinite": "--sampler grid: {reason}",
         "grid-too-small": "--trials {trials} is more than the {size} trials of the grid",
-        "nothing-compared": "{flags}: only a scheduler compares trials, and there is none; give --scheduler moasha",
+        "nothing-compared": "{flags}: no effect without a scheduler, which compares trials; give --scheduler moasha",
         "grace-too-long": (
             "--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
             "{scheduler}, --grace must be below --epochs"
@@ -48,7 +48,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "must be a multiple of {every}"
         ),
         "enqueue-invalid": "--enqueue {text}: {reason}",
-        "enqueue-grid": "--enqueue: a grid search visits every point of its space; use another sampler",
+        "enqueue-grid": "--enqueue has no effect in a grid search, which visits every point; use another sampler",
         "enqueue-too-many": "--enqueue has {points}, so there are {runs} over all seeds, more than --trials {trials}",
         "sampler-learns-nothing": (
             "--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
@@ -62,7 +62,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "less memory"
         ),
         # A learning-rate study
-        "batches-not-fresh": "auto_lr_probe_batches applies to auto_lr_probe fresh only, got {probes}",
+        "batches-not-fresh": "auto_lr_probe_batches applies only to auto_lr_probe fresh, got {probes}",
         "seeds-vary-unknown": "--seeds-vary must be one of {expected}, got '{varied}'",
         "seeds-vary-target": (
             "--seeds-vary {varied}: --target-path names one finished target, so only the order of the examples can vary"
@@ -73,14 +73,14 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "primary-method": "--primary {primary}: expected one of the methods of this study, {methods}",
         "primary-several": (
-            "--primary {primary}: this names {count} questions, but only one can be primary: {questions}"
+            "--primary {primary}: the study has {count} such comparisons; name one of them: {questions}"
         ),
         "primary-variant": "--primary {primary}: this study has no such variant of AutoLR: expected {questions}",
         # lr-study --from
         "from-several": "--from with several folders needs --out FILE.json for the result",
         "from-primary": (
-            "--primary {primary}: a primary question must be named before there are results, and these studies are "
-            "finished; a question that a study named when it started still counts"
+            "--primary {primary}: the primary comparison must be named when a study starts, but these studies are "
+            "finished; the primary comparisons that they named are used"
         ),
         "from-dry-run": "--dry-run prints what would run, but --from runs nothing",
         "from-extend": "--extend runs trials, but --from runs none: extend the study itself with resume --extend",
@@ -97,7 +97,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # Output folders
         "out-empty": "--out must be the name of a folder, got nothing",
         "out-address": (
-            "--out {out}: object storage cannot be used as output folder; expected a folder, which all nodes of a "
+            "--out {out}: object storage cannot be the output folder; expected a folder, which all nodes of a "
             "cluster must see (NFS); to exchange the files of workers through a bucket, use --storage"
         ),
         "out-file": "--out {out}: {file} is a file, expected a folder",
@@ -128,7 +128,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "must be the same"
         ),
         # report, compare, evaluate, doctor
-        "port-alone": "--port is the port of the page that --watch shows: give --watch, too",
+        "port-alone": "--port needs --watch: it is the port of the page that --watch shows",
         "watch-json": "--watch shows a page and --json prints once: give only one of them",
         "watch-run": "--watch: {folder} is a single run, for which only figures are drawn",
         "sources-out": "a report of several sources needs --out FOLDER, the folder to write it to",
@@ -139,9 +139,9 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "compare-nothing": "name at least one sweep folder or CSV file to compare",
         "format-unknown": "unknown format '{format}': {expected}",
         "evaluate-one": ("evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"),
-        "evaluate-log": "{flags}: only for --model-path, because an --eval-log has its own items and metrics",
+        "evaluate-log": "{flags}: only for --model-path; with --eval-log, the items and metrics are those of the log",
         "evaluate-model": "--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR",
-        "shared-alone": "--shared is for the nodes of a cluster: give the cluster's --address, too",
+        "shared-alone": "--shared needs --address: it names a folder that the nodes of a cluster share",
         "storage-folder": "--storage {storage} is a folder: give it as --shared, with --address",
     }
 )

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""Replaces a number of GPUs. The first trial of each class then takes a whole GPU, and its memory use is measured."""
+"""The value of ``--gpus-per-trial`` with which trials share GPUs. The first trial of each class takes a whole GPU, and
+its memory use is measured."""
 
 
 @dataclass(frozen=True, slots=True)

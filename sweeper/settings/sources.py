@@ -1,4 +1,4 @@
-"""Option values with their sources: the command line, a config file, Python, or the record in sweep.json."""
+"""Read option values and record their sources: the command line, a config file, Python, or the record in sweep.json."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class Options:
         return self.values.get(name)
 
     def asked(self, name: str) -> Any:
-        """Return the value of an option if it was given and could be parsed, or else None, never the default."""
+        """Return the value of an option that was given and could be parsed, otherwise None, never the default."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def is_typed(self, name: str) -> bool:

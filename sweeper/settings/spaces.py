@@ -139,7 +139,7 @@ def tries_auto_lr(space: Space, otherwise: str) -> bool:
 
 
 def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
-    """For each method option in the file, yield its key and each problem of its values or its range's ends."""
+    """Yield the key and the problem of each invalid value of a method option. Of a range, both ends are checked."""
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
@@ -151,9 +151,9 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the problems with combinations of these fields' values.
+    """Yield each problem with a combination of values of these fields, together with the field that causes the problem.
 
-    Each problem comes with the field that causes it, or if several fields do, with the last of them in the file.
+    If several fields cause a problem, the last of them in the file is yielded.
     """
     if not set(group) & set(file.lines):
         return
@@ -175,12 +175,12 @@ def _rate_problems(file: SpaceFile) -> list[str]:
             rates[optimizer in LR_FREE].add(config.get("lr"))
     if rates[True] & rates[False]:
         return [
-            f"the same learning rate cannot be used for {' or '.join(LR_FREE)}, which multiply a step length of their "
-            "own (published: 1), and for other optimizers, which use it as the step: search them in two sweeps, or "
-            "give each its own lr with when: {optimizer: [...]}"
+            f"the same learning rate cannot be used for {' or '.join(LR_FREE)} and for other optimizers, because the "
+            "former multiply it by a step length that they compute (published: 1): search them in two sweeps, or give "
+            "each its own lr with when: {optimizer: [...]}"
         ]
     if rates[True] == {None}:
-        return [f"{' or '.join(LR_FREE)} need lr: 1 here, the published multiplier of their step"]
+        return [f"{' or '.join(LR_FREE)} need lr: 1, the published value, by which they multiply their own step length"]
     return []
 
 

@@ -25,8 +25,6 @@ from trainables.worker.candidates import Goals
 
 ALL, LAST = "all", "last"
 """The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
-LR_STUDY = STUDY
-"""The kind of a learning-rate study, which ends with a verdict on AutoLR. Kinds of sweeps are named after commands."""
 _DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
 """The values of ``--seeds-vary``, mapped to the trial field that is set to the seed in addition to ``seed``.
@@ -42,6 +40,7 @@ class SweepSettings:
     Attributes:
         base: a trial's spec with the values of the fields that do not vary.
         space: the search space of the other fields, such as ``method``, ``lr``, ``auto_lr`` and method options.
+        kind: the command that started the sweep. A learning-rate study ends with a verdict on AutoLR.
         gpus_per_trial: at most 1, or "auto"; see :mod:`sweeper.execution.gpu_shares`.
         ship: whether the driver sends this project to the nodes of a cluster.
         storage: a folder for Ray's state, or the address of a bucket through which all files are exchanged. Within a

@@ -146,4 +146,4 @@ def _sqlite_problem(uri: str) -> str | None:
     parent = next(folder for folder in path.parents if folder.exists())
     if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
         return None
-    return f"the tracking database {path} cannot be made: {parent} is not a writable folder"
+    return f"the tracking database {path} cannot be created: {parent} is not a writable folder"

@@ -89,17 +89,15 @@ def test_a_single_value_stays_with_its_methods() -> None:
     ]
 
 
-def test_all_problems_with_the_methods_are_reported_at_once() -> None:
-    options = {"gdiff.c": (0.5,), "npo.beta": (0.1,)}
+def test_an_empty_range_and_options_with_the_same_name_are_refused_together() -> None:
+    both = {"wga+undial": {"wga.beta": BETA, "undial.beta": BETA}}
     with pytest.raises(SpaceError) as caught:
-        default_space(methods={"ngdiff": {}, "mgda": {}}, auto_lr="maybe", options=options, lr_range=(1.0, 0.1))
-    facts = [("auto_lr", "'maybe'"), ("gdiff.c", "ngdiff, mgda"), ("npo.beta", "ngdiff, mgda"), ("lr", "1 and 0.1")]
-    for problem, named in zip(caught.value.problems, facts, strict=True):
-        assert_names(problem, *named)
-    with pytest.raises(SpaceError):
-        default_space(methods={})
-    with pytest.raises(SpaceError, match=r"wga\.beta and undial\.beta.*'beta'"):
-        default_space(methods={"wga+undial": {"wga.beta": BETA, "undial.beta": BETA}})
+        default_space(methods=both, lr_range=(1.0, 0.1))
+    empty, same = caught.value.problems
+    assert_names(empty, "lr", "1 and 0.1")
+    assert_names(same, "wga.beta and undial.beta", "'beta'")
+    with pytest.raises(SpaceError, match="lr"):
+        study(lr=())
 
 
 def test_every_range_lies_within_what_the_option_allows_and_around_its_default() -> None:
@@ -183,9 +181,3 @@ def test_every_combination_of_smoothing_and_probe_is_an_arm() -> None:
     assert {point["lr"] for point in grid if point["auto_lr"] == "off"} == {1e-4, 1e-3}
     # A setting without an effect in any arm is left out.
     assert not any("auto_lr_probe_batches" in point for point in study(probes=("same",), probe_batches=(1, 4)).grid())
-
-
-@pytest.mark.parametrize(("changes", "named"), [({"options": {"npo.beta": (0.1,)}}, r"npo\.beta"), ({"lr": ()}, "lr")])
-def test_an_option_of_no_method_and_an_empty_list_are_refused(changes: dict[str, object], named: str) -> None:
-    with pytest.raises(SpaceError, match=named):
-        study(**changes)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from sweeper.driver.finalize import Summary
-from sweeper.settings.sweep_settings import LR_STUDY, SweepSettings
+from sweeper.settings.fields import STUDY as KIND
+from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from tests.conftest import GOLDEN
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
@@ -48,7 +49,7 @@ def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
 
 def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(out: Path) -> None:
     settings = planned(out)
-    assert (settings.kind, settings.sampler, settings.seeds) == (LR_STUDY, "grid", 2)
+    assert (settings.kind, settings.sampler, settings.seeds) == (KIND, "grid", 2)
     assert settings.name == "lr-study-gdiff-ngdiff-tiny-phi-authors"
     grid = settings.space.grid()
     rates = {point["lr"] for point in grid if point["auto_lr"] == "off"}
