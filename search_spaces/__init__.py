@@ -1,1 +1,1 @@
-"""Descriptions of settings, and search spaces over their values. Imports neither torch nor ray."""
+"""Descriptions of settings, and search spaces over their values. The package imports neither torch nor ray."""

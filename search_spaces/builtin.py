@@ -35,9 +35,10 @@ PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
         "auto_lr_every": 10,
     }
 )
-"""The paper's Adam is AdamW without weight decay.
+"""The fixed settings of the paper's grid.
 
-The paper's AutoLR uses ``eta*`` of the step's own batch, without smoothing.
+The paper's Adam is AdamW without weight decay. The paper's AutoLR computes ``eta*`` on the batch of the step, without
+smoothing.
 """
 
 

@@ -73,7 +73,7 @@ class Constraint:
 
 
 def contradictions(given: Iterable[Constraint]) -> list[str]:
-    """Return a message for each pair of constraints that no value meets together."""
+    """Return a message for each pair of constraints that no value can meet at the same time."""
     constraints = tuple(given)
     least, most = ([item for item in constraints if item.sign.startswith(way)] for way in "><")
     return [

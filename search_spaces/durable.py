@@ -31,10 +31,10 @@ _BLOCK = 1 << 16  # bytes read at a time to find the last newline
 
 @contextmanager
 def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
-    """Yield the path of a temporary file or folder; it replaces ``path`` when the block ends. Creates parent folders.
+    """Yield a temporary path. The file or folder written there replaces ``path`` when the block ends.
 
-    ``path`` does not change if the block raises or writes nothing. With ``keep_existing``, an existing ``path`` is
-    kept, for example if another process was faster.
+    Parent folders are created. ``path`` does not change if the block raises or writes nothing. With ``keep_existing``,
+    an existing ``path`` is kept, for example if another process was faster.
 
     Raises:
         OSError: the disk cannot be written; ``path`` does not change.
@@ -73,8 +73,10 @@ def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
-    """Remove temporary files that killed writers of ``path`` left, if they are older than this many seconds. Without
-    ``older_than``, call this only if no writer is active."""
+    """Remove temporary files of killed writers of ``path`` that are older than ``older_than`` seconds.
+
+    Without ``older_than``, all temporary files are removed, so no writer may be active.
+    """
     for found in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
         with contextlib.suppress(OSError):  # the file's writer may just have renamed it
             if time.time() - found.stat().st_mtime > older_than:
@@ -186,7 +188,7 @@ def is_held(folder: Path) -> bool:
 
 @contextmanager
 def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock while the block runs. If another process holds it, call ``on_wait`` once and wait.
+    """Hold the lock file ``lock`` while the block runs. If another process holds the lock, call ``on_wait`` and wait.
 
     The lock file is not deleted. The operating system releases the lock of a killed process. On a file system without
     locks, the block runs at once.

@@ -34,7 +34,7 @@ _ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False,
 
 @dataclass(frozen=True, slots=True)
 class SpaceFile:
-    """The content of a file: the part of the space that could be read, and the problems, with file and line."""
+    """The content of a space file: the part of the space that could be read, and the problems with file and line."""
 
     source: str
     space: Space = field(default_factory=Space)

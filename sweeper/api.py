@@ -1,7 +1,7 @@
 """The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the same options.
 
 Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
-raises TypeError. The command line calls the same functions.
+raises TypeError. The command line shares their code.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Sweep:
     def begin(cls, *, out: Path | str | None = None, **options: Any) -> Sweep:
         """Create a sweep with the options of ``pareto`` without running it.
 
-        By default, its folder is a new folder in runs/.
+        Without ``out``, the sweep gets a new folder in runs/.
 
         Raises:
             Problems: the options, the space, the model or the data are invalid. The exception lists all problems.
@@ -52,7 +52,7 @@ class Sweep:
         return cls(folder)
 
     def run(self) -> Summary:
-        """Run the sweep from its current state to its end, and write its report. After Ctrl-C, call this again.
+        """Run the sweep from its current state to its end, and write its report. After Ctrl-C, call ``run`` again.
 
         Raises:
             SweepError, PlacementError, DataError, TargetError: the sweep cannot run; the message names the reason.
@@ -105,10 +105,7 @@ class Sweep:
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
-        """Draw the report's figures from the current tables.
-
-        Return them by name; the frontier (``pareto``) is first.
-        """
+        """Draw the figures of the report from the current tables. Return them by name, with ``pareto`` first."""
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
         from analysis.report.figures import draw_frontier
@@ -132,7 +129,7 @@ class Sweep:
 
 
 def output_folder(out: str | None, *, name: str) -> Path:
-    """Return ``out`` as a path. If it is None, create a folder in runs/ that is named after the sweep and the time."""
+    """Return ``out`` as a path. If ``out`` is None, create a folder in runs/, named after the sweep and the time."""
     if out is not None:
         return Path(out)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")

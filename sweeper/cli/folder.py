@@ -115,8 +115,8 @@ def _still_runs(out: Path, run: str) -> bool:
 def config(folder: str, out: str | None) -> None:
     """Print a YAML file for --config that reproduces the sweep in FOLDER.
 
-    It contains the given options with absolute paths, the stored plug-ins, and the changes made by resume. Options that
-    were not given use their defaults, so use the same version of this project.
+    The file contains the given options with absolute paths, the stored plug-ins, and the changes made by resume.
+    Options that were not given use their defaults, so use the same version of this project.
     """
     if out is not None and Path(out).exists():
         refuse([problem("out-exists", "out", out=out)])

@@ -174,7 +174,7 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
 
 
 def _used(path: Path) -> float:
-    """Return the time of the last use. For a target it is the time of its record, which every use updates."""
+    """Return the time at which a cache entry was last used. Every use of a target updates the time of target.json."""
     record = path / "target.json"
     return (record if record.is_file() else path).stat().st_mtime
 
@@ -209,7 +209,7 @@ _PAUSE = 0.3  # seconds between two checks whether the server responds
 def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
     """Open the MLflow UI on http://127.0.0.1:PORT, to sort trials by metric and download checkpoints. Ctrl-C stops it.
 
-    When the UI responds, this prints its URL and, in a desktop session, opens the URL in the browser.
+    When the UI responds, the command prints its URL and, in a desktop session, opens the URL in the browser.
     """
     from sweeper.settings.tracking_uri import default_uri, missing_database, tracking_problem
 
@@ -246,9 +246,9 @@ def _is_desktop() -> bool:
 
 
 def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run a server until it ends or a signal arrives. Then stop it and all processes that it started.
+    """Run a server until it ends or a signal arrives. Then stop the server and all processes that it started.
 
-    ``beside`` runs in a daemon thread meanwhile.
+    While the server runs, ``beside`` runs in a daemon thread.
     """
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     # The server's output goes to stderr, because the URL is printed on stdout.

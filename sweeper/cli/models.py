@@ -64,8 +64,8 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Fine-tune the target (the model that trials start from) or find it in the cache, and print its folder.
 
     With --retain-only, train the retain model instead, which is not trained on the forget set. The metrics forget
-    quality and privleak need it. If training is killed, repeating the command continues from the last saved state.
-    transformers' from_pretrained can load the folder.
+    quality and privleak need the retain model. If training is killed, repeating the command continues from the last
+    saved state. transformers' from_pretrained can load the folder.
     """
     from sweeper.checks.world import resolve_and_check
 
@@ -97,9 +97,9 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
-    For a log: model utility, forget quality (compared with the log of a retain model), and probability, ROUGE-L recall,
-    truth ratio and repetition for each set. --model names the registered model whose prompt template was used to train
-    the model.
+    For a log, the result has the model utility, the forget quality (compared with the log of a retain model), and for
+    each set the probability, ROUGE-L recall, truth ratio and repetition. --model names the registered model whose
+    prompt template was used to train the model.
     """
     from sweeper.api import evaluated
 

@@ -107,7 +107,7 @@ def _is_run(path: Path) -> bool:
 @json_option("Print the tables as JSON on stdout.")
 @plain_errors
 def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: bool) -> None:
-    """Compare the methods of one or several sweep folders and CSV files, without and with AutoLR."""
+    """Compare methods, with and without AutoLR, from one or more sweep folders and CSV files."""
     problems = [] if sources else [problem("compare-nothing")]
     if chosen not in FORMATS:
         problems.append(problem("format-unknown", "format", format=chosen, expected=expected_one_of(chosen, FORMATS)))

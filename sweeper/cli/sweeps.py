@@ -60,7 +60,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool,
 def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, measure: bool, as_json: bool) -> None:
     """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
 
-    FOLDER may be the address of a sweep in its storage, s3://BUCKET/PREFIX/NAME; its tables are then downloaded first.
+    FOLDER may be the address of a sweep in a bucket, s3://BUCKET/PREFIX/NAME. Its tables are then downloaded first.
     """
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import is_address, storage_problem

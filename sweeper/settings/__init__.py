@@ -1,1 +1,1 @@
-"""The settings of a sweep."""
+"""Describe, read and resolve the options of commands, and store the settings of sweeps."""

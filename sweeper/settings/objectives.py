@@ -32,8 +32,8 @@ class Objective:
     def column(self) -> str:
         """The column of trials.csv that is optimised.
 
-        For ``forget_loss`` it is the capped forget loss. For a metric whose ideal value lies between its bounds, it is
-        the distance from the ideal value. For other metrics it is ``name``.
+        For ``forget_loss``, the capped forget loss is optimised. For a metric whose ideal value lies between its
+        bounds, the distance from the ideal value is optimised. For any other metric, the column is ``name``.
         """
         return METRICS[self.name].optimised
 
@@ -76,7 +76,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def objective_set(text: str) -> frozenset[str]:
-    """Return the set of objectives in a text, to compare the objectives of two sweeps."""
+    """Return the objectives in a text as a set, because their order does not matter."""
     return frozenset(part.strip() for part in text.split(","))
 
 

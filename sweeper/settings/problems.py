@@ -171,12 +171,12 @@ class Problem:
 
 
 def stated(text: str, field: str = "", source: str = "") -> Problem:
-    """Return a problem with this sentence, which comes from another package."""
+    """Return a problem whose sentence comes from another package."""
     return Problem(STATED, field, source, {"text": text})
 
 
 def problem(code: str, field: str = "", **facts: object) -> Problem:
-    """Return a problem whose source is unknown or irrelevant."""
+    """Return a problem with an option, without the source of the option's value."""
     return Problem(code, field, facts=facts)
 
 

@@ -38,8 +38,8 @@ from trainables.storage import is_address
 class Resolved:
     """The resolved options of a command, with their problems.
 
-    ``base`` is the trial of a single run, or the trial that all trials of a sweep vary. ``settings`` are the settings
-    of a sweep without problems, or None.
+    ``base`` is the trial of a single run, or the trial that all trials of a sweep vary. ``settings`` is None
+    if there are problems, or if the command does not run a sweep.
     """
 
     options: Options
@@ -122,8 +122,11 @@ def _sweep(options: Options, catalog: Catalog) -> Resolved:
 
 
 def _base(options: Options) -> TrialSpec:
-    """Return the trial spec from the options, without the method. If several learning rates are given, it has the
-    first; if none is given, the model's default, or the published multiplier of a learning-rate-free optimizer."""
+    """Return the trial spec from the options, without the method.
+
+    The learning rate is the first given rate, or else the model's default. For a learning-rate-free optimizer, the
+    default is the published multiplier.
+    """
     model, dataset = options.asked("model"), options.asked("dataset")
     path = options.asked("model_path") or options.asked("target_path")
     if model is not None and (model in MODELS or is_hub_id(model)):

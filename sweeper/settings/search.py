@@ -27,12 +27,9 @@ from trainables.metrics.registry import LOSS_METRICS
 from trainables.spec import TrialSpec
 
 DEFAULT_TRIALS = {True: 16, False: 32}
-"""The default number of trials, keyed by whether every trial runs to its end.
-
-With a scheduler, most trials stop early.
-"""
+"""The default number of trials: 16 if every trial runs to its end, and 32 if a scheduler stops most trials early."""
 _GRID = 1000
-"""The points of a space are counted only if the product of the lengths of its lists is at most this number."""
+"""The points of a space are counted only if its lists have at most this number of combinations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

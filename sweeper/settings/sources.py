@@ -153,7 +153,7 @@ def _scalar(value: object) -> str:
 
 
 def command_line(command: str, raw: Raw, *arguments: str) -> str:
-    """Return the command line that gives these values, without passwords. It is recorded and shown in messages."""
+    """Return the command line that gives these values, without passwords, for sweep.json and for messages."""
     words = [word for name, item in fields_of(command).items() for word in _words(item, raw.get(name, ()))]
     return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
 
@@ -219,7 +219,7 @@ class Options:
         return self.values.get(name)
 
     def asked(self, name: str) -> Any:
-        """Return the value of an option that was given and could be parsed, otherwise None, never the default."""
+        """Return the value that was given for an option; None if no value was given or no value could be parsed."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def is_typed(self, name: str) -> bool:

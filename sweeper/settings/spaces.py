@@ -139,7 +139,7 @@ def tries_auto_lr(space: Space, otherwise: str) -> bool:
 
 
 def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
-    """Yield the key and the problem of each invalid value of a method option. Of a range, both ends are checked."""
+    """Yield the key and the problem of each invalid value of a method option. For a range, both ends are checked."""
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
@@ -168,7 +168,7 @@ def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> I
 
 
 def _rate_problems(file: SpaceFile) -> list[str]:
-    """Return the problems with learning rates that do not suit learning-rate-free or ordinary optimizers."""
+    """Return the problems with the learning rates of a space that has learning-rate-free optimizers."""
     rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(file.space, ("optimizer", "lr")).grid():
         if (optimizer := config.get("optimizer")) in OPTIMIZERS:

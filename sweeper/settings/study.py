@@ -23,7 +23,7 @@ _RATES = 5
 
 
 def fill_study(options: Options) -> None:
-    """Set the defaults of a study, and the options of a sweep that a study does not have."""
+    """Set the default values of a study's options, and the values of options that only ``pareto`` has."""
     c = options["c"] or (_DEFAULT_C if _any_has_c(options["method"]) else ())
     lr = options["lr"] or _default_rates(options)
     options.values |= {"sampler": "grid", "auto_lr": "both", "c": c, "lr": lr}
@@ -64,7 +64,7 @@ def study_space(options: Options, base: TrialSpec) -> Space | None:
 
 
 def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
-    """Return the values of AutoLR's settings whose combinations are the arms."""
+    """Return the values of each setting of AutoLR. Each combination of values is an arm of the study."""
     return {name: options[name] or (getattr(base, name),) for name in ARMS}
 
 
