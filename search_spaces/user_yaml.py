@@ -17,11 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType
 
 import yaml
 
-from search_spaces.fields import Field, shown
+from search_spaces.fields import SWITCHES, Field, shown
 from search_spaces.messages import did_you_mean, expected_one_of
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space, relation_problems
@@ -29,7 +28,6 @@ from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, line_of, load, scalar
 
 _PARTS = ("low", "high", "log", "log_to_one", "grid", "values", "when")
-_ON_OFF = MappingProxyType({"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False})
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +212,7 @@ class _Reader:
         known = self._fields.get(key)
         if known is None:  # a condition on an unknown parameter; relation_problems reports it
             return (value,)
-        switch = _ON_OFF.get(str(node.value).lower())
+        switch = SWITCHES.get(str(node.value).lower())
         if switch is not None and known.kind is bool:
             value = switch
         elif switch is not None and "on" in known.allowed:
@@ -233,7 +231,7 @@ class _Reader:
         return None
 
     def _flag(self, what: str, node: yaml.Node) -> bool:
-        switch = _ON_OFF.get(str(node.value).lower()) if isinstance(node, yaml.ScalarNode) else None
+        switch = SWITCHES.get(str(node.value).lower()) if isinstance(node, yaml.ScalarNode) else None
         if switch is None:
             self._add(node, f"{what} must be true or false, got {_describe(node)}")
         return bool(switch)

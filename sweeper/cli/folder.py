@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -145,7 +145,7 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     from sweeper.settings.sources import Given, to_config
 
     # Values that resume may have changed, and defaults that were computed when the sweep started.
-    now: dict[str, object] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
+    now: dict[str, Any] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
     now["no_ship"] = True if settings.address is not None and not settings.ship else None
     if settings.kind != STUDY:
         now |= {"trials": settings.trials, "sampler": settings.sampler}
@@ -153,13 +153,8 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
         now["extend"] = True
     if "tracking_uri" in settings.given:
         now["tracking_uri"] = settings.tracking_uri
-    values = {name: [] if value is None else [value] for name, value in now.items()}
+    changed = {name: [] if value is None else [Given(value, STORED)] for name, value in now.items()}
     for name, is_script in (("plugin", True), ("template", False)):
         if paths := [path for path in plugins.values() if path.endswith(".py") is is_script]:
-            values[name] = [*paths]
-    changed = {name: [Given(_plain(value), STORED) for value in several] for name, several in values.items()}
+            changed[name] = [Given(path, STORED) for path in paths]
     return to_config(settings.kind, {**settings.given, **changed})
-
-
-def _plain(value: object) -> str | bool:
-    return value if isinstance(value, bool) else str(value)

@@ -29,11 +29,6 @@ class Given:
     value: str | float | bool
     source: str
 
-    @property
-    def is_typed(self) -> bool:
-        """Whether the value was given on the command line or from Python, and not read from a file."""
-        return self.source in (CLI, PYTHON)
-
 
 Raw = Mapping[str, Sequence[Given]]
 """All given values, keyed by option name. An option may have several values."""
@@ -224,7 +219,7 @@ class Options:
 
     def is_typed(self, name: str) -> bool:
         """Return whether the option was given on the command line or from Python."""
-        return any(one.is_typed for one in self.raw.get(name, ()))
+        return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def reject(self, code: str, field: str = "", **facts: object) -> None:
         """Add a problem with the value of the option ``field``. The ``facts`` fill the sentence for ``code``."""

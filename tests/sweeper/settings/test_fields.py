@@ -16,7 +16,6 @@ from sweeper.cli.main import main
 from sweeper.settings.spaces import file_space, space_fields
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import TRIAL_COLUMNS
-from tests.sweeper.cli.conftest import refused
 from trainables.methods import OPTIONS, option_names
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
@@ -127,12 +126,3 @@ def test_whatever_a_space_file_says_is_run_or_refused_with_its_line(key: str, tm
             trials = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
             for _ in range(2):
                 assert trial_problems(settings.make_spec(space.suggest(trials.ask()), target_key="k")) == [], kind
-
-
-@pytest.mark.parametrize("key", ["lr", "method", "seed", "options", "unknown"])
-def test_such_a_space_file_ends_the_command_with_exit_code_2(key: str, tmp_path: Path) -> None:
-    path = tmp_path / "space.yaml"
-    path.write_text(f"{key}: [[1], {{a: b}}, 2025-01-01]\n")
-    problems = refused("pareto", "--space", path, "--out", tmp_path / "out")
-    assert any(line.startswith(f"{path}:1: ") for line in problems)
-    assert all(line.startswith(str(path)) for line in problems)
