@@ -212,7 +212,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
             yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"
         for waited, values in parameter.when.items():
             if waited in keys and waited not in earlier and waited not in constants:
-                yield key, f"{key}: its condition is on {waited}, which must come before it"
+                yield key, f"{key}: its condition refers to {waited}, which must come first"
             elif fault := _condition_fault(waited, values, earlier, constants):
                 yield key, f"{key}: {fault}"
         earlier[key] = parameter
@@ -237,9 +237,9 @@ def _condition_fault(
             return None
         return f"never applies: its condition needs {waited} to be {listed}, but {waited} is {constants[waited]!r}"
     if waited not in earlier:
-        return f"its condition is on {waited}, which is not in the space"
+        return f"its condition refers to {waited}, which is not in the space"
     if isinstance(awaited := earlier[waited], Number) and not awaited.whole:
-        return f"its condition is on {waited}, which is continuous; conditions need values that can be listed"
+        return f"its condition refers to {waited}, which is continuous; a condition needs values that can be listed"
     if not any(earlier[waited].accepts(value) for value in values):
         return f"never applies: its condition needs {waited} to be {listed}, which {waited} never is"
     return None

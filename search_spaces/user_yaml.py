@@ -139,7 +139,7 @@ class _Reader:
             return None
         kind = self._fields[key].kind
         if kind not in (int, float):
-            self._add(node, f"{key}: takes {self._fields[key].kind_name}; a range is between numbers", lost=True)
+            self._add(node, f"{key}: a range needs numbers, but {key} must be {self._fields[key].kind_name}", lost=True)
             return None
         low, high = self._number(key, parts["low"]), self._number(key, parts["high"])
         log, log_to_one = (
@@ -227,7 +227,7 @@ class _Reader:
         for value in self._value(key, node):
             if is_number(value):
                 return value
-            self._add(node, f"{key}: a range is between numbers, got {shown(value)}", lost=True)
+            self._add(node, f"{key}: a range needs numbers, got {shown(value)}", lost=True)
         return None
 
     def _flag(self, what: str, node: yaml.Node) -> bool:

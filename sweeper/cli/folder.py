@@ -67,7 +67,10 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
         found = {"trial_id": trial, "status": row["status"], "epoch": epoch}
         text = f"trial {trial}: {row['status']} after epoch {epoch:g}"
     else:
-        exit_with([f"the sweep in {out} ended before trial {trial}: the trial continues with the sweep"], FAILED)
+        exit_with(
+            [f"the sweep in {out} ended before trial {trial} stopped; the trial continues when the sweep is resumed"],
+            FAILED,
+        )
     click.echo(json.dumps({"out": str(out), **found}) if as_json else text)
 
 

@@ -32,13 +32,13 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
     "--shared",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="With --address: folder that all nodes must see, read and write; repeats.  [default: the cache]",
+    help="With --address: folder that all nodes must share, read and write; can be repeated.  [default: the cache]",
 )
 @click.option(
     "--storage",
     metavar="URI",
     multiple=True,
-    help="s3://, gs:// or abfs:// address to read and write from here and from each node; repeats.",
+    help="s3://, gs:// or abfs:// address that this machine and each node must read and write; can be repeated.",
 )
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:

@@ -19,10 +19,11 @@ CONFIG = click.option(
     "--config",
     type=click.Path(),
     metavar="FILE.yaml",
-    help="Read options from a file with lines such as 'trials: 32'; options given here win ('config DIR' writes one).",
+    help="Read options from a file with lines such as 'trials: 32'. Options on the command line override the file. "
+    "'config DIR' writes such a file.",
 )
 DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Print the plan, its duration, memory and disk, and start nothing."
+    "--dry-run", is_flag=True, help="Print the plan with its estimated time, memory and disk, and start nothing."
 )
 MEASURE = click.option(
     "--measure",

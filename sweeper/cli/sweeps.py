@@ -171,7 +171,9 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():
         change["tracking_uri"] = absolute_uri(default_uri())
-        click.echo(f"{database.parent} does not exist here: MLflow's database is {change['tracking_uri']}", err=True)
+        click.echo(
+            f"{database.parent} does not exist here, so MLflow's database is now {change['tracking_uri']}", err=True
+        )
     click.echo(f"downloaded the tables of {uri} to {folder}", err=True)
     return folder, change
 

@@ -248,7 +248,7 @@ class Options:
     def method_options(self) -> dict[str, list[float]]:
         """Return the values of ``--option NAME=VALUE`` and ``--c``, keyed by option name, in the given order."""
         found: dict[str, list[float]] = {}
-        for pair in self["option"]:
+        for pair in self["option"] or ():
             name, _, text = pair.partition("=")
             try:
                 value = float(text)

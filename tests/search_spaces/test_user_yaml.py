@@ -174,7 +174,7 @@ batch: 3
         "s.yaml:3: lr: unknown key 'lgo': did you mean 'log'?",
         "s.yaml:3: lr: low must be less than high, got 1 and 0.1",
         "s.yaml:4: c: the value 0.1 appears twice",
-        "s.yaml:4: c: its condition is on methd, which is not in the space",
+        "s.yaml:4: c: its condition refers to methd, which is not in the space",
         "s.yaml:5: c: already appears in line 4",
         "s.yaml:7: epochs must be a whole number, got 1.5",
         "s.yaml:8: unknown parameter 'batch': did you mean 'batch_size'?",
