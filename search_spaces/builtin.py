@@ -15,13 +15,13 @@ from search_spaces.values import Value, plain_name
 T = TypeVar("T")
 Methods = Mapping[str, Mapping[str, Field]]
 """The options of each method, by method name and option key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``"""
-Given = Mapping[str, Sequence[float]]
+OptionValues = Mapping[str, Sequence[float]]
 """A list of values for each option, by the option's key."""
 
 LR_RANGE = (1e-5, 1e-3)
 AUTO_START = "auto_lr.lr"
 """The key of the parameter for AutoLR's start rates in a study. The parameter sets ``lr``."""
-_NONE: Given = MappingProxyType({})
+_NONE: OptionValues = MappingProxyType({})
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
 PAPER_C = (0.9, 0.5, 0.1)
@@ -47,7 +47,7 @@ def default_space(
     methods: Methods,
     lr: Sequence[float] = (),
     auto_lr: str = "off",
-    options: Given = _NONE,
+    options: OptionValues = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
     """Return the space over the methods, the learning rate, AutoLR (on or off), and all method options with a range.
@@ -74,7 +74,7 @@ def paper_space(
     methods: Methods,
     lr: Sequence[float] = (),
     auto_lr: str = "off",
-    options: Given = _NONE,
+    options: OptionValues = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
     """Return the paper's grid: learning rates 1e-5, 5e-5 and 1e-4; c of GDiff 0.9, 0.5 and 0.1; 15 epochs of Adam.
@@ -103,7 +103,7 @@ def lr_study_space(
     lr: Sequence[float],
     arms: Sequence[tuple[Field, Sequence[Value]]],
     start_lr: Sequence[float] = (),
-    options: Given = _NONE,
+    options: OptionValues = _NONE,
 ) -> Space:
     """Return the grid of a learning-rate study: every method and option value with each fixed learning rate, and with
     each pair of an AutoLR variant and a start rate.
@@ -134,7 +134,7 @@ def lr_study_space(
     return _space(parameters)
 
 
-def _option_parameters(methods: Methods, given: Given, *, ranges: bool = True) -> list[Parameter]:
+def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = True) -> list[Parameter]:
     """Return a parameter for each option that has given values or, if ``ranges`` is true, a default range. Each
     parameter is conditional on the methods that have the option."""
     found: list[Parameter] = []

@@ -170,31 +170,32 @@ class _Reader:
             return None
         return Choice(plain_name(key), values, when=when, key=key)
 
+    def _mapping(self, node: yaml.MappingNode, place: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+        """Return the nodes of each key and its value, by key. Add a problem for each key that appears twice."""
+        found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else _describe(key_node)
+            if key in found:
+                self._add(key_node, f"{place} {key} appears twice")
+            else:
+                found[key] = (key_node, value_node)
+        return found
+
     def _parts(self, key: str, node: yaml.MappingNode) -> dict[str, yaml.Node]:
-        parts: dict[str, yaml.Node] = {}
-        for part_node, value_node in node.value:
-            part = str(part_node.value) if isinstance(part_node, yaml.ScalarNode) else _describe(part_node)
-            if part in parts:
-                self._add(part_node, f"{key}: {part} appears twice")
-            elif part not in _PARTS:
+        parts = self._mapping(node, f"{key}:")
+        for part, (part_node, _) in parts.items():
+            if part not in _PARTS:
                 expected = did_you_mean(part, _PARTS) or expected_one_of(part, _PARTS)
                 self._add(part_node, f"{key}: unknown key '{part}': {expected}")
-            else:
-                parts[part] = value_node
-        return parts
+        return {part: value_node for part, (_, value_node) in parts.items() if part in _PARTS}
 
     def _when(self, key: str, node: yaml.Node) -> dict[str, tuple[Value, ...]]:
         if not isinstance(node, yaml.MappingNode):
             expected = "when needs a mapping such as {method: [gdiff]}"
             self._add(node, f"{key}: {expected}, got {_describe(node)}", lost=True)
             return {}
-        when: dict[str, tuple[Value, ...]] = {}
-        for waited_node, values_node in node.value:
-            waited = str(waited_node.value) if isinstance(waited_node, yaml.ScalarNode) else _describe(waited_node)
-            if waited in when:
-                self._add(waited_node, f"{key}: {waited} appears twice in its condition")
-            when[waited] = self._values(waited, values_node)
-        return when
+        conditions = self._mapping(node, f"{key}: in its condition,")
+        return {waited: self._values(waited, values) for waited, (_, values) in conditions.items()}
 
     def _values(self, key: str, node: yaml.Node) -> tuple[Value, ...]:
         return tuple(value for item in _items(node) for value in self._value(key, item))

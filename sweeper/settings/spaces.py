@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.builtin import SPACES, Methods
-from search_spaces.builtin import Given as OptionValues
+from search_spaces.builtin import SPACES, Methods, OptionValues
 from search_spaces.fields import Field
 from search_spaces.messages import did_you_mean
 from search_spaces.parameters import Choice, Parameter

@@ -92,11 +92,9 @@ def test_a_sweep_is_planned_and_not_begun(pareto: Command, tmp_path: Path, out: 
     assert files(tmp_path) == before
 
 
-def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(
-    pareto: Command, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("planned_only")
+def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Command, tmp_path: Path, out: Path) -> None:
     given = ("--trials", "5", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none")
-    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
     assert pareto(*given).exit_code == 0
     before = files(tmp_path)
     content = plan(invoke("resume", out, "--dry-run", "--json"))
