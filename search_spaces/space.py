@@ -212,7 +212,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
             yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"
         for waited, values in parameter.when.items():
             if waited in keys and waited not in earlier and waited not in constants:
-                yield key, f"{key}: its condition refers to {waited}, which must come first"
+                yield key, f"{key}: its condition refers to {waited}, which must come before {key}"
             elif fault := _condition_fault(waited, values, earlier, constants):
                 yield key, f"{key}: {fault}"
         earlier[key] = parameter
