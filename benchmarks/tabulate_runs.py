@@ -91,8 +91,8 @@ def tofu_rows(tofu: Path, folder: Path) -> None:
 def prepare(problem: str, tofu: Path | None) -> Prepared:
     """Return the problem with its target, fine-tuned or cached."""
     from trainables.run.workspace import Workspace
-    from trainables.scoring.text_scorer import TextScorer
     from trainables.target.prepare import prepare_target
+    from trainables.text.scorer import TextScorer
 
     # The run's own measurement at its end is one that costs nothing: the samples here are others.
     spec = TrialSpec(model="tiny-phi", batch_size=8, epochs=EPOCHS, metrics=("retain_probability",))
@@ -156,7 +156,7 @@ def run(
             "utility_items": len(sample.answers) - sample.forget,
         }
         if report.status != "diverged":
-            said = prepared.scorer.continuations(unlearning.model, sample.prompts, max_new_tokens=sample.longest)
+            said = prepared.scorer.generate(unlearning.model, sample.prompts, max_new_tokens=sample.longest)
             recalls = rouge_l_recall(sample.answers, said)
             row |= dict(report.losses)
             row |= {

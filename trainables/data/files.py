@@ -52,13 +52,13 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
     """Return the rows of several tables, by table name. ``needs`` describes the expected files in messages.
 
-    If a table is missing, unreadable or empty, it has one row per problem instead.
+    A table that is missing, unreadable or empty gets one row per problem instead.
 
     Raises:
         DataError: the folder does not exist.
     """
     if not folder.is_dir():
-        raise DataError(f"--data-dir {folder}: no such folder; it needs {needs}")
+        raise DataError(f"--data-dir {folder}: no such folder; expected a folder with {needs}")
     tables: dict[str, list[Row]] = {}
     for name in names:
         tables[name] = []
@@ -117,7 +117,7 @@ def load_hub(repository: str, *name: str, instead: str, table: str = "", **choic
     except Exception as error:
         raise DataError(
             f"cannot load {repository}{table} from the hub: {str(error).splitlines()[0][:200]}; "
-            f"give its files with --data-dir DIR, or use --dataset {instead}"
+            f"download the files and use --data-dir DIR, or use --dataset {instead}"
         ) from error
 
 
