@@ -25,7 +25,7 @@ class Example:
 
     @property
     def is_text(self) -> bool:
-        """Whether this is a plain text and not a question with an answer."""
+        """Whether the example is a plain text and not a question with an answer."""
         return not self.question
 
 
@@ -106,7 +106,7 @@ class UnlearningData:
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy whose retain loss uses at most ``most`` items; the data unchanged if there are not more."""
+        """Return a copy whose retain loss uses at most ``most`` items; the same data if retain_eval is not larger."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:

@@ -1,7 +1,7 @@
 """Read the rows of a table by its name, from the hub or from files with JSON lines, a JSON array, parquet or CSV.
 
-The file of a table has the table's name and the ending of a supported format. The file of the table ``a/b`` may also be
-named ``a-b``. A table may be divided into several files, as on the hub (``NAME-00000-of-00002.parquet`` or
+The file of a table has the table's name and the extension of a supported format. The file of the table ``a/b`` may
+also be named ``a-b``. A table may be divided into several files, as on the hub (``NAME-00000-of-00002.parquet`` or
 ``NAME/train-00000-of-00001.parquet``).
 """
 
@@ -23,7 +23,7 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. ``place`` names the row's file and line, or its row number in formats without lines.
+    """A row of a table. ``place`` names the row's file and line, or its row number in formats without lines.
 
     If the row could not be read, ``problem`` is the reason, which is reported together with problems of other rows.
     """
@@ -75,7 +75,7 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 
 
 def read_file(path: Path) -> list[Row]:
-    """Return all rows of a file. The file's ending determines the format. Byte-order marks and Windows line ends are
+    """Return all rows of a file. The file's extension determines the format. Byte-order marks and Windows line ends are
     accepted.
 
     Raises:

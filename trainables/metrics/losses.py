@@ -63,7 +63,7 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Return the mean share of an item's supervised positions before the first one that the model predicts wrong.
+    """Return the mean share of an item's supervised positions before the first position that the model predicts wrong.
 
     For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token. The
     share needs only one forward pass and is a lower estimate of the greedy answer's ROUGE-L recall. For images, the

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Reached(Exception):
-    """Raised to stop the forward pass after the block."""
+    """Raised to stop the forward pass after the chosen block."""
 
 
 def decoder_blocks(model: PreTrainedModel) -> ModuleList:

@@ -30,7 +30,7 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One tokenised sequence: the token ids, and the number of them that belong to the prompt."""
+    """A tokenised sequence: the token ids of the prompt and the answer, and the number of tokens in the prompt."""
 
     ids: tuple[int, ...]
     prompt_length: int

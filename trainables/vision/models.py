@@ -70,8 +70,8 @@ def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int =
 
 
 def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageProcessor:
-    """Return a processor that normalises with the data set's statistics, and enlarges images by a whole factor to at
-    least ``side``."""
+    """Return a processor that normalises with the data set's statistics, and enlarges images by an integer factor
+    to at least ``side``."""
     height = images.pixels.shape[1]
     repeats = channels // len(images.mean)
     return ImageProcessor(

@@ -1,4 +1,4 @@
-"""GradVac: if the gradients are less similar than on average in earlier steps, turn them towards each other."""
+"""GradVac: if the gradients are less similar than on average in earlier steps, turn both towards each other."""
 
 from __future__ import annotations
 
