@@ -134,7 +134,8 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
 
 def _read_part(where: str, part: Any) -> EvalPart:
     texts_logged = isinstance(part, dict) and "generated_text" in part
-    _require(where, part, _LOSSES if texts_logged else (*_LOSSES, "rougeL_recall"))
+    recall = () if texts_logged else ("rougeL_recall",)
+    _require(where, part, (*_LOSSES, *recall), note=" ('generated_text' can replace 'rougeL_recall')")
     columns = {name: _column(f"{where}, {name}", part[name], read) for name, read in _READERS.items() if name in part}
     items = columns["avg_gt_loss"].keys()
     for name, column in columns.items():
@@ -160,12 +161,12 @@ def _read_part(where: str, part: Any) -> EvalPart:
     )
 
 
-def _require(where: str, value: Any, keys: Collection[str]) -> None:
+def _require(where: str, value: Any, keys: Collection[str], *, note: str = "") -> None:
     """Raise EvalLogError if ``value`` is not a JSON object with these keys."""
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing:
         raise EvalLogError(
-            f"{where}: no {_quoted(missing)}; expected an object with {_quoted(keys)}, got {_shown(value)}"
+            f"{where}: no {_quoted(missing)}; expected an object with {_quoted(keys)}{note}, got {_shown(value)}"
         )
 
 
