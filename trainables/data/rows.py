@@ -56,7 +56,8 @@ def question(row: Row) -> Example:
 
 def text(row: Row) -> Example:
     """Convert a row with a plain text. Raises DataError if the text is missing."""
-    return Example("", *_filled(row, "text"))
+    (content,) = _filled(row, "text")
+    return Example("", content)
 
 
 def passage(row: Row) -> Example:
@@ -65,7 +66,8 @@ def passage(row: Row) -> Example:
     Raises:
         DataError: a column is missing or has the wrong type.
     """
-    return Example(*_filled(row, "prompt", "gt"))
+    prompt, continuation = _filled(row, "prompt", "gt")
+    return Example(prompt, continuation)
 
 
 def _filled(row: Row, *columns: str) -> list[str]:
