@@ -42,6 +42,9 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     assert list(limited.forget) == list(data.forget), "a limit changes the forget set"
     assert limited.content_hash != data.content_hash, "a limit does not change the content hash"
     _check_sets(record, limited)
+    if record.unit > 1:
+        sentence = _refusal(record, **choices, data_dir=data_dir, limit=record.unit - 1)
+        assert str(record.unit) in sentence, f"the message about a limit below one unit does not name it: {sentence}"
 
 
 def _check_record(record: DataSet) -> None:
@@ -73,9 +76,6 @@ def _check_refusals(record: DataSet, *, data_dir: Path | None, **choices: Any) -
     assert record.files is None or NOWHERE in sentence, f"the message does not name the missing folder: {sentence}"
     if record.files is not None and record.hub_id is None:
         assert "--data-dir" in _refusal(record, **choices), "the message about a missing folder must name --data-dir"
-    if record.unit > 1:
-        sentence = _refusal(record, **choices, data_dir=data_dir, limit=record.unit - 1)
-        assert str(record.unit) in sentence, f"the message about a limit below one unit does not name it: {sentence}"
 
 
 def _check_sets(record: DataSet, data: TaskData) -> None:
