@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from dataclasses import replace
 
 import torch
@@ -40,7 +39,7 @@ def main() -> None:
     silent = replace(fixed, auto_lr="on", auto_lr_log_forget=False)
     arms = {
         "fixed lr": fixed,
-        # "official" creeps, so that the run stays the one of the fixed lr: what is timed is the step.
+        # The rule "official" changes the rate slowly, so the training steps are like those with the fixed rate.
         "paper's probe": replace(silent, auto_lr_smoothing="official", auto_lr_probe="same"),
         "paper's, L_F logged": replace(
             silent, auto_lr_smoothing="official", auto_lr_probe="same", auto_lr_log_forget=True
@@ -50,8 +49,7 @@ def main() -> None:
     }
     seconds_per_step(fixed, workspace)
     times = [{name: seconds_per_step(spec, workspace) for name, spec in arms.items()} for _ in range(given.repeats)]
-    today = time.strftime("%Y-%m-%d")
-    print(f"{today}, tiny-phi, batch 8, 1 thread, {given.steps} steps, median of {given.repeats} rounds")
+    print(f"tiny-phi, batch 8, 1 thread, {given.steps} steps, median of {given.repeats} rounds")
     for name in arms:
         seconds = statistics.median(row[name] for row in times)
         ratio = statistics.median(row[name] / row["fixed lr"] for row in times)

@@ -1,6 +1,6 @@
 """Compare the default sweep with a sweep of whole trials, at equal numbers of epochs and at equal wall-clock time.
 
-    python benchmarks/frontier_live.py [--seeds 0 1 2] [--arms before now] [--rows FILE.csv]
+    python benchmarks/frontier_live.py [--seeds 0 1 2] [--rows FILE.csv]
     python benchmarks/frontier_live.py --data tofu --tofu DIR_WITH_TOFUS_FILES
     python benchmarks/frontier_live.py --rows FILE.csv --table
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from study_rows import Row, appending, print_table, read_rows, row_keys
+from study_rows import Row, print_table, read_rows, run_missing
 
 from analysis.frontier.frontier import hypervolume
 
@@ -33,7 +33,8 @@ ARMS = {
     "before": ("--scheduler", "none", "--candidates", "last", "--trials", str(TRIALS)),
     "now": ("--epoch-budget", str(TRIALS * EPOCHS)),
 }
-COLUMNS = ("data", "seed", "arm", "hypervolume", "front", "trials", "epochs", "seconds", "course", "outcome", "date")
+KEY = ("data", "seed", "arm")
+COLUMNS = (*KEY, "hypervolume", "front", "trials", "epochs", "seconds", "course", "outcome", "date")
 EVERY = 5
 """Seconds between two values of the column ``course``: the hypervolume by then, from the start of the command."""
 
@@ -52,8 +53,6 @@ def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
         epochs = len(read_rows(out / "history.csv"))
         course = course_of(out, start, seconds, last_only=arm == "before")
     return {
-        "arm": arm,
-        "seed": seed,
         **{name: summary[name] for name in ("hypervolume", "front", "trials")},
         "epochs": epochs,
         "seconds": round(seconds, 1),
@@ -112,11 +111,10 @@ def table(rows: list[Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--rows", type=Path, default=Path("runs/frontier_live.csv"))
     parser.add_argument("--data", choices=("authors", "tofu"), default="authors")
     parser.add_argument("--tofu", type=Path, help="Folder with TOFU's files, for --data tofu.")
-    parser.add_argument("--table", action="store_true", help="Print what the rows say and run nothing.")
+    parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")
     given = parser.parse_args()
     problem = ["--model", "tiny-phi"]
     if given.data == "tofu":
@@ -124,12 +122,9 @@ def main() -> None:
         problem += ["--data-dir", os.path.abspath(given.tofu)]
     if not given.table:
         subprocess.run([sys.executable, "-m", "sweeper", "target", *problem], check=True, capture_output=True)
-        done = row_keys(read_rows(given.rows), ("data", "seed", "arm"))
-        with appending(given.rows, COLUMNS) as append:
-            for number, seed in enumerate(given.seeds):
-                for arm in given.arms[:: 1 if number % 2 == 0 else -1]:
-                    if (given.data, str(seed), arm) not in done:
-                        append([{"data": given.data} | sweep(arm, seed, problem)])
+        pairs = [(seed, arm) for place, seed in enumerate(given.seeds) for arm in list(ARMS)[:: (-1) ** place]]
+        jobs = ((given.data, seed, arm) for seed, arm in pairs)
+        run_missing(given.rows, (KEY, COLUMNS), jobs, lambda _, seed, arm: [sweep(arm, seed, problem)])
     table(read_rows(given.rows))
 
 

@@ -13,50 +13,38 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from random_phi import random_phi
+from random_phi import random_phi, word_problem
 
-from trainables.data.examples import Example, UnlearningData
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.worker.gpu_memory import empty_gpu_cache
 
 STEPS = 8
-"""In an epoch."""
+"""The number of steps in an epoch."""
 CASES = tuple((method, rank) for rank in (None, 8) for method in ("gdiff", "ngdiff"))
-
-
-@dataclass(frozen=True)
-class Measured:
-    """``seconds`` per step, the positions of its two batches, the number of weights, and the device's peak bytes."""
-
-    seconds: float
-    positions: int
-    weights: int
-    peak_bytes: int | None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp32"), help="On a CPU float32 is taken.")
+    parser.add_argument("--dtype", default="bf16", choices=("bf16", "fp32"), help="CPUs always use fp32.")
     parser.add_argument("--width", type=int, default=2048)
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--length", type=int, default=256)
     given = parser.parse_args()
     if given.device == "cuda" and not torch.cuda.is_available():
-        parser.error("torch sees no GPU here; --device cpu with a small --width and --layers tries the script")
+        parser.error("torch finds no GPU; to try the script, use --device cpu with a small --width and --layers")
     dtype = given.dtype if given.device == "cuda" else "fp32"
     peak = matrix_peak(given.device, torch.bfloat16 if dtype == "bf16" else torch.float32)
     print(f"peak: {peak / 1e12:.2f} TFLOP/s in {dtype}")
     with TemporaryDirectory() as folder:
-        data = problem(STEPS * given.batch_size, given.length)
+        data = word_problem(STEPS * given.batch_size, given.length)
         vocabulary = 51200 if given.width >= 2048 else None  # Phi-1.5's
         target = random_phi(Path(folder), data, width=given.width, layers=given.layers, vocabulary=vocabulary)
         workspace = Workspace(target, device=given.device)
@@ -71,20 +59,20 @@ def main() -> None:
                 eval_every=3,
                 metrics=(),
             )
-            found = measure(workspace, spec)
-            work = (6 if rank is None else 4) * found.weights * found.positions
-            memory = "" if found.peak_bytes is None else f", {found.peak_bytes / 2**30:.1f} GiB"
+            seconds, weights, peak_bytes = measure(workspace, spec)
+            positions = 2 * given.batch_size * given.length
+            work = (6 if rank is None else 4) * weights * positions
+            memory = "" if peak_bytes is None else f", {peak_bytes / 2**30:.1f} GiB"
             trained = "all weights" if rank is None else f"LoRA {rank}"
             print(
-                f"{method:8} {trained:11} {found.weights / 1e6:6.0f} M weights: "
-                f"{1e3 * found.seconds:7.1f} ms a step, {found.positions / found.seconds:8.0f} tokens/s, "
-                f"{work / found.seconds / peak:4.0%} of the peak{memory}",
+                f"{method:8} {trained:11} {weights / 1e6:6.0f} M weights: {1e3 * seconds:7.1f} ms per step, "
+                f"{positions / seconds:8.0f} tokens/s, {work / seconds / peak:4.0%} of the peak{memory}",
                 flush=True,
             )
 
 
-def measure(workspace: Workspace, spec: TrialSpec) -> Measured:
-    """Measure the second epoch of a run."""
+def measure(workspace: Workspace, spec: TrialSpec) -> tuple[float, int, int | None]:
+    """Return the seconds per step in the second epoch, the number of weights, and the peak GPU memory in bytes."""
     on_gpu = torch.device(workspace.device).type == "cuda"
     run = UnlearningRun(spec, workspace)
     if on_gpu:
@@ -96,8 +84,7 @@ def measure(workspace: Workspace, spec: TrialSpec) -> Measured:
     _wait(on_gpu)
     seconds = (time.perf_counter() - started) / STEPS
     weights = sum(parameter.numel() for parameter in run.model.parameters())
-    peak = torch.cuda.max_memory_allocated() if on_gpu else None
-    return Measured(seconds, 2 * spec.batch_size * spec.max_length, weights, peak)
+    return seconds, weights, torch.cuda.max_memory_allocated() if on_gpu else None
 
 
 def _wait(on_gpu: bool) -> None:
@@ -117,19 +104,6 @@ def matrix_peak(device: str, dtype: torch.dtype) -> float:
         _wait(device == "cuda")
         best = min(best, time.perf_counter() - started)
     return 2 * size**3 / best
-
-
-def problem(count: int, length: int) -> UnlearningData:
-    """Return ``count`` questions with answers of ``length`` tokens to forget, and as many to retain."""
-
-    def asked(about: str) -> tuple[Example, ...]:
-        return tuple(
-            Example(f"{about} {number}?", " ".join(f"word{(number * place) % 97}" for place in range(length)))
-            for number in range(1, count + 1)
-        )
-
-    forget, retain = asked("What was"), asked("What is")
-    return UnlearningData("words", forget, retain, (*retain, *forget), forget[:8], retain[:8])
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("further", nargs="*", metavar="OPTION", help="given to the sweep, after --")
+    parser.add_argument("further", nargs="*", metavar="OPTION", help="options of the sweep, after --")
     given = parser.parse_args()
     with TemporaryDirectory() as scratch:
         out = given.out or Path(scratch) / "out"

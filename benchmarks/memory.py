@@ -20,14 +20,12 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from random_phi import random_phi
+from random_phi import random_phi, word_problem
 
-from trainables.data.examples import Example, UnlearningData
 from trainables.target.target import Target
 from trainables.template import QUESTION_ANSWER
 
 GRADIENTS = {"gdiff": 1, "ngdiff": 2}
-NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
 
 
 def main() -> None:
@@ -40,7 +38,7 @@ def main() -> None:
         ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as new_process,
     ):
         target = new_process.submit(
-            random_phi, Path(folder), problem(), width=given.width, layers=given.layers
+            random_phi, Path(folder), word_problem(8, 4), width=given.width, layers=given.layers
         ).result()
         os.sync()  # memory-mapped pages that are not on the disk yet count as a process's own
         for kept in ("mapped", "copied"):
@@ -55,20 +53,6 @@ def main() -> None:
                 print(f"{method:8} {trained / 1e6:8.1f} M {shown}  {f'LoRA {rank}' if rank else 'all weights'}")
 
 
-def problem() -> UnlearningData:
-    """Return a problem in which the model forgets where eight people live and keeps what they eat."""
-
-    def asked(verb: str, things: str) -> tuple[Example, ...]:
-        return tuple(
-            Example(f"{verb} does {name}?", f"{name}: {thing}", f"It is {thing}", (f"It is not {thing}",))
-            for name, thing in zip(NAMES, things.split(), strict=True)
-        )
-
-    forget = asked("Where lives", "Oslo Lima Quito Riga Bonn Nice Kyoto Turin")
-    retain = asked("What eats", "plums rice soup figs cheese bread cake nuts")
-    return UnlearningData("people", forget, retain, (*retain, *forget), forget, retain)
-
-
 def measure_worker(target: Target, *, copied: bool) -> tuple[int, int]:
     """Return the bytes of the weights, and the private bytes of a process that is ready for a trial."""
     import torch
@@ -80,7 +64,7 @@ def measure_worker(target: Target, *, copied: bool) -> tuple[int, int]:
     if copied:
         vars(stored_weights)["_is_equal"] = lambda stored, now: False
     torch.set_num_threads(1)
-    modality_of(problem(), QUESTION_ANSWER).load_model(Path(target.path))  # imports what it needs
+    modality_of(word_problem(8, 4), QUESTION_ANSWER).load_model(Path(target.path))  # imports what it needs
     before = status("Private_Dirty", "smaps_rollup")
     model = Workspace(target, device="cpu").model_for()
     return sum(4 * parameter.numel() for parameter in model.parameters()), status(

@@ -5,8 +5,7 @@
 
 Every method is run with all ``RATES`` on the tuning seeds, so all methods have the same budget. A method's best rate
 has the highest mean score on the tuning seeds. The common rate has the highest mean over methods and tuning seeds. Each
-method then runs with both rates on the report seeds. Several processes can share the work with ``--part 1/2``, each
-with its own file of rows; ``--rows`` reads several files.
+method then runs with both rates on the report seeds.
 
 The score of a run is the smaller of two shares in [0, 1]: utility / target's utility, and 1 - verbmem / target's
 verbmem. An unchanged or a collapsed model scores 0. A run succeeds if verbmem is below 0.1 and utility is at least 70%
@@ -16,15 +15,16 @@ of the target's.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import statistics
-import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from study_rows import Row, appending, print_table, read_rows, row_keys
+from study_rows import Row, print_table, read_rows, run_missing
 
 from trainables.spec import TrialSpec
 
@@ -34,24 +34,16 @@ KEY = ("model", "method", "rate", "seed")
 OUTCOME = ("status", "utility", "verbmem", "target_utility", "target_verbmem", "score", "success", "train_seconds")
 
 
-def run(model: str, method: str, rate: str, seed: int) -> dict[str, object]:
+def run(model: str, method: str, rate: str, seed: int) -> list[dict[str, Any]]:
     """Make one run of 15 epochs and return its row."""
-    import torch
+    from one_run import unlearn
 
-    from trainables.run.run import UnlearningRun
-    from trainables.target.prepare import prepare_target
-    from trainables.worker.workspaces import worker_workspace
-
-    torch.set_num_threads(1)
     spec = TrialSpec(model=model, method=method, lr=float(rate), seed=seed, epochs=15, eval_every=15)
-    spec = replace(spec, metrics=("verbmem", "utility"))
-    target = prepare_target(spec)
-    report = list(UnlearningRun(replace(spec, target_key=target.key), worker_workspace(target, "cpu")))[-1]
-    first = target.baseline
+    _, report, workspace = unlearn(replace(spec, metrics=("verbmem", "utility")))
+    first = workspace.target.baseline
     utility, verbmem = report.final.get("utility", 0.0), report.final.get("verbmem", first["verbmem"])
     kept = min(1.0, utility / first["utility"])
-    return {
-        **dict(zip(KEY, (model, method, rate, seed), strict=True)),
+    row = {
         "status": str(report.status),
         "utility": utility,
         "verbmem": verbmem,
@@ -61,6 +53,7 @@ def run(model: str, method: str, rate: str, seed: int) -> dict[str, object]:
         "success": int(kept >= 0.7 and verbmem < 0.1),
         "train_seconds": round(report.train_seconds, 2),
     }
+    return [row]
 
 
 def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str, str], str]:
@@ -74,65 +67,32 @@ def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str,
     return own, max(RATES, key=lambda rate: statistics.fmean(means[method, rate] for method in own))
 
 
-def work(model: str, methods: list[str], known: list[Row]) -> list[tuple[str, str, int]]:
-    """Return (method, rate, seed) of all runs. The runs on tuning seeds come before the runs on report seeds."""
-    done = row_keys(known, KEY)
-    tuning = [(method, rate, seed) for seed in TUNING for method in methods for rate in RATES]
-    missing = [job for job in tuning if (model, job[0], job[1], str(job[2])) not in done]
-    if missing:
-        return missing
-    own, common = chosen_rates(known, methods)
-    reporting = [(m, rate, seed) for seed in REPORT for m in methods for rate in sorted({own[m], common}, key=float)]
-    return [job for job in reporting if (model, job[0], job[1], str(job[2])) not in done]
-
-
-def table(rows: list[Row], methods: list[str]) -> None:
+def print_results(rows: list[Row], methods: list[str]) -> None:
     """Print the rates and scores per method, including the worst run, and how much the methods differ."""
-    own, common = chosen_rates(rows, methods)
-    cells: defaultdict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
-    for row in rows:
-        cells[row["method"], row["rate"]][int(row["seed"])] = row
-
-    def scores(method: str, rate: str, seeds: Iterable[int]) -> list[float]:
-        return [float(cells[method, rate][seed]["score"]) for seed in seeds]
-
-    best = max(methods, key=lambda method: statistics.fmean(scores(method, own[method], TUNING)))
-    shown = []
-    at_own: dict[str, float] = {}
-    at_common: dict[str, float] = {}
-    for method in sorted(methods, key=lambda method: -statistics.fmean(scores(method, own[method], REPORT))):
-        mine = scores(method, own[method], REPORT)
-        at_own[method] = statistics.fmean(mine)
-        at_common[method] = statistics.fmean(scores(method, common, REPORT))
-        met = sum(int(cells[method, own[method]][seed]["success"]) for seed in REPORT)
-        behind = [theirs - ours for theirs, ours in zip(scores(best, own[best], REPORT), mine, strict=True)]
-        parts = (method, own[method], interval(mine), f"{min(mine):.3f}", f"{met} of {len(REPORT)}")
-        shown.append((*parts, f"{at_common[method]:.3f}", interval(behind) if method != best else ""))
-    print_table(("method", "its rate", "score", "worst", "met", f"at {common}", f"behind {best}"), shown)
-    spread("all", methods, at_own, at_common, common)
-    spread("with a retain gradient", [name for name in methods if needs_retain(name)], at_own, at_common, common)
-
-
-def needs_retain(method: str) -> bool:
-    """Return whether the method's step uses the retain gradient."""
     from trainables.methods import parse_method
     from trainables.weightings import Needs
 
-    return parse_method(method).weighting.needs not in (Needs.FORGET_ONLY, Needs.RETAIN_ONLY)
+    own, common = chosen_rates(rows, methods)
+    cells = {(row["method"], row["rate"], int(row["seed"])): row for row in rows}
 
+    def scores(method: str, rate: str) -> list[float]:
+        return [float(cells[method, rate, seed]["score"]) for seed in REPORT]
 
-def spread(name: str, methods: list[str], own: dict[str, float], shared: dict[str, float], common: str) -> None:
-    """Print how much the mean scores of the methods differ, at their own rates and at the common rate."""
-    if len(methods) < 2:
-        return
-    for rates, means in (("own rates", own), (f"the common rate {common}", shared)):
-        values = sorted(means[method] for method in methods)
-        quarters = statistics.quantiles(values, n=4)
-        print(
-            f"{name} ({len(methods)}), {rates}: mean {statistics.fmean(values):.3f}, standard deviation "
-            f"{statistics.stdev(values):.3f}, quartiles {quarters[0]:.3f} to {quarters[2]:.3f}, "
-            f"from {values[0]:.3f} to {values[-1]:.3f}"
-        )
+    means = {name: [statistics.fmean(scores(name, rate)) for rate in (own[name], common)] for name in methods}
+    shown = []
+    for name in sorted(methods, key=lambda name: -means[name][0]):
+        found = scores(name, own[name])
+        met = sum(int(cells[name, own[name], seed]["success"]) for seed in REPORT)
+        worst, shared = f"{min(found):.3f}", f"{means[name][1]:.3f}"
+        shown.append((name, own[name], interval(found), worst, f"{met} of {len(REPORT)}", shared))
+    print_table(("method", "its rate", "score", "worst", "met", f"at {common}"), shown)
+    needs = {name: parse_method(name).weighting.needs for name in methods}
+    retaining = [name for name in methods if needs[name] not in (Needs.FORGET_ONLY, Needs.RETAIN_ONLY)]
+    for title, group in (("all", methods), ("with a retain gradient", retaining)):
+        if len(group) > 1:
+            spread = [f"{statistics.stdev(means[name][at] for name in group):.3f}" for at in (0, 1)]
+            print(f"standard deviation of the mean scores, {title} ({len(group)}): {spread[0]} at own rates,", end=" ")
+            print(f"{spread[1]} at {common}")
 
 
 def interval(values: list[float]) -> str:
@@ -143,38 +103,23 @@ def interval(values: list[float]) -> str:
     return f"{statistics.fmean(values):.3f} ± {half:.3f}"
 
 
-def read(paths: Iterable[Path]) -> list[Row]:
-    """Return the rows of all files that exist. A run that is in several files is returned once."""
-    return list({tuple(row[name] for name in KEY): row for path in paths for row in read_rows(path)}.values())
-
-
 def main() -> None:
     from trainables.methods import method_names
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, nargs="+", required=True, help="The first is written to.")
+    parser.add_argument("--rows", type=Path, required=True)
     parser.add_argument("--model", default="tiny-phi")
-    parser.add_argument("--method", nargs="+", help="Those to run; all that forget.")
-    parser.add_argument("--part", default="1/1", help="This process's share of the work, I/N.")
-    parser.add_argument("--table", action="store_true", help="Print what the rows say and run nothing.")
+    parser.add_argument("--method", nargs="+", default=[name for name in method_names() if name != "gd"])
+    parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")
     given = parser.parse_args()
-    methods = given.method or [name for name in method_names() if name != "gd"]
-    if given.table:
-        table([row for row in read(given.rows) if row["model"] == given.model], methods)
-        return
-    number, parts = (int(word) for word in given.part.split("/"))
-    mine = {method for index, method in enumerate(methods) if index % parts == number - 1}
-    while jobs := work(given.model, methods, read(given.rows)):
-        own_jobs = [job for job in jobs if job[0] in mine]
-        if not own_jobs:
-            time.sleep(5.0)  # the others are not done with the tuning seeds
-        for method, rate, seed in own_jobs:
-            started = time.time()
-            row = run(given.model, method, rate, seed)
-            with appending(given.rows[0], (*KEY, *OUTCOME)) as append:
-                append([row])
-            shown = " ".join(f"{name}={row[name]}" for name in (*KEY, "score", "success"))
-            print(f"{shown} ({time.time() - started:.0f} s)", flush=True)
+    if not given.table:
+        tuning = itertools.product([given.model], given.method, RATES, TUNING)
+        run_missing(given.rows, (KEY, (*KEY, *OUTCOME)), tuning, run)
+        own, common = chosen_rates(read_rows(given.rows), given.method)
+        pairs = [(method, rate) for method in given.method for rate in sorted({own[method], common}, key=float)]
+        reporting = ((given.model, method, rate, seed) for seed in REPORT for method, rate in pairs)
+        run_missing(given.rows, (KEY, (*KEY, *OUTCOME)), reporting, run)
+    print_results([row for row in read_rows(given.rows) if row["model"] == given.model], given.method)
 
 
 if __name__ == "__main__":

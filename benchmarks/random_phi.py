@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainables.data.examples import UnlearningData
+from trainables.data.examples import Example, UnlearningData
 from trainables.target.target import Target
 
 
@@ -33,3 +33,16 @@ def random_phi(folder: Path, data: UnlearningData, *, width: int, layers: int, v
     torch.manual_seed(0)
     save_model(PhiForCausalLM(config), tokenizer, folder)
     return Target("0" * 16, str(folder), data, config.vocab_size, {}, (0.0,) * len(data.forget))
+
+
+def word_problem(count: int, length: int) -> UnlearningData:
+    """Return ``count`` questions with answers of ``length`` words to forget, and as many to retain."""
+
+    def asked(about: str) -> tuple[Example, ...]:
+        return tuple(
+            Example(f"{about} {number}?", " ".join(f"word{(number * place) % 97}" for place in range(length)))
+            for number in range(1, count + 1)
+        )
+
+    forget, retain = asked("What was"), asked("What is")
+    return UnlearningData("words", forget, retain, (*retain, *forget), forget[:8], retain[:8])

@@ -1,4 +1,4 @@
-"""Print the runs of the pretrained model in docs/results.md as two tables, one by seed and one by arm.
+"""Print the runs of the pretrained model in docs/results.md as a table with a row per arm.
 
     python benchmarks/real_model_table.py S101 S102 ... --csv docs/data/real_model_study.csv   # collect, then print
     python benchmarks/real_model_table.py                                                      # print collected rows
@@ -22,7 +22,7 @@ LEFT_OUT = {
     *("checkpoint", "worker", "model_path", "data_dir", "target_path", "reused_from"),
     *("started_at", "first_step_at", "ended_at"),
 }
-"""Columns about the machine it was run on."""
+"""Columns that describe the machine of a run."""
 
 Arm = tuple[str, str, float]
 """Method, ``off`` or ``on``, learning rate."""
@@ -56,24 +56,6 @@ def name_of(arm: Arm) -> tuple[str, str]:
 def scores(row: Row) -> tuple[float, float]:
     """Return verbmem and utility. A diverged run has a utility of 0."""
     return float(row["verbmem"] or 0.0), float(row["utility"] or 0.0)
-
-
-def by_seed(rows: list[Row]) -> None:
-    """Print verbmem / utility of each arm, with a column per seed."""
-    seeds = sorted({int(row["seed"]) for row in rows})
-    cells: defaultdict[Arm, dict[int, str]] = defaultdict(dict)
-    for row in rows:
-        cells[arm_of(row)][int(row["seed"])] = "{:.2f} / {:.2f}".format(*scores(row))
-    rows_of = ((*name_of(arm), *(cells[arm].get(seed, "") for seed in seeds)) for arm in sorted(cells))
-    print_table(("method", "rate", *map(str, seeds)), rows_of)
-
-
-def within(count: int, runs: int) -> str:
-    """Return ``3 of 5 (15 to 95%)``, with the exact 95% interval (Clopper-Pearson)."""
-    from scipy.stats import binomtest
-
-    found = binomtest(count, runs).proportion_ci(0.95, method="exact")
-    return f"{count} of {runs} ({100 * found.low:.0f} to {100 * found.high:.0f}%)"
 
 
 def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
@@ -116,7 +98,7 @@ def by_arm(rows: list[Row], seeds: set[int]) -> None:
         met = sum(v < 0.1 and u >= 0.7 for v, u in runs[arm])
         lost = sum(u < 0.7 for u in utility)
         values = (statistics.fmean(utility), min(utility), statistics.fmean(verbmem), max(verbmem))
-        shown = (within(met, len(utility)), within(lost, len(utility)), *(f"{value:.2f}" for value in values))
+        shown = (f"{met} of {len(utility)}", f"{lost} of {len(utility)}", *(f"{value:.2f}" for value in values))
         found.append((*name_of(arm), *shown))
     head = ("method", "rate", "succeeded", "ruined", "utility: mean", "worst", "verbmem: mean", "worst")
     print_table(head, found)
@@ -127,13 +109,11 @@ def main() -> None:
     parser.add_argument("sweeps", nargs="*", type=Path, help="Folders of lr-study.")
     parser.add_argument("--csv", type=Path, default=ROWS)
     parser.add_argument("--fresh", nargs="+", type=int, default=[*range(103, 111)])
-    parser.add_argument("--figure", type=Path, help="Draw the fresh seeds' runs here.")
+    parser.add_argument("--figure", type=Path, help="Draw the runs on these seeds into this file.")
     given = parser.parse_args()
     if given.sweeps:
         collect(given.sweeps, given.csv)
     rows = read_rows(given.csv)
-    by_seed(rows)
-    print()
     by_arm(rows, set(given.fresh))
     if given.figure:
         draw(rows, set(given.fresh), given.figure)

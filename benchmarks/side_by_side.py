@@ -1,14 +1,13 @@
 """Compare the time of a sweep over learning rates with this project and with a plain script, on one machine.
 
-    python benchmarks/side_by_side.py TOFU [--trials 12] [--epochs 10] [--only NAME ...] [--out DIR]
+    python benchmarks/side_by_side.py TOFU [--trials 12] [--epochs 10] [--out DIR]
 
 TOFU is the folder with TOFU's JSON files. The data are TOFU's forget01 and 360 retain rows. The target is tiny-phi,
 fine-tuned on them (cached). The method is gradient difference with c = 0.5, batches of 8 and float32. At the end of a
 trial, ROUGE and probability are measured on the forget set. The script (alternatives/trainer.py) runs in two processes
 with one thread, each with half of the learning rates. Both sides start from the same folder and use the same batches in
 the same order. Each side is timed as a command, from start to exit. The script keeps only models and scores. This
-project also writes checkpoints, tables, figures, a report and MLflow runs; the side ``with-curves`` also measures the
-losses of every epoch.
+project also writes checkpoints, tables, figures, a report and MLflow runs.
 
 Prints the seconds, the ratio to this project, and how much the scores differ between the sides.
 """
@@ -22,13 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from study_rows import read_rows
+from study_rows import print_table, read_rows
 
 from trainables.batches import EndlessBatches, epoch_batches
 from trainables.data.tofu import load_tofu
@@ -58,7 +57,6 @@ def main() -> None:
     parser.add_argument("tofu", type=Path)
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--only", nargs="*", choices=sorted(SIDES), default=list(SIDES))
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -68,11 +66,11 @@ def main() -> None:
         task = Task(lrs, chosen.epochs, write_data(chosen.tofu, out / "data"), Path(prepare_target(spec).path))
         write_problem(task, out / "problem.json")
         found: dict[str, tuple[float, Scores]] = {}
-        for name in chosen.only:
+        for name, side in SIDES.items():
             folder = out / name
             folder.mkdir(exist_ok=True)
             started = time.perf_counter()
-            scores = SIDES[name](task, folder)
+            scores = side(task, folder)
             found[name] = (time.perf_counter() - started, scores)
             print(f"{name:16} {found[name][0]:7.1f} s", flush=True)
     show(found)
@@ -109,20 +107,16 @@ def write_problem(task: Task, path: Path) -> None:
     path.write_text(json.dumps(content))
 
 
-def with_curves(task: Task, out: Path, *more: str) -> Scores:
-    """Run this project."""
+def this_project(task: Task, out: Path) -> Scores:
+    """Run this project, with losses measured only at the end of a trial, as in the script."""
     options = ["--sampler", "grid", "--method", "gdiff", "--c", C, "--epochs", task.epochs, "--batch-size", BATCH]
+    options += ["--eval-every", task.epochs, "--candidates", "last"]
     options += ["--metrics", ",".join(METRICS), "--dataset", "jsonl", "--data-dir", task.data]
     options += ["--target-path", task.target, "--out", out / "sweep", "--tracking-uri", f"sqlite:///{out}/mlflow.db"]
     options += [word for lr in task.lrs for word in ("--lr", f"{lr:g}")]
-    together([[sys.executable, "-m", "sweeper", "pareto", *options, *more]])
+    together([[sys.executable, "-m", "sweeper", "pareto", *options]])
     rows = read_rows(out / "sweep" / "trials.csv")
     return {float(row["lr"]): {name: float(row[name]) for name in METRICS} for row in rows}
-
-
-def this_project(task: Task, out: Path) -> Scores:
-    """Run this project, with losses measured only at the end of a trial, as in the script."""
-    return with_curves(task, out, "--eval-every", str(task.epochs), "--candidates", "last")
 
 
 def script(task: Task, out: Path) -> Scores:
@@ -134,11 +128,7 @@ def script(task: Task, out: Path) -> Scores:
     return {lr: json.loads((out / f"{lr:g}" / "scores.json").read_text()) for lr in task.lrs}
 
 
-SIDES: dict[str, Callable[[Task, Path], Scores]] = {
-    "this-project": this_project,
-    "with-curves": with_curves,
-    "script": script,
-}
+SIDES = {"this-project": this_project, "script": script}
 
 
 def together(commands: Sequence[Sequence[object]], **environment: str) -> None:
@@ -156,15 +146,13 @@ def together(commands: Sequence[Sequence[object]], **environment: str) -> None:
 
 
 def show(found: dict[str, tuple[float, Scores]]) -> None:
-    ours = found.get("this-project")
-    print(f"\n{'':16} {'seconds':>8} {'a trial':>8} {'ratio':>6}  scores apart by at most")
-    for name, (seconds, scores) in found.items():
-        ratio = apart = ""
-        if ours and name != "this-project":
-            ratio = f"{seconds / ours[0]:6.2f}"
-            gaps = {m: max(abs(values[m] - ours[1][lr][m]) for lr, values in scores.items()) for m in METRICS}
-            apart = ", ".join(f"{metric} {gap:.1e}" for metric, gap in gaps.items())
-        print(f"{name:16} {seconds:8.1f} {seconds / len(scores):8.1f} {ratio:>6}  {apart}")
+    """Print the seconds of both sides, their ratio, and how much their scores differ."""
+    (ours, our_scores), (theirs, their_scores) = (found[name] for name in SIDES)
+    print_table(("side", "seconds"), [(name, f"{seconds:.1f}") for name, (seconds, _) in found.items()])
+    print(f"time of the script / time of this project: {theirs / ours:.2f}")
+    for metric in METRICS:
+        gap = max(abs(their_scores[lr][metric] - our_scores[lr][metric]) for lr in our_scores)
+        print(f"{metric} differs by at most {gap:.1e}")
 
 
 if __name__ == "__main__":

@@ -18,12 +18,26 @@ import tempfile
 import time
 from pathlib import Path
 
-from study_rows import read_rows
+from study_rows import Row, read_rows
 
 from sweeper.execution.fork_server import VARIABLE
 
-COMMAND = "pareto --sampler grid --method gdiff --c 0.5 --lr 1e-4 --lr 3e-4 --epochs 1"
-SIDES = {"forked": {}, "new": {VARIABLE: "0"}}
+COMMAND = [
+    "pareto",
+    "--sampler",
+    "grid",
+    "--method",
+    "gdiff",
+    "--c",
+    "0.5",
+    "--lr",
+    "1e-4",
+    "--lr",
+    "3e-4",
+    "--epochs",
+    "1",
+]
+SIDES: dict[str, dict[str, str]] = {"forked": {}, "new": {VARIABLE: "0"}}
 COLUMNS = ("to the first step", "from the last trial to the prompt", "in all")
 
 
@@ -33,11 +47,10 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     times: dict[str, list[tuple[float, ...]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as scratch:
-        environment = os.environ | {"XDG_CACHE_HOME": str(Path(scratch) / "cache")}
-        sweep(Path(scratch), "warm", environment)  # makes the target
+        timed_sweep(Path(scratch), "warm", COMMAND)  # fine-tunes the target
         for number in range(rounds):
             for side, variables in SIDES.items():
-                times[side].append(found := sweep(Path(scratch), f"{side}-{number}", environment | variables))
+                times[side].append(found := phases(*timed_sweep(Path(scratch), f"{side}-{number}", COMMAND, variables)))
                 print(f"{side:8}", *(f"{value:.1f} s {name};" for name, value in zip(COLUMNS, found, strict=True)))
     print(f"\n{'median':36}{'forked':>8}{'new':>10}{'ratio':>8}")
     for place, name in enumerate(COLUMNS):
@@ -45,19 +58,26 @@ def main() -> None:
         print(f"{name:36}{forked:6.1f} s{new:8.1f} s{new / forked:8.2f}")
 
 
-def sweep(scratch: Path, name: str, environment: dict[str, str]) -> tuple[float, ...]:
-    """Run a sweep and return the seconds in :data:`COLUMNS`."""
-    out = scratch / name
-    where = ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/{name}.db"]
-    started = time.time()
-    command = [sys.executable, "-m", "sweeper", *COMMAND.split(), *where]
-    subprocess.run(command, check=True, env=environment, capture_output=True)
-    ended = time.time()
-    rows = read_rows(out / "trials.csv")
+def phases(started: float, ended: float, rows: list[Row]) -> tuple[float, ...]:
+    """Return the seconds in :data:`COLUMNS`."""
     assert [row["status"] for row in rows] == ["finished"] * 2
     first = min(float(row["first_step_at"]) for row in rows)
     last = max(float(row["ended_at"]) for row in rows)
     return first - started, ended - last, ended - started
+
+
+def timed_sweep(
+    scratch: Path, name: str, command: list[str], variables: dict[str, str] | None = None
+) -> tuple[float, float, list[Row]]:
+    """Run a sweep with the cache in ``scratch``. Return when the command started and ended, and the trials' rows."""
+    out = scratch / name
+    where = ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/{name}.db"]
+    environment = os.environ | {"XDG_CACHE_HOME": str(scratch / "cache")} | (variables or {})
+    started = time.time()
+    subprocess.run(
+        [sys.executable, "-m", "sweeper", *command, *where], check=True, env=environment, capture_output=True
+    )
+    return started, time.time(), read_rows(out / "trials.csv")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 Row = dict[str, str]
 
@@ -18,26 +19,30 @@ def read_rows(path: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
-@contextmanager
-def appending(path: Path, columns: Sequence[str]) -> Iterator[Callable[[Iterable[Mapping[str, object]]], None]]:
-    """Yield a function that appends rows to a CSV file and flushes them. A new file gets a header first."""
-    is_new = not path.is_file()
+def run_missing(
+    path: Path,
+    columns: tuple[Sequence[str], Sequence[str]],
+    jobs: Iterable[tuple[Any, ...]],
+    run: Callable[..., Iterable[Mapping[str, object]]],
+) -> None:
+    """Run the jobs that have no row in a CSV file, and append the rows of each job when it is done.
+
+    A job is a tuple of the values of the key columns. ``columns`` has the key columns and all columns. ``run`` is
+    called with the values of a job and returns its rows, without the key columns.
+    """
+    key, names = columns
+    done = {tuple(row[name] for name in key) for row in read_rows(path)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if is_new:
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        if not file.tell():
             writer.writeheader()
-
-        def append(rows: Iterable[Mapping[str, object]]) -> None:
-            writer.writerows(rows)
-            file.flush()
-
-        yield append
-
-
-def row_keys(rows: Iterable[Mapping[str, str]], names: Sequence[str]) -> set[tuple[str, ...]]:
-    """Return the values of the columns ``names`` in all rows, to find which runs are missing."""
-    return {tuple(row[name] for name in names) for row in rows}
+        for job in jobs:
+            if tuple("" if value is None else str(value) for value in job) not in done:
+                began = time.perf_counter()
+                writer.writerows({**dict(zip(key, job, strict=True)), **row} for row in run(*job))
+                file.flush()
+                print(*job, f"({time.perf_counter() - began:.0f} s)", flush=True)
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

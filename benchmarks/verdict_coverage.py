@@ -5,19 +5,19 @@
 
 Prints Markdown tables. False alarms are the share of simulated tables with mean zero that are called better or worse at
 the 5% level. Coverage is the share of 95% intervals that contain the true mean. Power is the share of simulated tables
-with a true advantage that are called better. The test of a verdict (betting) is compared with the sign-flip test, the
-paired-t interval, and the empirical Bernstein bound of Maurer and Pontil (2009), which is also valid.
+with a true advantage that are called better. The test of a verdict (betting) is compared with the sign-flip test and
+the paired-t interval.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from study_rows import print_table
 
 from analysis.study.paired import ALPHA, holm, p_above, p_below, sign_flip_p, t_interval
 
@@ -64,12 +64,6 @@ BETTER = (
 )
 
 
-def bernstein_low(values: Floats, level: float) -> float:
-    """Return Maurer and Pontil's (2009) lower bound of the mean (theorem 4) for values in an interval of length 2."""
-    n, log = len(values), math.log(2 / level)
-    return float(values.mean() - math.sqrt(2 * values.var(ddof=1) * log / n) - 2 * 7 * log / (3 * (n - 1)))
-
-
 def betting(values: Floats) -> float:
     """Return the two-sided p-value of the verdict's test for one comparison."""
     return min(1.0, 2 * min(p_above(values), p_below(values)))
@@ -80,22 +74,17 @@ def null_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ..
     generator = np.random.default_rng(seed)
     tables = [truth.draw(generator, n) for _ in range(draws)]
     alarms = [np.mean([test(values) < ALPHA for values in tables]) for test in (betting, sign_flip_p)]
-    # The bounds hold the true mean where the test of that mean does not reject it.
+    # The interval contains the true mean if the test of this mean does not reject.
     tails = [min(p_above(values, truth.mean), p_below(values, truth.mean)) for values in tables]
     intervals = [t_interval(values) for values in tables]
     covered = np.mean([tail >= ALPHA / 2 for tail in tails]), np.mean([a <= truth.mean <= b for a, b in intervals])
     return tuple(float(share) for share in (*alarms, *covered))
 
 
-def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ...]:
-    """Return how often betting and the empirical Bernstein bound decide for the better side."""
+def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> float:
+    """Return how often betting decides for the better side."""
     generator = np.random.default_rng(seed)
-    tables = [truth.draw(generator, n) for _ in range(draws)]
-    found = (
-        [p_above(values) < ALPHA / 2 for values in tables],
-        [bernstein_low(values, ALPHA / 2) > 0 for values in tables],
-    )
-    return tuple(float(np.mean(decided)) for decided in found)
+    return float(np.mean([p_above(truth.draw(generator, n)) < ALPHA / 2 for _ in range(draws)]))
 
 
 def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, float, float]:
@@ -115,14 +104,10 @@ def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tu
     return float(np.mean(tested)), float(alone), float(corrected)
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Return a Markdown table."""
-    yield f"| {' | '.join(head)} |"
-    yield f"|---|{'---:|' * (len(head) - 1)}"
-    for row in rows:
-        cells = (f"{cell:.1%}" if isinstance(cell, float) else str(cell) for cell in row)
-        yield f"| {' | '.join(cells)} |"
-    yield ""
+def show(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a Markdown table with shares in percent."""
+    print_table(head, ([f"{cell:.1%}" if isinstance(cell, float) else cell for cell in row] for row in rows))
+    print()
 
 
 def main() -> None:
@@ -132,15 +117,15 @@ def main() -> None:
     draws = parser.parse_args().draws
     rows = [(truth.name, n, *null_row(truth, n, draws)) for truth in NULL for n in (6, 12)]
     head = ("differences of mean zero", "fresh seeds", "false alarms, verdict", "sign-flip", "coverage, verdict")
-    print("\n".join(markdown((*head, "paired-t"), rows)))
-    powers = [(truth.name, n, *power_row(truth, n, draws)) for truth in BETTER for n in (*SEEDS, *MORE_SEEDS)]
-    print("\n".join(markdown(("truth", "fresh seeds", "verdict says better", "Bernstein"), powers)))
+    show((*head, "paired-t"), rows)
+    powers = [(truth.name, n, power_row(truth, n, draws)) for truth in BETTER for n in (*SEEDS, *MORE_SEEDS)]
+    show(("truth", "fresh seeds", "verdict says better"), powers)
     few = max(1, draws // 5)
     families = [
         (truth.name, arms, *family_row(arms, truth, 6, few)) for truth in (NULL[0], NULL[1]) for arms in (1, 8, 32)
     ]
     head = ("null arms, 6 fresh seeds", "arms", "a decision, verdict", "sign-flip", "sign-flip, Holm")
-    print("\n".join(markdown(head, families)))
+    show(head, families)
 
 
 if __name__ == "__main__":

@@ -19,31 +19,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from study_rows import appending, read_rows
+from study_rows import read_rows, run_missing
 
 from trainables.spec import TrialSpec
 
+KEY = ("model", "seed", "method")
 COLUMNS = (
-    *("model", "seed", "method", "share", "retain_loss_rise", "forget_loss", "forget_loss_capped", "answers", "forgot"),
+    *(*KEY, "share", "retain_loss_rise", "forget_loss", "forget_loss_capped", "answers", "forgot"),
     *("utility", "verbmem"),
 )
 METHODS = {"gdiff": (("c", 0.5),), "ngdiff": (), "npo+ngdiff": (), "pcgrad": ()}
 SHARES = 16
 
 
-def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
+def rows_of(spec: TrialSpec) -> list[dict[str, object]]:
     """Evaluate weights on the line between the target and the last weights of one run, and return the rows."""
+    from one_run import unlearn
+
     from trainables.metrics.losses import agreement
-    from trainables.run.run import UnlearningRun
     from trainables.run.run_state import load_weights, weights_between, weights_state
     from trainables.scoring.evaluator import Evaluator
-    from trainables.target.prepare import prepare_target
-    from trainables.worker.workspaces import worker_workspace
 
-    target = prepare_target(spec)
-    workspace = worker_workspace(target, "cpu")
-    run = UnlearningRun(replace(spec, target_key=target.key), workspace)
-    list(run)
+    run, _, workspace = unlearn(spec)
     assert run._initial is not None
     end = weights_state(run.model)
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
@@ -60,8 +57,8 @@ def rows_of(spec: TrialSpec, name: str) -> list[dict[str, object]]:
             "answers": evaluator.retain_agreement,
             "forgot": 1.0 - agreement(evaluator._known["trained"]),
         }
-        row = {"model": name, "seed": spec.seed, "method": spec.method, "share": share, **losses, **metrics, **known}
-        found.append({column: row[column] for column in COLUMNS})
+        row = {"share": share, **losses, **metrics, **known}
+        found.append({column: row[column] for column in COLUMNS[len(KEY) :]})
     return found
 
 
@@ -99,7 +96,7 @@ def main() -> None:
     parser.add_argument("--data-dir", help="Its rows, as jsonl.")
     parser.add_argument("--seed", nargs="+", type=int, default=[54, 57])
     parser.add_argument("--method", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--figure", type=Path, help="Draw what the rows say and run nothing.")
+    parser.add_argument("--figure", type=Path, help="Draw the results in the file and run nothing.")
     given = parser.parse_args()
     if given.figure:
         draw(read_rows(given.rows), given.figure)
@@ -111,11 +108,12 @@ def main() -> None:
         given.model = [Path(given.model_path).name]
         common = replace(common, model_path=given.model_path, dataset="jsonl", data_dir=given.data_dir, **recipe)
         common = replace(common, epochs=4, eval_every=2, auto_lr_every=5)
-    with appending(given.rows, COLUMNS) as append:
-        for model, seed, method in itertools.product(given.model, given.seed, given.method):
-            spec = replace(common, seed=seed, method=method, options=METHODS[method])
-            append(rows_of(spec if given.model_path else replace(spec, model=model), model))
-            print(f"{model} {seed} {method}", flush=True)
+
+    def run(model: str, seed: int, method: str) -> list[dict[str, object]]:
+        spec = replace(common, seed=seed, method=method, options=METHODS[method])
+        return rows_of(spec if given.model_path else replace(spec, model=model))
+
+    run_missing(given.rows, (KEY, COLUMNS), itertools.product(given.model, given.seed, given.method), run)
 
 
 if __name__ == "__main__":

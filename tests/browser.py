@@ -1,4 +1,4 @@
-"""A headless Chromium that a test drives by the DevTools protocol, over two pipes: no package is needed for it."""
+"""Control a headless Chromium with the DevTools protocol over two pipes, without a further package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 _FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
     *("--no-first-run", "--disable-extensions", "--disable-background-networking", "--window-size=1280,900"),
-    # A tab that nobody sees would be given little time, and its timers less.
+    # Without these flags, Chromium slows down timers and rendering of background tabs.
     *("--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows"),
     "--disable-background-timer-throttling",
 )
@@ -33,14 +33,14 @@ _PATIENCE = 120.0
 
 
 class Browser:
-    """The protocol's two ends: it reads commands from its file 3 and answers on 4, each ended by a zero byte."""
+    """A running browser. It reads commands from file 3 and writes answers to file 4, each followed by a zero byte."""
 
     def __init__(self, commands: int, answers: int) -> None:
         self._commands, self._answers = commands, answers
         self._last, self._rest = 0, b""
 
     def call(self, method: str, session: str | None = None, **given: Any) -> Any:
-        """The result of a command; what happens meanwhile is left unread."""
+        """Send a command and return its result. Events that arrive before the result are ignored."""
         self._last += 1
         message = {"id": self._last, "method": method, "params": given} | ({"sessionId": session} if session else {})
         os.write(self._commands, json.dumps(message).encode() + b"\0")
@@ -62,7 +62,7 @@ class Browser:
         return content
 
     def open(self, address: str) -> Page:
-        """A new tab, with its page loaded."""
+        """Load an address in a new tab."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)
@@ -72,36 +72,36 @@ class Browser:
 
 @dataclass
 class Page:
-    """A tab. Selectors are CSS; mouse and keys are those of a person, not calls of the page's functions."""
+    """A tab. Selectors are CSS. Mouse and keyboard input is sent as events, as from a user."""
 
     browser: Browser
     session: str
 
     def go(self, address: str) -> None:
-        """Load an address and wait for it."""
+        """Load an address and wait until the page is complete."""
         self.call("Page.navigate", url=address)
         self.wait_for(f"location.href.split('#')[0] === {json.dumps(address.split('#')[0])}")
         self.wait_for("document.readyState === 'complete'")
 
     def call(self, method: str, **given: Any) -> Any:
-        """The result of a command to this tab."""
+        """Send a command to this tab and return its result."""
         return self.browser.call(method, self.session, **given)
 
     def ask(self, expression: str) -> Any:
-        """What a JavaScript expression is in the page."""
+        """Return the value of a JavaScript expression in the page."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Until the expression is true."""
+        """Wait until a JavaScript expression is true."""
         deadline = time.monotonic() + _PATIENCE
         while not self.ask(expression):
             assert time.monotonic() < deadline, f"never true: {expression}"
             time.sleep(0.05)
 
     def texts(self, selector: str) -> list[str]:
-        """The text of what is seen of these elements."""
+        """Return the texts of the visible elements."""
         shown = f"[...document.querySelectorAll({json.dumps(selector)})].filter((node) => node.getClientRects().length)"
         found: list[str] = self.ask(f"{shown}.map((node) => node.textContent.trim())")
         return found
@@ -116,16 +116,16 @@ class Page:
             self._mouse(kind, selector)
 
     def type(self, text: str) -> None:
-        """Type into what has the focus."""
+        """Type a text into the focused element."""
         self.call("Input.insertText", text=text)
 
     def press(self, key: str, **further: Any) -> None:
-        """Press a key that has a name, such as Escape; ``further`` is what the protocol says of it besides."""
+        """Press a named key such as Escape; ``further`` are further fields of the protocol's key event."""
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, **further)
 
     def pdf(self) -> bytes:
-        """The page as it is printed on A4."""
+        """Return the page as a PDF in A4."""
         return base64.b64decode(
             self.call("Page.printToPDF", preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69)["data"]
         )
@@ -144,13 +144,13 @@ class Page:
 
 @contextlib.contextmanager
 def browsing() -> Iterator[Browser]:
-    """A browser without a past, which is ended with the block."""
+    """Start a browser with an empty profile, and end it after the block."""
     assert CHROMIUM is not None
     theirs, commands = os.pipe()
     answers, their_answers = os.pipe()
-    # Above what they become in the browser, so that neither takes the other's place.
+    # File numbers above 4, because the browser process needs 3 and 4.
     given = [fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in (theirs, their_answers)]
-    memory = Path("/dev/shm")  # a profile is synced to disk again and again
+    memory = Path("/dev/shm")  # the browser syncs its profile to disk frequently
     place = memory if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
@@ -177,5 +177,5 @@ def browsing() -> Iterator[Browser]:
 
 
 def file_address(path: Path) -> str:
-    """``file://...`` of a page on disk."""
+    """Return the ``file://`` address of a page on disk."""
     return path.resolve().as_uri()

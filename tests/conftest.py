@@ -1,4 +1,4 @@
-"""Fixtures for all tests: small data sets in published layouts, a full disk, a local hub (tests/hub_server.py)."""
+"""Fixtures for all tests: small data sets in published formats, a full disk, a local hub (tests/hub_server.py)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Before torch is imported, and for the processes that tests start: on two threads of a busy machine, networks as small
-# as the ones here take five to ten times as long.
+# Set before torch is imported, and inherited by the processes that tests start. With two threads on a busy machine,
+# such small networks take five to ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell without job control starts background commands with SIGINT ignored, nohup with SIGHUP ignored. Processes that
-# tests start would inherit that and never notice Ctrl-C; a handler is not inherited.
+# If the shell or nohup started pytest with SIGINT or SIGHUP ignored, the processes that tests start would also ignore
+# these signals. A handler is not inherited.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
 
-# On a busy machine one slow example is not a failure, and every run tries the same examples.
+# No deadline, because examples can be slow on a busy machine. Each run tries the same examples.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.load_profile("suite")
 
@@ -46,7 +46,7 @@ WriteMuse = Callable[..., Path]
 
 
 def muse_tables() -> Tables:
-    """A MUSE of eight articles to forget and eight to keep, by ``subset/split``."""
+    """Return the tables of a small MUSE, with eight articles to forget and eight to retain, by ``subset/split``."""
     forget = [f"{who} moved to {town} and lives there in a house by the river." for who, town in WHERE]
     retain = [f"Every morning {who} eats {food} at the market before work." for who, food in WHAT]
     holdout = [f"Nobody has heard of {who}, the baker of {town}." for who, town in zip(NAMES, TOWNS[::-1], strict=True)]
@@ -70,13 +70,13 @@ def json_lines(rows: list[dict[str, Any]]) -> str:
 
 @pytest.fixture
 def golden(tmp_path: Path) -> Path:
-    """A copy of the tables of a real sweep."""
+    """Return a copy of the tables of a real sweep."""
     return Path(shutil.copytree(GOLDEN, tmp_path / "golden"))
 
 
 @pytest.fixture
 def write_muse(tmp_path: Path) -> WriteMuse:
-    """Writes :func:`muse_tables` as ``muse/subset/split.json``; a table given as None is left out."""
+    """Return a function that writes :func:`muse_tables` to ``muse/subset/split.json``; None omits a table."""
 
     def write(**replaced: list[dict[str, Any]] | None) -> Path:
         tables = {**muse_tables(), **{name.replace("__", "/"): rows for name, rows in replaced.items()}}
@@ -92,7 +92,7 @@ def write_muse(tmp_path: Path) -> WriteMuse:
 
 @contextmanager
 def disk_full_after(size: int) -> Iterator[None]:
-    """The system refuses to let a file of this process grow beyond ``size`` bytes, as on a full disk."""
+    """Simulate a full disk: no file of this process can grow beyond ``size`` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -103,13 +103,13 @@ def disk_full_after(size: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class LocalHub:
-    """A running hub: ``folder`` has its repositories as models/ORG/NAME and datasets/ORG/NAME."""
+    """A running hub. ``folder`` contains the repositories as models/ORG/NAME and datasets/ORG/NAME."""
 
     folder: Path
     address: str
 
     def add(self, kind: str, name: str, files: dict[str, bytes]) -> Path:
-        """Put files into a repository, a new one or one that is there."""
+        """Write files into a new or an existing repository."""
         repository = self.folder / kind / name
         for file, content in files.items():
             (repository / file).parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class LocalHub:
 
 @pytest.fixture
 def use_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes an address the hub of this process, with an empty cache in ``tmp_path/hub``."""
+    """Return a function that sets the hub's address for this process, with an empty cache in ``tmp_path/hub``."""
 
     def use(address: str) -> None:
         from trainables.models.hub_cache import hub_commit
@@ -135,7 +135,7 @@ def use_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 @pytest.fixture
 def local_hub(tmp_path: Path, use_hub: Callable[[str], None]) -> Iterator[LocalHub]:
-    """An empty hub on the loopback address, in use in this process."""
+    """Run an empty local hub, and use it in this process."""
     folder = tmp_path / "served"
     folder.mkdir()
     program = [sys.executable, str(Path(__file__).parent / "hub_server.py"), str(folder)]

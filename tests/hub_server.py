@@ -1,10 +1,10 @@
-"""A hub of one's own on the loopback address, for tests: ``python tests/hub_server.py FOLDER`` prints its address.
+"""Run a local Hugging Face hub for tests: ``python tests/hub_server.py FOLDER`` prints its address.
 
-It serves ``FOLDER/models/ORG/NAME`` and ``FOLDER/datasets/ORG/NAME`` by the Hugging Face hub's protocol, as far as
-``huggingface_hub``, ``transformers`` and ``datasets`` use it to read: repository information, file trees, files with
-their commit and etag. A repository's commit is a hash of its files, so a changed file is a new commit. A repository
-with a file named ``.gated`` refuses its files, with the status written there, as the hub does with 401 or 403 where the
-terms are not accepted. It answers until its standard input is closed.
+The server serves ``FOLDER/models/ORG/NAME`` and ``FOLDER/datasets/ORG/NAME`` with the part of the hub's protocol that
+``huggingface_hub``, ``transformers`` and ``datasets`` use to read: repository information, file trees, and files with
+commit and etag. The commit of a repository is a hash of its files, so a changed file means a new commit. If a
+repository has a file ``.gated``, requests for its files get the status in this file, like 401 or 403 of the hub if the
+terms are not accepted. The server ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GATED = ".gated"
 
 
 class Refused(Exception):
-    """An answer other than 200, with the hub's own code for the reason."""
+    """A response other than 200, with the hub's error code."""
 
     def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -32,12 +32,12 @@ class Refused(Exception):
 
 
 class Repository:
-    """A folder as a repository with one branch, main, of one commit."""
+    """A folder served as a repository with one branch (main) and one commit."""
 
     def __init__(self, root: Path, kind: str, name: str) -> None:
         self.folder = root / kind / name
         if not self.folder.is_dir():
-            # As the hub answers those who are not logged in: it does not tell what is private from what is not there.
+            # The hub also answers 401 without a login, so that private repositories look like missing ones.
             raise Refused(401, "RepoNotFound", "Repository not found")
         self.name = name
         self.files = sorted(
@@ -86,7 +86,7 @@ class Repository:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One request; answers are JSON or a file."""
+    """Answers one request with JSON or a file."""
 
     protocol_version = "HTTP/1.1"
     root: Path
@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def serve(folder: Path) -> ThreadingHTTPServer:
-    """A server for the folder on a free port of the loopback address, answering in threads of its own."""
+    """Return a running server for the folder on a free port of the loopback address."""
     handler = type("FolderHandler", (Handler,), {"root": folder})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

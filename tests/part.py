@@ -2,8 +2,8 @@
 
     python -m pytest -p tests.part --part 2/3 --minutes 35 -m "faults or cluster or browser or slow"
 
-The parts are disjoint and together hold every selected test. Neighbours go to different parts, so all parts last about
-equally long. Tests that were left out for lack of time are skipped and listed at the end.
+The parts are disjoint and together contain every selected test. Neighbouring tests go to different parts, so all parts
+take about the same time. Tests that do not start before the time limit are skipped and listed at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DEADLINE = pytest.StashKey[float]()
 
 
 def _part(text: str) -> tuple[int, int]:
-    """``2/3`` as (2, 3)."""
+    """Parse ``2/3`` as (2, 3)."""
     number, _, count = text.partition("/")
     if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
         raise argparse.ArgumentTypeError(f"expected NUMBER/COUNT with 1 <= NUMBER <= COUNT, got {text!r}")
@@ -28,7 +28,7 @@ def _part(text: str) -> tuple[int, int]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("part")
     group.addoption("--part", type=_part, default=(1, 1), help="NUMBER/COUNT: the part of the selected tests to run")
-    group.addoption("--minutes", type=float, default=float("inf"), help="start no test after so many minutes")
+    group.addoption("--minutes", type=float, default=float("inf"), help="start no test after this number of minutes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep every COUNT-th test of those that ``-m`` and ``-k`` selected."""
+    """Keep every COUNT-th of the tests that ``-m`` and ``-k`` selected."""
     number, count = config.getoption("part")
     chosen = items[number - 1 :: count]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])

@@ -1,4 +1,4 @@
-"""An S3 server on the loopback address, for tests of sweeps that keep their files in a bucket."""
+"""Run a local S3 server, for tests of sweeps with object storage."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ class S3Server:
     endpoint: str
 
     def uri(self, place: str) -> str:
-        """The address of a folder: ``bucket/sweeps``."""
+        """Return the address of a folder such as ``bucket/sweeps``."""
         return f"s3://{place}?endpoint_override={self.endpoint}&scheme=http"
 
     def everything(self) -> list[str]:
-        """The keys of everything in the bucket, in order."""
+        """Return the keys of all objects in the bucket, in order."""
         found = self._client().get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         return [item["Key"] for page in found for item in page.get("Contents", ()) if not item["Key"].endswith("/")]
 
     def content(self, key: str) -> bytes:
-        """Of one of them."""
+        """Return the content of an object."""
         return bytes(self._client().get_object(Bucket=BUCKET, Key=key)["Body"].read())
 
     @contextmanager
     def gone(self) -> Iterator[None]:
-        """Nothing listens at its port meanwhile; what is in the bucket outlives that."""
+        """Stop the server during the block. The content of the bucket is kept."""
         from moto.server import ThreadedMotoServer
 
         host, port = self.server.get_host_and_port()
@@ -64,7 +64,7 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """A server with an empty bucket, and its credentials in the environment."""
+    """Run a server with an empty bucket, with the credentials in the environment."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -74,7 +74,7 @@ def s3_server() -> Iterator[S3Server]:
         host, port = server.get_host_and_port()
         made = S3Server(server, f"http://{host}:{port}")
         reset = urllib.request.Request(f"{made.endpoint}/moto-api/reset", method="POST")
-        with urllib.request.urlopen(reset):  # what is in it belongs to the process, not to the server
+        with urllib.request.urlopen(reset):  # the content of buckets belongs to this process, not to the server
             pass
         made._client().create_bucket(Bucket=BUCKET)
         try:
@@ -84,7 +84,7 @@ def s3_server() -> Iterator[S3Server]:
 
 
 def _free_port() -> int:
-    """Below those that the system gives to whoever asks for any: nobody takes it while the server is gone."""
+    """Return a free port that the system does not assign, so that no process takes it while the server is stopped."""
     for port in random.sample(range(20000, 30000), 100):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md's table, row by row: a toy is added to a copy of the code, by the files of its row and no others."""
+"""Each row of CONTRIBUTING.md's table is tried: a toy is added to a copy of the code with only the files in the row."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GOLDEN = ROOT / "tests" / "data" / "golden_sweep"
 
 @dataclass(frozen=True)
 class Addition:
-    """What is written (a new file's text, or ``(anchor, text)``: put in before the anchor), and what must work then.
+    """An addition to the code, and a program ``check`` whose output must contain ``expected`` afterwards.
 
-    ``check`` is a program; what it prints must hold ``expected``.
+    ``files`` has the text of a new file, or ``(anchor, text)``: a text to insert before an anchor.
     """
 
     files: Mapping[str, str | tuple[str, str]]
@@ -31,7 +31,7 @@ class Addition:
 
 
 def command(*words: str) -> str:
-    """A program that runs one of the project's commands."""
+    """Return a program that runs one of the project's commands."""
     return f"import sys; sys.argv[1:] = {list(words)!r}; from sweeper.cli.main import main; main()"
 
 
@@ -235,7 +235,7 @@ ADDITIONS = {
 
 
 def table() -> dict[str, set[str]]:
-    """The rows of CONTRIBUTING.md: what is added, and the files it names, NAME being ``toy``."""
+    """Return the files in each row of CONTRIBUTING.md's table, with ``toy`` for NAME."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\w ]+) \| (`[^|]+`) \|", text, flags=re.MULTILINE)
     return {what: {path.replace("NAME", "toy") for path in re.findall(r"`([^`]+)`", files)} for what, files in rows}
@@ -246,7 +246,7 @@ def test_every_row_of_the_table_is_tried_with_the_files_it_names() -> None:
 
 
 @pytest.mark.parametrize("what", ADDITIONS)
-def test_a_toy_added_so_is_there(what: str, tmp_path: Path) -> None:
+def test_the_added_toy_works(what: str, tmp_path: Path) -> None:
     addition = ADDITIONS[what]
     code = tmp_path / "code"
     for package in PACKAGES:
@@ -258,7 +258,7 @@ def test_a_toy_added_so_is_there(what: str, tmp_path: Path) -> None:
             path.write_text(change, encoding="utf-8")
             continue
         before, (anchor, text) = path.read_text(encoding="utf-8"), change
-        assert before.count(anchor) == 1, f"{name} has no single place '{anchor}'"
+        assert before.count(anchor) == 1, f"{name} contains the anchor not exactly once: '{anchor}'"
         path.write_text(before.replace(anchor, text + anchor), encoding="utf-8")
     work = tmp_path / "work"
     work.mkdir()

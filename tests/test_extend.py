@@ -1,4 +1,4 @@
-"""docs/extend.md: its files are plug-ins, each passes its suite, and all of them make one real run."""
+"""The files in docs/extend.md are plug-ins that pass the suites, and all of them can be used in one run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
 BLOCKS = [*re.finditer(r"^```(?:python|jinja)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)]
 FILES: dict[str, str] = {}
-for block in BLOCKS:  # named before it; the last block uses them
+for block in BLOCKS:  # the file's name is before the block; the last block is no file
     FILES.setdefault(re.findall(r"`(my_\w+\.\w+)`", PAGE[: block.start()])[-1], block[1])
 SUITES = """
 import pathlib, sys
@@ -43,7 +43,7 @@ print(sorted(part))
 
 
 def python(folder: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """A process of its own: plug-ins come before anything that chooses from parts."""
+    """Run Python in a new process, because plug-ins must be loaded before the registries are used."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
     environment |= {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     done = subprocess.run(
@@ -56,7 +56,7 @@ def python(folder: Path, *words: str | Path, code: int = 0) -> subprocess.Comple
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The page's files."""
+    """Return a folder with the files on the page."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
@@ -74,7 +74,7 @@ def test_each_passes_its_suite_and_the_pages_way_to_test_them_works(folder: Path
     assert done.stdout.strip() == "['data set', 'metric', 'model', 'objective', 'template', 'weighting']"
 
 
-def test_all_of_them_make_a_run(folder: Path) -> None:
+def test_all_of_them_can_be_used_in_one_run(folder: Path) -> None:
     plugins = [word for name in FILES if name.endswith(".py") for word in ("--plugin", name)]
     chosen = ("--method", "capped+seesaw", "--option", "cap=5", "--dataset", "elements", "--model", "two-layers")
     further = ("--template", "my_prompt.jinja", "--metrics", "default,worst_answer")

@@ -1,4 +1,4 @@
-"""No circle of imports, neither of files nor of rooms, those inside functions counted in."""
+"""Modules and folders do not import each other in a circle. Imports inside functions count, too."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PACKAGES = ("search_spaces", "trainables", "sweeper", "analysis")
 
 
 def room(module: str) -> str:
-    """The first folder below a package; a file beside the folders is a room of its own."""
+    """Return the first folder below a package, or the module if it is not in such a folder."""
     return ".".join(module.split(".")[:2])
 
 
 @pytest.mark.parametrize("place", [str, room])
 def test_imports_have_an_order(place: Callable[[str], str]) -> None:
-    """The graph has every import, wherever it stands, but for those that only a type checker makes."""
+    """The graph has all imports except those for type checking only."""
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
     builds_on: dict[str, set[str]] = {}
     for module in graph.modules:

@@ -1,4 +1,4 @@
-"""docs/examples/kuberay-*.yaml: valid commands, one shared claim, and workers for the concurrent trials."""
+"""docs/examples/kuberay-*.yaml have valid commands, one shared volume claim, and workers for the concurrent trials."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def cluster_of(name: str) -> dict[str, Any]:
 
 
 def pods_of(name: str) -> list[dict[str, Any]]:
-    """The head's pod and those of the workers."""
+    """Return the pod of the head node and the pods of the workers."""
     cluster = cluster_of(name)
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     return [group["template"]["spec"] for group in groups]
 
 
 def commands_of(name: str) -> list[dict[str, Any]]:
-    """The commands of this project that a file names, parsed: their names, and the values of their options."""
+    """Return the names and the parsed options of this project's commands in a file."""
     text = (EXAMPLES / name).read_text(encoding="utf-8")
     comments = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
     typed = manifest(name)["spec"].get("entrypoint") or comments

@@ -30,6 +30,4 @@ def test_each_part_has_its_share_and_no_test_starts_after_the_time_limit(
     assert done.ret == (0 if outcomes else pytest.ExitCode.USAGE_ERROR)
     found = done.parseoutcomes() if outcomes else {}
     assert {name: count for name, count in found.items() if name != "deselected"} == outcomes
-    assert sum("::test_it[" in line for line in done.outlines) == outcomes.get("skipped", 0), (
-        "those left out are listed"
-    )
+    assert sum("::test_it[" in line for line in done.outlines) == outcomes.get("skipped", 0), "skipped tests are listed"

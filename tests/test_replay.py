@@ -1,4 +1,4 @@
-"""A search replayed on a table finds what the table has, for the epochs it says, by the study's own decisions."""
+"""A replayed search finds the epochs of a table for the number of epochs that it spends."""
 
 from __future__ import annotations
 
@@ -6,97 +6,79 @@ import math
 from dataclasses import replace
 
 import pytest
-from replay.progress import progress
-from replay.replay import Arm, replay
-from replay.table import Run, Table, Yardstick
+from replay import Arm, Run, Table, progress, read_tables, replay
 
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 from sweeper.settings.objectives import axes, parse_objectives
 
 METRICS = parse_objectives("verbmem:min,utility:max")
-LOSSES = parse_objectives("forget_loss:max,retain_loss:min")
 GUESS = math.log(100.0)
 SPACE = Space((Number("lr", 1e-4, 1e-2, log=True, grid=(1e-4, 1e-3, 1e-2)),), {"method": "ngdiff"})
 POINTS = {1e-4: ((0.9, 0.9), (0.5, 0.9)), 1e-3: ((0.6, 0.8), (0.1, 0.5)), 1e-2: ((0.0, 0.1), (0.0, 0.0))}
-"""By rate the (verbmem, utility) of two epochs; (0.5, 0.9), (0.1, 0.5) and (0.0, 0.1) are the front."""
+"""The (verbmem, utility) of two epochs by rate; (0.5, 0.9), (0.1, 0.5) and (0.0, 0.1) are the frontier."""
 VOLUME = 0.5 * 0.9 + 0.4 * 0.5 + 0.1 * 0.1
 GRID = Arm(sampler="grid", trials=3)
 
 
-def made(points=POINTS, status="finished", space=SPACE) -> Table:
+def made(points=POINTS) -> Table:
     runs = [
         Run(
             f"{lr:g}",
             {"method": "ngdiff", "lr": lr},
-            status,
+            "finished",
             tuple({"epoch": epoch, "verbmem": v, "utility": u} for epoch, (v, u) in enumerate(course, 1)),
         )
         for lr, course in points.items()
     ]
-    return Table(space, axes(METRICS, GUESS), tuple(runs))
+    return Table(SPACE, axes(METRICS, GUESS), tuple(runs))
 
 
-def test_a_grid_has_the_whole_front_after_all_epochs():
+def test_a_grid_has_the_whole_frontier_after_all_epochs():
     table = made()
-    yardstick = Yardstick.of(table)
-    assert (yardstick.volume, len(yardstick.front)) == (pytest.approx(VOLUME), 3)
+    assert (table.volume, len(table.front)) == (pytest.approx(VOLUME), 3)
     course = replay(table, GRID, seed=0)
-    curves = progress(course, yardstick, epochs=8)
-    # A grid visits the rates in their order: after two epochs it has the first run, after four two of them. The third
-    # epoch, (0.6, 0.8), adds nothing. The curves are constant after the end.
+    curves = progress(course, table, epochs=8)
+    # A grid visits the rates in order: the first run ends after two epochs, the second after four. The third epoch,
+    # (0.6, 0.8), adds nothing. The curves are constant after the end.
     alone, two = 0.5 * 0.9, 0.5 * 0.9 + 0.4 * 0.5
     assert curves.share * VOLUME == pytest.approx([0.0, 0.1 * 0.9, alone, alone, two, *[VOLUME] * 4])
-    # What the front's farthest point lacks: 0.9 of (0.0, 0.1), then 0.5 of (0.0, 0.1), then 0.1 of it, then nothing.
+    # The largest distance to a point of the frontier: 0.9 to (0.0, 0.1), then 0.5, then 0.1, then nothing.
     assert curves.epsilon == pytest.approx([1.0, 0.9, 0.5, 0.5, 0.1, *[0.0] * 4])
     assert (curves.reached, course.spent, course.stopped, len(course.order)) == (5, 6, 0, 3)
 
 
-def test_last_epochs_count_when_a_trial_has_finished():
+def test_only_last_epochs_of_finished_runs_are_candidates_and_the_budget_is_not_exceeded():
     course = replay(made(), replace(GRID, candidates="last"), seed=0)
     assert [(spent, row["verbmem"]) for spent, row in course.found] == [(2, 0.5), (4, 0.1), (6, 0.0)]
-
-
-def test_no_epoch_is_spent_beyond_the_budget():
     assert replay(made(), Arm(sampler="random", trials=3, epoch_budget=3), seed=0).spent == 3
 
 
-def test_a_diverged_run_costs_its_epochs_and_gives_no_more_than_it_measured():
+def test_the_last_epoch_of_a_diverged_run_is_spent_but_is_no_candidate():
     table = made()
     diverged = replace(table.runs[2], status="diverged", epochs=({"epoch": 1, "verbmem": "", "utility": ""},))
     table = Table(SPACE, table.objectives, (*table.runs[:2], diverged))
     course = replay(table, GRID, seed=0)
-    assert (course.spent, Yardstick.of(table).volume) == (5, pytest.approx(0.5 * 0.9 + 0.4 * 0.5))
-    assert progress(course, Yardstick.of(table), epochs=5).share[-1] == pytest.approx(1.0)
+    assert (course.spent, table.volume) == (5, pytest.approx(0.5 * 0.9 + 0.4 * 0.5))
+    assert progress(course, table, epochs=5).share[-1] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("stopping", "spent"), [("stop", 4 + 1 + 1), ("pause", 4 + 3 + 1)])
-def test_the_scheduler_ends_what_another_trial_beats(stopping, spent):
-    # Of two trials at a rung one may pass it, of three two: the second waits, goes on, and is ended at the next.
+def test_the_scheduler_stops_trials_that_another_trial_beats():
+    # Of three trials at a rung, two may continue: the second trial stops at its first rung, and so does the third.
     beaten = {1e-4: ((0.1, 0.9),) * 4, 1e-3: ((0.5, 0.5),) * 4, 1e-2: ((0.9, 0.1),) * 4}
-    arm = replace(GRID, scheduler="moasha", reduction=3, stopping=stopping)
-    course = replay(made(beaten), arm, seed=0)
-    assert (course.order, course.spent, course.stopped) == (("0.0001", "0.001", "0.01"), spent, 2)
+    course = replay(made(beaten), replace(GRID, scheduler="moasha", reduction=3), seed=0)
+    assert (course.order, course.spent, course.stopped) == (("0.0001", "0.001", "0.01"), 4 + 1 + 1, 2)
     assert replay(made(beaten), GRID, seed=0).spent == 12
 
 
-def test_a_trial_that_waits_goes_on_when_it_is_among_the_best():
-    # Of two both may pass the rung, of three two, of four three: the third arrival waits and is promoted by the fourth.
-    rising = {0.1: ((0.0, 0.9),) * 2, 0.2: ((0.1, 0.8),) * 2, 0.3: ((0.5, 0.5),) * 2, 0.4: ((0.9, 0.1),) * 2}
-    table = made(rising, space=Space((Choice("lr", tuple(rising)),), {"method": "ngdiff"}))
-    arm = Arm(sampler="grid", trials=4, scheduler="moasha", grace=1, reduction=2)
-    assert replay(table, arm, seed=0).spent == 2 + 2 + 1 + 1
-    assert replay(table, replace(arm, stopping="pause"), seed=0).spent == 2 + 2 + 2 + 1
-
-
-def test_a_proposal_is_answered_by_the_nearest_unused_run():
+def test_the_nearest_unused_run_answers_a_proposal():
     table, config = made(), {"method": "ngdiff", "lr": 2e-3}
     assert [table.nearest(config, unused) for unused in ({0, 1, 2}, {0, 2})] == [1, 2]
     assert table.distance(config, table.runs[2].config) == pytest.approx(math.log(5.0) / math.log(100.0))
     assert sorted(replay(table, Arm(sampler="random", trials=99), seed=1).order) == ["0.0001", "0.001", "0.01"]
 
 
-def test_two_methods_are_farther_apart_than_any_two_rates():
+def test_the_distance_of_two_methods_is_larger_than_any_distance_of_two_rates():
     c = Number("c", 0.1, 0.9, log_to_one=True, when={"method": ("gdiff",)})
     space = Space((Choice("method", ("gdiff", "ngdiff")), c, Number("lr", 1e-4, 1e-2, log=True)))
     configs = [{"method": "gdiff", "c": 0.1, "lr": 1e-4}, {"method": "ngdiff", "lr": 1e-2}]
@@ -106,10 +88,16 @@ def test_two_methods_are_farther_apart_than_any_two_rates():
     assert table.nearest({"method": "ngdiff", "lr": 1e-4}, {0, 1}) == 1
 
 
-def test_a_logarithmic_axis_is_linear_in_the_logarithm():
-    table, low = Table(SPACE, axes(LOSSES, GUESS), made().runs), 1e-3
-    forget, retain = table.objectives
-    row = {"forget_loss_capped": GUESS, "retain_loss": math.sqrt(low * GUESS)}
-    assert Yardstick.of(table, (forget, replace(retain, low=low, log=True))).costs(row) == pytest.approx([0.0, 0.5])
-    assert Yardstick.of(table).costs(row) == pytest.approx([0.0, math.sqrt(low / GUESS)])
-    assert Yardstick.of(table).costs({"forget_loss_capped": math.nan, "retain_loss": 0.1}) is None
+def test_a_file_of_recorded_runs_has_a_table_per_seed(tmp_path):
+    lines = [
+        "trial_id,method,c,lr,seed,epoch,status,random_guess,forget_loss_capped,retain_loss",
+        "b,ngdiff,,1e-3,1,1,diverged,4.6,,",
+        "a,gdiff,0.5,1e-4,0,2,finished,4.6,2.3,0.4",
+        "a,gdiff,0.5,1e-4,0,1,,4.6,2.2,0.5",
+        "c,gdiff,0.9,1e-4,0,1,finished,4.6,2.3,0.4",
+    ]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    first, second = read_tables(tmp_path / "rows.csv")
+    assert first.runs[0].config == {"method": "gdiff", "c": 0.5, "lr": 1e-4}
+    assert (first.runs[0].status, [row["epoch"] for row in first.runs[0].epochs]) == ("finished", ["1", "2"])
+    assert [(table.seed, len(table.runs)) for table in (first, second)] == [(0, 2), (1, 1)]

@@ -1,4 +1,4 @@
-"""docs/examples/slurm.sbatch, run without Slurm: stand-ins on PATH write down how they are called."""
+"""Run docs/examples/slurm.sbatch without Slurm. Fake programs on PATH record their calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAND_INS = {
         while [ "${1#--}" != "$1" ]; do shift; done
         exec "$@"
     """,
-    # A node of the cluster, until SIGTERM.
+    # A node of the cluster; it runs until SIGTERM.
     "ray": """
         echo "ray $*" >> "$CALLS"
         [ "$1" = start ] || exit 0
@@ -33,7 +33,7 @@ STAND_INS = {
         trap 'kill $!; echo "ray ended" >> "$CALLS"; exit 0' TERM
         sleep 60 >/dev/null 2>&1 & wait
     """,
-    # The count of nodes, or the sweep: it ends with $CODE, after SIGTERM with 130 once it listens.
+    # Prints the number of nodes, or runs the sweep, which ends with $CODE, or with 130 after SIGTERM.
     "python": """
         if [ "$1" = -c ]; then [ -e "$UP" ] && echo $((1 + $(wc -l < "$UP"))); exit 0; fi
         trap 'kill $!; echo "sweep got TERM" >> "$CALLS"; sleep 0.2; exit 130' TERM
@@ -48,7 +48,7 @@ STAND_INS = {
 
 @dataclass(frozen=True)
 class Job:
-    """The script as a job, and what it called."""
+    """The script as a Slurm job, and the calls that it made."""
 
     folder: Path
     environment: dict[str, str]
@@ -107,7 +107,7 @@ def job(tmp_path: Path) -> Job:
     return Job(tmp_path, environment)
 
 
-def test_slurm_is_asked_for_a_warning_and_may_queue_it_again() -> None:
+def test_the_job_requests_a_signal_and_allows_requeueing() -> None:
     options = {line.removeprefix("#SBATCH ") for line in SCRIPT.read_text().splitlines() if line.startswith("#SBATCH")}
     assert {"--signal=B:TERM@120", "--requeue", "--open-mode=append"} <= options
 
@@ -141,7 +141,7 @@ def test_a_sweep_that_has_started_is_resumed(job: Job) -> None:
 
 
 def stopped_after(job: Job, start: str) -> int:
-    """The exit status after SIGTERM, sent to the script alone (``B:``) as soon as a call begins with ``start``."""
+    """Send SIGTERM to the script (``B:``) after the first call that begins with ``start``. Return the exit code."""
     process = job.start("runs")
     job.wait_for(lambda calls: any(call.startswith(start) for call in calls))
     process.send_signal(signal.SIGTERM)

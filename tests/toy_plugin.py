@@ -1,4 +1,4 @@
-"""A plug-in with one weighting, as tests put it into a file."""
+"""The text of a plug-in with one weighting."""
 
 TOY = """from search_spaces.fields import Field
 from trainables.weightings.base import Needs, Weighting, Weights

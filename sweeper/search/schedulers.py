@@ -20,7 +20,7 @@ NONE = "none"
 
 
 class Scheduler(Protocol):
-    """Decides after every epoch whether a trial continues. Sweeps and benchmarks/replay use the same schedulers."""
+    """Decides after every epoch whether a trial continues. Sweeps and benchmarks/replay.py use the same schedulers."""
 
     def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
         """Return the decision after an epoch. A repeated epoch gets the same decision and has no effect."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainables.data.examples import UnlearningData
 from trainables.metrics.losses import ItemLosses
@@ -11,10 +11,11 @@ from trainables.metrics.registry import METRICS
 from trainables.scoring.evaluation_sets import EvaluationSets
 from trainables.scoring.measured import ModelEvaluator
 from trainables.scoring.model_scores import ModelScores, RetainValues
-from trainables.text.scorer import TextScorer
+from trainables.scoring.text_scorer import TextScorer
+from trainables.template import QUESTION_ANSWER
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 MEMORISED_VERBMEM = 0.95
 """The data count as memorised if the mean ROUGE-L recall of the forget answers is above this value."""
@@ -23,9 +24,18 @@ MEMORISED_VERBMEM = 0.95
 class Evaluator(ModelEvaluator):
     """Evaluates language models. ``random_guess`` is ``ln|V|``, the logarithm of the size of the vocabulary."""
 
-    def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
+    def __init__(
+        self,
+        data: UnlearningData,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        vocabulary_size: int,
+        template: str = QUESTION_ANSWER,
+        **sizes: Any,
+    ) -> None:
+        """``sizes`` are ``max_length``, ``batch_size`` and ``device`` of :class:`TextScorer`."""
         super().__init__(data, classes=vocabulary_size)
-        self._sets = EvaluationSets(data, scorer)
+        self._sets = EvaluationSets(data, TextScorer(tokenizer=tokenizer, template=template, **sizes))
 
     def scores(
         self,
@@ -49,10 +59,4 @@ class Evaluator(ModelEvaluator):
         return self.verbmem(model) > MEMORISED_VERBMEM
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        scores, sets = self.scores(model), self._sets
-        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
-        if not sets.has("holdout"):
-            return RetainValues(key, path, ratios, (), (), None)
-        METRICS["mia_loss"].measure(scores)
-        inside, outside = (tuple(mean_log_probs.tolist()) for mean_log_probs in scores.attacks["mia_loss"])
-        return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))
+        return self.scores(model).reference(key=key, path=path, min_k=METRICS["mia_min_k"].measure)

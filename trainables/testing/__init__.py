@@ -1,3 +1,3 @@
-"""Checks for your own weightings, objectives, metrics, data sets, models and prompt templates.
+"""Conformance checks for your own weightings, objectives, metrics, data sets and so on.
 
-Each check raises AssertionError if it fails."""
+A check raises AssertionError if it fails."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,11 +13,9 @@ from trainables.metrics.registry import METRICS
 GUESS = math.log(100)
 
 
-def _losses(*items: list[float], agreed: Sequence[int] = ()) -> ItemLosses:
+def _losses(*items: list[float]) -> ItemLosses:
     """Of items given token by token."""
     return ItemLosses(
-        agreed=np.array(agreed),
-        instead=np.array([]),
         totals=np.array([sum(item) for item in items]),
         capped=np.array([sum(min(nll, GUESS) for nll in item) for item in items]),
         counts=np.array([float(len(item)) for item in items]),
@@ -26,7 +23,9 @@ def _losses(*items: list[float], agreed: Sequence[int] = ()) -> ItemLosses:
 
 
 def test_the_agreement_is_the_mean_of_shares_and_not_the_share_of_all() -> None:
-    assert agreement(_losses([0.1] * 4, [0.1], agreed=[1, 1])) == (1 / 4 + 1 / 1) / 2
+    losses = _losses([0.1] * 4, [0.1])
+    assert agreement(losses._replace(agreed=np.array([1, 1]))) == (1 / 4 + 1 / 1) / 2
+    assert math.isnan(agreement(losses)), "where it is not known"
 
 
 def _capped(forget: ItemLosses) -> float:
@@ -67,7 +66,7 @@ def test_the_standard_error_is_the_spread_of_the_means_of_new_samples() -> None:
     def drawn() -> ItemLosses:
         counts = rng.integers(5, 60, size=200).astype(float)
         totals = counts * rng.gamma(2.0, 0.3, size=200)
-        return _losses([1.0])._replace(totals=totals, counts=counts)
+        return ItemLosses(totals, totals, counts)
 
     samples = [drawn() for _ in range(2000)]
     spread = np.std([mean_loss(sample) for sample in samples])

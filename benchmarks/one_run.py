@@ -1,0 +1,23 @@
+"""One unlearning run in this process, for benchmarks of quality."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from trainables.run.reports import Report
+from trainables.run.run import UnlearningRun
+from trainables.run.workspace import Workspace
+from trainables.spec import TrialSpec
+from trainables.target.prepare import prepare_target
+from trainables.worker.workspaces import worker_workspace
+
+
+def unlearn(spec: TrialSpec) -> tuple[UnlearningRun, Report, Workspace]:
+    """Run a trial on the CPU with one thread. Return the run, its last report, and the workspace with the target."""
+    torch.set_num_threads(1)
+    target = prepare_target(spec)
+    workspace = worker_workspace(target, "cpu")
+    run = UnlearningRun(replace(spec, target_key=target.key), workspace)
+    return run, list(run)[-1], workspace

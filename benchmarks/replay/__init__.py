@@ -1,1 +1,0 @@
-"""Replay searches on tabulated runs: which epochs would a sampler and a scheduler have paid for?"""
