@@ -13,7 +13,7 @@ from rich.console import Console
 
 from search_spaces.durable import exclusive
 from search_spaces.messages import resume_command
-from sweeper.driver.control_server import control_server
+from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
@@ -67,7 +67,7 @@ def run(
         interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
         exclusive(out, in_use),  # two drivers would run every trial twice
         hold_lease(settings.bucket, out, say=partial(console.print, highlight=False, soft_wrap=True)),
-        control_server(out) as control,
+        ControlServer(out) as control,
         closing(Cluster(settings)) as cluster,
     ):
         check_record(out)
@@ -79,7 +79,7 @@ def run(
 
         def on_lost_head() -> None:
             sweep.followers.display.close()
-            end_process(partial(control.closed_by, partial(finalize, sweep)))
+            end_process(partial(control.close_after, partial(finalize, sweep)))
 
         _run_to_end(sweep, cluster, on_lost_head)
         return finalize(sweep)

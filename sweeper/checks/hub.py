@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import threading
 import time
@@ -51,37 +50,30 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    if kind == "model":
-        return _model_reason(name)
-    if has_dataset(name):
-        return None
-    from huggingface_hub import HfApi
-
-    try:
-        HfApi().repo_info(name, repo_type=kind, timeout=TIMEOUT_SECONDS - 1)
-    except Exception as error:
-        return _refusal(error)
-    return None
-
-
-def _model_reason(name: str) -> str | None:
+    """Return why a repository is not available, or None if it is in the local cache or can be downloaded."""
     from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url
 
-    folder = cached_snapshot(name)
-    found = folder_problems(folder) if folder is not None else []
-    if folder is not None and not found:
+    partly = ""
+    if kind == "dataset" and has_dataset(name):
         return None
-    if cut := next((problem for problem in found if "is truncated" in problem), None):
-        # The hub's client accepts any file with the right name, so it would not download a damaged file again.
-        return f"its files in the local cache are damaged ({cut}); delete {folder} and what it links to, and try again"
+    if kind == "model" and (folder := cached_snapshot(name)) is not None:
+        problems = folder_problems(folder)
+        if not problems:
+            return None
+        if cut := next((problem for problem in problems if "is truncated" in problem), None):
+            # The hub's client accepts any file with the right name, so it would not download a damaged file again.
+            remedy = f"delete {folder} and what it links to, and try again"
+            return f"its files in the local cache are damaged ({cut}); {remedy}"
+        partly = f"only a part of it is in the local cache ({problems[0]}), and "
+    hub, timeout = HfApi(), TIMEOUT_SECONDS - 1
     try:
-        hub = HfApi()
-        listing = hub.model_info(name, timeout=TIMEOUT_SECONDS - 1)
+        listing: Any = hub.repo_info(name, repo_type=kind, timeout=timeout)
+        if kind == "dataset":
+            return None
         # The file list of a gated model is public; only access to its files shows whether the user has permission.
         config = hf_hub_url(name, "config.json", endpoint=hub.endpoint)
-        get_hf_file_metadata(config, timeout=TIMEOUT_SECONDS - 1, endpoint=hub.endpoint)
+        get_hf_file_metadata(config, timeout=timeout, endpoint=hub.endpoint)
     except Exception as error:
-        partly = f"only a part of it is in the local cache ({found[0]}), and " if found else ""
         return partly + _refusal(error)
     return _listing_reason([sibling.rfilename for sibling in listing.siblings or []])
 
@@ -157,18 +149,16 @@ def has_dataset(name: str) -> bool:
 def _size(kind: str, name: str) -> int | None:
     """Return the number of bytes to download, or None if the hub does not respond."""
     from huggingface_hub import HfApi
+    from huggingface_hub.utils import filter_repo_objects
 
     try:
         listing: Any = HfApi().repo_info(name, repo_type=kind, files_metadata=True, timeout=TIMEOUT_SECONDS)
-        files = [item for item in listing.siblings or () if kind == "dataset" or _is_fetched(item.rfilename)]
+        files = listing.siblings or ()
+        if kind == "model":
+            files = filter_repo_objects(
+                files, allow_patterns=FILES, ignore_patterns=NOT_FILES, key=lambda item: item.rfilename
+            )
         sizes = [item.size for item in files]
     except Exception:
         return None
     return sum(sizes) if sizes and None not in sizes else None
-
-
-def _is_fetched(name: str) -> bool:
-    def fits(patterns: tuple[str, ...]) -> bool:
-        return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
-
-    return fits(FILES) and not fits(NOT_FILES)

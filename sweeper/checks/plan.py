@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from search_spaces.durable import free_bytes
 from search_spaces.messages import counted
+from search_spaces.space import Space
 from sweeper.checks.disk import FLOAT, Disk, disk_of, parameters_of
 from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, earlier_pace, measured_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
 from sweeper.search.schedulers import NONE
+from sweeper.settings.fields import RUN
 from sweeper.settings.resources import Resources, gpus_here
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot
@@ -78,35 +78,25 @@ class Plan:
 
 
 def plan_of_sweep(
-    settings: SweepSettings,
-    out: Path,
-    *,
-    ended: int = 0,
-    epochs_spent: float = 0.0,
-    earlier: Sequence[Path] = (),
-    measure: bool = False,
-    console: Console,
+    settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0, measure: bool = False
 ) -> Plan:
     """Return the plan for the sweep in ``out``, in which ``ended`` trials have already ended.
 
-    The time is estimated from the sweeps in ``earlier``, or from one epoch that is run now if ``measure`` is true.
-    ``epochs_spent`` is the used part of the sweep's epoch budget.
+    The time is estimated from previous sweeps or, if ``measure`` is true, from one epoch that is run now.
+    ``epochs_spent`` is the used part of the sweep's epoch budget. Without ``out``, no model is saved.
 
     Raises:
         PlacementError: no trial fits on this machine or the cluster, or the cluster does not respond.
         DataError, TargetError: the data cannot be read, or the target cannot be prepared for ``measure``.
     """
     base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
-    gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
-    if settings.address is None:
-        slots, place = slots_here(resources), f"on this machine ({counted(os.cpu_count() or 1, 'CPU')})"
-    else:
-        place = f"on the Ray cluster at {settings.address}"
-        with ray_cluster(settings.address, resources=resources) as slots:
-            pass
+    slots, place = _slots(settings)
     at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
-    pausing = settings.scheduler != NONE and settings.stopping == "pause"
-    pace = _pace(base, earlier, scheduler=settings.scheduler, gpus=gpus, measure=measure, console=console)
+    if measure:
+        pace = measured_pace(base)
+    else:
+        gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
+        pace = earlier_pace(base, _previous_sweeps(settings, out), scheduler=settings.scheduler, gpus=gpus)
     epochs = float(base.epochs)
     if settings.epoch_budget is not None and remaining:
         epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / remaining)
@@ -117,13 +107,14 @@ def plan_of_sweep(
         seconds, at_most = (
             min(budget, pace.trial(length) * remaining / at_once) for length in (epochs * share, epochs)
         )
-    searched = settings.space.format_values(grid=settings.sampler == "grid")
+    of_model = _of_model(base, pace, models=remaining, running=remaining if settings.pauses_trials else at_once)
+    if out is None:
+        of_model["disk"] = None
+        of_model["unknown"].pop("disk", None)
     return Plan(
         what=settings.kind,
-        out=str(out),
-        settings=_shown(base)
-        | {name: str(value) for name, value in searched.items()}
-        | {name: getattr(settings, name) for name in ("sampler", "seeds", "scheduler", "objectives", "candidates")},
+        out=str(out or ""),
+        settings=_shown(settings),
         trials=remaining,
         asked=settings.trials,
         at_once=at_once,
@@ -134,46 +125,34 @@ def plan_of_sweep(
         at_most=at_most,
         pace=pace,
         measured=measure,
-        free=free_bytes(out),
-        **_of_model(base, pace, models=remaining, running=remaining if pausing else at_once),
-    )
-
-
-def plan_of_run(
-    spec: TrialSpec, out: Path | None, *, earlier: Sequence[Path] = (), measure: bool = False, console: Console
-) -> Plan:
-    """Return the plan for one run in this process, like :func:`plan_of_sweep`. Without ``out`` no model is saved."""
-    gpus = 1.0 if gpus_here() else 0.0
-    pace = _pace(spec, earlier, scheduler=NONE, gpus=gpus, measure=measure, console=console)
-    seconds = None if pace is None else pace.trial(spec.epochs)
-    of_model = _of_model(spec, pace, models=1, running=1)
-    if out is None:
-        of_model["disk"] = None
-        of_model["unknown"].pop("disk", None)
-    return Plan(
-        what="unlearn",
-        out=str(out) if out is not None else "",
-        settings=_shown(spec) | dict(spec.options),
-        trials=1,
-        asked=1,
-        at_once=1,
-        resources=Resources(cpus=1.0, gpus=gpus),
-        place="in this process",
-        seconds=seconds,
-        at_most=seconds,
-        pace=pace,
-        measured=measure,
         free=free_bytes(out or Path()),
         **of_model,
     )
 
 
-def _pace(
-    spec: TrialSpec, earlier: Sequence[Path], *, scheduler: str, gpus: float | str, measure: bool, console: Console
-) -> TrialPace | None:
-    if measure:
-        return measured_pace(spec, console=console)
-    return earlier_pace(spec, earlier, scheduler=scheduler, gpus=gpus)
+def plan_of_run(spec: TrialSpec, out: Path | None, *, measure: bool) -> Plan:
+    """Return the plan for one run in this process, which is planned as a sweep of one trial without a scheduler."""
+    gpus = 1.0 if gpus_here() else 0.0
+    run = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
+    return plan_of_sweep(run, out, measure=measure)
+
+
+def _slots(settings: SweepSettings) -> tuple[int, str]:
+    """Return how many trials fit at the same time, and where they run."""
+    if settings.kind == RUN:
+        return 1, "in this process"
+    if settings.address is None:
+        return slots_here(settings.resources), f"on this machine ({counted(os.cpu_count() or 1, 'CPU')})"
+    with ray_cluster(settings.address, resources=settings.resources) as slots:
+        return slots, f"on the Ray cluster at {settings.address}"
+
+
+def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
+    """Return the folders that may hold a similar sweep: ``out``, the reused sweeps, and neighbours, newest first."""
+    folder = out or Path("runs") / settings.name
+    tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
+    neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
+    return [folder, *map(Path, (*settings.reuse, *settings.warm_start)), *neighbours]
 
 
 def _of_model(spec: TrialSpec, pace: TrialPace | None, *, models: int, running: int) -> dict[str, Any]:
@@ -224,7 +203,13 @@ def _memory(spec: TrialSpec, folder: Path) -> int:
     return FLOAT * (parameters_of(folder) + kept)
 
 
-def _shown(spec: TrialSpec) -> dict[str, object]:
-    row = spec.row()
+def _shown(settings: SweepSettings) -> dict[str, object]:
+    """Return the settings that all trials share and, for a sweep, the searched ranges and the search."""
+    row = settings.base.row()
     changed = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
-    return {name: row[name] for name in dict.fromkeys((*_SHOWN, *changed)) if name in row and name != "target_key"}
+    shared = {name: row[name] for name in dict.fromkeys((*_SHOWN, *changed)) if name in row and name != "target_key"}
+    if settings.kind == RUN:
+        return shared | dict(settings.base.options)
+    searched = settings.space.format_values(grid=settings.sampler == "grid")
+    search = {name: getattr(settings, name) for name in ("sampler", "seeds", "scheduler", "objectives", "candidates")}
+    return shared | {name: str(value) for name, value in searched.items()} | search

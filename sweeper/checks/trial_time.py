@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from search_spaces.messages import counted
+from sweeper.followers.console import own_console
 from sweeper.search.archive import number
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import SweepError, read_settings
@@ -74,8 +73,8 @@ def earlier_pace(
     return None
 
 
-def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
-    """Run one trial of two epochs and time the second, to exclude warm-up. Print messages to ``console``.
+def measured_pace(spec: TrialSpec) -> TrialPace:
+    """Run one trial of two epochs and time the second epoch, so that warm-up is excluded. Print messages to stderr.
 
     If the cache does not have the target, it is fine-tuned first. Files are written only to the cache.
 
@@ -87,6 +86,7 @@ def measured_pace(spec: TrialSpec, *, console: Console) -> TrialPace:
     from trainables.run.run import UnlearningRun
     from trainables.run.workspace import Workspace
 
+    console = own_console()
     console.print("--measure: preparing the target, which stays in the cache", highlight=False, soft_wrap=True)
     target = prepare_with_progress(spec, console=console)
     console.print("--measure: running a trial of two epochs; the second is timed", highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ import click
 
 from sweeper.cli.errors import FAILED, continues_with, exit_with
 from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
-from sweeper.cli.plan import print_plan_of_run
+from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import EVALUATE, RUN, TARGET
 from sweeper.settings.problems import Problem, problem, refuse
 from sweeper.settings.sources import Raw, command_line
@@ -38,7 +38,9 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, 
     if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
         refuse([problem])
     if dry_run:
-        print_plan_of_run(spec, out, measure=measure, as_json=as_json)
+        from sweeper.checks.plan import plan_of_run
+
+        print_plan(plan_of_run(spec, out, measure=measure), as_json=as_json)
         return
     line = command_line(RUN, raw)
     if out is None:

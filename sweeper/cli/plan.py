@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,43 +12,10 @@ from search_spaces.messages import counted, size
 
 if TYPE_CHECKING:
     from sweeper.checks.plan import Plan
-    from sweeper.settings.sweep_settings import SweepSettings
-    from trainables.spec import TrialSpec
 
 
-def print_plan_of_sweep(
-    settings: SweepSettings, out: str | None, *, measure: bool, as_json: bool, ended: int = 0, epochs_spent: float = 0.0
-) -> None:
-    """Print the plan for a sweep in which ``ended`` trials have ended and ``epochs_spent`` epochs were trained."""
-    from sweeper.checks.plan import plan_of_sweep
-    from sweeper.followers.console import own_console
-
-    folder = Path(out) if out is not None else Path("runs") / f"{settings.name}-TIME"
-    others = [Path(item) for item in (*settings.reuse, *settings.warm_start)]
-    earlier = [folder, *others, *_neighbours(folder)]
-    console = own_console()
-    plan = plan_of_sweep(
-        settings, folder, ended=ended, epochs_spent=epochs_spent, earlier=earlier, measure=measure, console=console
-    )
-    _print(plan, as_json=as_json)
-
-
-def print_plan_of_run(spec: TrialSpec, out: Path | None, *, measure: bool, as_json: bool) -> None:
-    """Print the plan for one run (``unlearn``)."""
-    from sweeper.checks.plan import plan_of_run
-    from sweeper.followers.console import own_console
-
-    earlier = _neighbours(out or Path("runs") / "run")
-    _print(plan_of_run(spec, out, earlier=earlier, measure=measure, console=own_console()), as_json=as_json)
-
-
-def _neighbours(out: Path) -> Sequence[Path]:
-    """Return the sweeps in the parent folder of ``out`` and in runs/, newest first."""
-    tables = [path for place in (out.parent, Path("runs")) for path in place.glob("*/trials.csv")]
-    return [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
-
-
-def _print(plan: Plan, *, as_json: bool) -> None:
+def print_plan(plan: Plan, *, as_json: bool) -> None:
+    """Print the plan as text or as JSON."""
     click.echo(json.dumps(plan.to_dict()) if as_json else "\n".join(plan_lines(plan)))
 
 

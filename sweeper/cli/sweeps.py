@@ -13,7 +13,7 @@ import click
 
 from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
 from sweeper.cli.outcome import judge, print_study, run_to_the_end
-from sweeper.cli.plan import print_plan_of_sweep
+from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import PARETO, RESUME, STUDY
 from sweeper.settings.problems import Problem, problem, refuse
 from sweeper.settings.sources import Options, Raw
@@ -110,7 +110,10 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
     settings, given = resolved.settings, resolved.options["out"]
     assert settings is not None
     if dry_run:
-        print_plan_of_sweep(settings, given, measure=measure, as_json=as_json)
+        from sweeper.checks.plan import plan_of_sweep
+
+        out = Path(given or f"runs/{settings.name}-TIME")
+        print_plan(plan_of_sweep(settings, out, measure=measure), as_json=as_json)
         return
     from sweeper.api import output_folder
     from sweeper.execution.placement import PlacementError
@@ -179,14 +182,15 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
 
 
 def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool) -> None:
+    from sweeper.checks.plan import plan_of_sweep
     from sweeper.store.folder import check_record, read_settings
     from sweeper.store.import_tables import read_state
 
     check_record(out)
     settings, state = replace(read_settings(out), **change), read_state(out)
     ended = sum(trial.has_result for trial in state.ended_trials)
-    epochs = state.trained_epochs
-    print_plan_of_sweep(settings, str(out), measure=measure, as_json=as_json, ended=ended, epochs_spent=epochs)
+    plan = plan_of_sweep(settings, out, ended=ended, epochs_spent=state.trained_epochs, measure=measure)
+    print_plan(plan, as_json=as_json)
 
 
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:

@@ -21,7 +21,6 @@ from sweeper.execution.nodes import ask_nodes, gpu_memory
 from sweeper.execution.placement import slots
 from sweeper.execution.ray_health import StarvationCheck, head_watched
 from sweeper.execution.shutdown import abort_main_thread, detach_tune, is_interrupted
-from sweeper.search.schedulers import NONE
 from sweeper.search.stopping import End
 from sweeper.settings.resources import Resources
 from sweeper.settings.sweep_settings import SweepSettings
@@ -46,11 +45,10 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
     if ended := len(sweep.log.state.ended):
         left = sweep.estimate(max_concurrent)
         sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; left: {left}")
-    pausing = settings.scheduler != NONE and settings.stopping == "pause"
     remaining = sweep.remaining_trials
-    running = max(min(max_concurrent, remaining), remaining if pausing else 0)
+    running = max(min(max_concurrent, remaining), remaining if settings.pauses_trials else 0)
     sweep.say(check_disk(disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running), sweep.out))
-    tuner = _tuner(sweep, max_concurrent=max_concurrent, pausing=pausing)
+    tuner = _tuner(sweep, max_concurrent=max_concurrent)
     for name in ("ray.tune", "ray.train"):  # the syncer already reports a storage that does not respond
         logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_report()
@@ -83,7 +81,7 @@ def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
     return head_watched(lost, end_process=on_lost_head, is_cluster=settings.address is not None)
 
 
-def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
+def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
     """Return the ``tune.Tuner`` for the remaining trials.
 
     If trials can pause, the scheduler limits how many trials run, because Tune's own limits would count paused trials.
@@ -96,6 +94,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int, pausing: bool) -> Any:
     from sweeper.execution.ray_payload import trainable_with
 
     settings, controller = sweep.settings, sweep.controller
+    pausing = settings.pauses_trials
     if settings.time_budget_seconds is not None:
         controller.stopping.deadline = time.monotonic() + settings.time_budget_seconds
     scheduler = None

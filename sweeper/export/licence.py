@@ -33,13 +33,12 @@ def licence_of(folder: Path | None) -> Licence:
 
 def _front_matter(folder: Path) -> dict[str, Any]:
     import yaml
+    from huggingface_hub import metadata_load
 
     try:
-        _, text, _ = (folder / "README.md").read_text(encoding="utf-8").split("---", 2)
-        content = yaml.safe_load(text)
+        return metadata_load(folder / "README.md") or {}
     except (OSError, ValueError, yaml.YAMLError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _config(folder: Path) -> dict[str, Any]:

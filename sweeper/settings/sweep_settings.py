@@ -112,6 +112,11 @@ class SweepSettings:
         return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
+    def pauses_trials(self) -> bool:
+        """Whether the scheduler pauses trials instead of stopping them."""
+        return self.scheduler != NO_SCHEDULER and self.stopping == "pause"
+
+    @property
     def parsed_objectives(self) -> tuple[Objective, ...]:
         """The objectives, in the order of the search."""
         return parse_objectives(self.objectives)

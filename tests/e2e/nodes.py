@@ -1,4 +1,4 @@
-"""Clusters of several nodes on this machine, for tests: each node is a command in a terminal of its own."""
+"""Clusters of several nodes on this machine. Each node is a command in a terminal of its own."""
 
 from __future__ import annotations
 
@@ -13,24 +13,18 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from tests.e2e.conftest import MARK
-
-Cli = Any  # conftest.py has the class
-
-
-def trial_processes(cli: Cli) -> list[int]:
-    """The processes of this mark that run trials now."""
-    return sorted(number for number, command in cli.processes().items() if "Trainable" in command)
+from tests.contract.product import MARK
+from tests.e2e.conftest import Cli, trainers
 
 
 @contextmanager
 def terminal(typed: str, environment: dict[str, str], folder: Path) -> Iterator[None]:
-    """A node that has been started in the background, as in a terminal of its own; Ctrl-C ends it.
+    """Start a node in the background, as in a terminal of its own. Ctrl-C ends the node.
 
-    On a busy machine Ray gives up after half a minute, and is started again as a person would.
+    On a busy machine, Ray's start fails after half a minute. It is then repeated.
     """
     log = folder / f"node{len(list(folder.glob('node*.log')))}.log"
     for _ in range(6):
@@ -63,17 +57,17 @@ def free_port() -> int:
 
 
 class Nodes:
-    """A cluster of two nodes with a CPU each, begun when it is first asked for; the second one can be lost."""
+    """A cluster of two nodes with a CPU each, started by the first call of ``address``. The second node can be lost."""
 
     def __init__(self, cli: Cli) -> None:
         free = {**cli.environment, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
         self._port = free_port()
-        self._marked = [type(cli)(cli.folder, cli.problem, {**free, MARK: uuid.uuid4().hex}) for _ in range(2)]
+        self._marked = [replace(cli, environment={**free, MARK: uuid.uuid4().hex}) for _ in range(2)]
         self._stack = ExitStack()
 
     @property
     def address(self) -> str:
-        """That of the cluster, both nodes of which are there."""
+        """The address of the cluster. Nodes that do not run are started first."""
         given = "--num-cpus=1 --block"
         for typed, node in zip(
             (
@@ -94,11 +88,11 @@ class Nodes:
         return [number for number, command in node.processes().items() if "raylet/raylet" in command]
 
     def workers(self) -> list[int]:
-        """The processes that run trials now, on either."""
-        return [number for node in self._marked for number in trial_processes(node)]
+        """Return the ids of the processes that run trials now, on both nodes."""
+        return [number for node in self._marked for number in trainers(node)]
 
     def lose_one(self) -> None:
-        """As a power cut does."""
+        """Kill all processes of the second node, as a power cut does."""
         self._marked[1].end_processes(patience=0)
 
     def close(self) -> None:

@@ -10,32 +10,28 @@ be damaged while it lies still, and it is resumed, until it is finished. Which s
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pytest
 
 from search_spaces.durable import is_held
-from tests.e2e.nodes import Nodes, trial_processes
-from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow, rows_by_id
+from tests.contract.product import Done, Sweep
+from tests.e2e.conftest import GRID, Cli, trainers
+from tests.e2e.nodes import Nodes
+from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow
 
 pytestmark = [pytest.mark.faults, pytest.mark.cluster, pytest.mark.slow, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the classes
-Reference = Any
-SweepFolder = Any
 
 FIRST, LAST = (int(word) for word in os.environ.get("FAULT_SEEDS", "8:18").split(":"))
 MOST_FAULTS = 3
@@ -55,7 +51,7 @@ class Stage:
     """A running command, where it runs its trials, and what else there is to be hurt."""
 
     cli: Cli
-    sweep: SweepFolder
+    sweep: Sweep
     nodes: Nodes
     process: subprocess.Popen[str]
 
@@ -107,7 +103,7 @@ ANYWHERE: Faults = MappingProxyType(
         "SIGTERM to the group": lambda stage: os.killpg(stage.process.pid, signal.SIGTERM),
         "SIGHUP": send(signal.SIGHUP),
         "kill -9 of the driver": send(signal.SIGKILL),
-        "kill -9 of a worker": lambda stage: kill_first([*trial_processes(stage.cli), *stage.nodes.workers()]),
+        "kill -9 of a worker": lambda stage: kill_first([*trainers(stage.cli), *stage.nodes.workers()]),
         "MLflow's database locked": hold_tracker,
         "the disk full": fill_disk,
     }
@@ -165,7 +161,7 @@ STILL: Mapping[str, Callable[[Path, random.Random], None]] = MappingProxyType(
 # The story ------------------------------------------------------------------------------------------------------------
 
 
-def moment(sweep: SweepFolder, chance: random.Random) -> Callable[[], bool]:
+def moment(sweep: Sweep, chance: random.Random) -> Callable[[], bool]:
     """When the fault comes: at the start, after so many reports, or after so many rows more."""
     rows, reports = len(sweep.trials), len(sweep.history)
     wanted_reports, wanted_rows = reports + chance.randint(1, 60), rows + chance.randint(1, 4)
@@ -180,7 +176,7 @@ def moment(sweep: SweepFolder, chance: random.Random) -> Callable[[], bool]:
 
 def run_until(
     cli: Cli,
-    sweep: SweepFolder,
+    sweep: Sweep,
     nodes: Nodes,
     words: tuple[str | Path, ...],
     fault: Callable[[Stage], None] | None,
@@ -190,15 +186,7 @@ def run_until(
 
     Returns the exit code, and whether the fault came before the sweep was over.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sweeper", *map(str, words)],
-        cwd=cli.folder,
-        env=cli.environment,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = cli.start_session(*words)
     stage, came = Stage(cli, sweep, nodes, process), False
     if fault is not None:
         come, deadline = moment(sweep, chance), time.monotonic() + 300
@@ -230,12 +218,12 @@ def small_disk(cli: Cli, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST))
 def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
-    cli: Cli, reference: Reference, nodes: Nodes, small_disk: Path, seed: int
+    cli: Cli, reference: tuple[Sweep, Done], nodes: Nodes, small_disk: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     sweep = cli.new(f"{small_disk.name}/story-{seed}")
     can_fill = small_disk.is_mount()
-    words: tuple[str | Path, ...] = cli.pareto(sweep, *cli.grid)
+    words: tuple[str | Path, ...] = cli.pareto(sweep, *GRID)
     is_first = True
     print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows it where the test fails
     kept: dict[str, str] = {}
@@ -256,7 +244,7 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
         if (sweep.out / "sweep.json").is_file():
             words = ("resume", sweep.out, "--json")
             results = {row["trial_id"] for row in sweep.trials if row["status"] in ("finished", "diverged")}
-            now = {name: line for name, line in rows_by_id(sweep).items() if name in results} if results else {}
+            now = {name: line for name, line in sweep.lines().items() if name in results} if results else {}
             assert {name: now.get(name) for name in kept} == kept, "a finished trial is lost or was run twice"
             kept = now
             for damage in chance.sample(list(STILL), chance.randint(0, 2)):
@@ -265,8 +253,8 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
 
     _, there = place()
     assert run_until(cli, sweep, nodes, (*words, *there), None, chance) == (0, False)
-    assert {name: rows_by_id(sweep)[name] for name in kept} == kept, "a finished trial is lost or was run twice"
+    assert {name: sweep.lines()[name] for name in kept} == kept, "a finished trial is lost or was run twice"
     assert_equals(sweep, reference)
     assert_whole_in_mlflow(cli, sweep)
-    assert json.loads((sweep.out / "pareto.json").read_text())["front"]
+    assert sweep.json("pareto.json")["front"]
     assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"

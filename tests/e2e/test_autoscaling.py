@@ -9,15 +9,14 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import Cli
 from tests.e2e.nodes import terminal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the class
 
 HEAD_ID = "f" * 51 + "00000"
 PORT = 6379
@@ -75,7 +74,7 @@ def test_a_second_trial_makes_the_cluster_grow_and_runs_on_the_new_node(cli: Cli
         trials = ("--trials", "6", "--epochs", "60", "--scheduler", "none", "--max-concurrent", "2")
         cli.run(*cli.pareto(sweep, *trials, "--address", f"127.0.0.1:{PORT}"))
 
-    assert len(sweep.ended()) == 6
+    assert len(sweep.ids("finished")) == 6
     spans = [(float(row["started_at"]), float(row["ended_at"]), row["worker"]) for row in sweep.trials]
     assert len({worker for *_, worker in spans}) == 2
     assert any(

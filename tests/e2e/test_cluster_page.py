@@ -12,16 +12,15 @@ import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweeper.store.version import PACKAGES
+from tests.e2e.conftest import Cli
 from tests.e2e.nodes import free_port, terminal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the class
 
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 
@@ -92,4 +91,4 @@ def test_a_submitted_job_runs_a_sweep_on_its_cluster(cli: Cli, tmp_path: Path) -
             [*words, *map(str, sweep)], env=environment, capture_output=True, text=True, timeout=500, check=False
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert cli.new("submitted").ended() == {"00000", "00001"}
+    assert cli.new("submitted").ids("finished") == ["00000", "00001"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import subprocess
 import sys
 import time
@@ -14,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.contract.product import MARK
+from tests.e2e.conftest import Cli
+
 pytestmark = [pytest.mark.cluster, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the class
 
 CLUSTER = """
 import sys
@@ -93,7 +94,7 @@ def running_cluster(environment: dict[str, str]) -> Iterator[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", CLUSTER],
         # Not with the mark: it outlives the commands that join it.
-        env={**visible, "SWEEPER_TEST_MARK": "cluster"},
+        env={**visible, MARK: "cluster"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -144,7 +145,7 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
         doctor = dataclasses.replace(cli, environment=environment)
         bucket = tmp_path / "bucket"
         asked = ("--address", address, "--shared", cli.folder, "--storage", bucket.as_uri())
-        seen = json.loads(doctor.run("doctor", *asked, "--json").stdout)
+        seen = doctor.run("doctor", *asked, "--json").json
         assert (len(seen["nodes"]), seen["faults"]) == (2, [])
         assert bucket.is_dir()
         assert not list(bucket.iterdir()), "what was written to ask is gone"
@@ -157,7 +158,7 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
         given = ("--trials", "4", "--method", "half", "--epochs", "1", "--plugin", measuring)
         arguments = (*given, "--gpus-per-trial", "auto", "--address", address, "--json")
         done = dataclasses.replace(cli, environment=environment).run(*cli.pareto(sweep, *arguments))
-        assert json.loads(done.stdout)["status"] == {"finished": 4, "stopped": 0, "diverged": 0, "failed": 0}
+        assert done.json["status"] == {"finished": 4, "stopped": 0, "diverged": 0, "failed": 0}
         assert [row["gpu_share"] for row in sweep.trials] == ["1.0", *["0.1666"] * 3]
         first, *later = [(float(row["started_at"]), float(row["ended_at"])) for row in sweep.trials]
         assert all(begin > first[1] for begin, _ in later), "the first one had the GPU for itself"
@@ -183,7 +184,7 @@ def test_a_cluster_that_asks_for_a_token_is_shown_it_and_without_one_a_sentence_
         assert "requires a token" in line
         shown = dataclasses.replace(cli, environment=with_token)
         done = shown.run(*cli.pareto(cli.new("token"), *one))
-        assert json.loads(done.stdout)["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
+        assert done.json["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
 
 
 def test_a_target_is_made_where_the_gpu_is_in_a_shared_cache_or_through_a_bucket(
@@ -207,14 +208,14 @@ def test_a_target_is_made_where_the_gpu_is_in_a_shared_cache_or_through_a_bucket
         shared, said = sweep("target-shared", tmp_path / "shared", address)
         assert "preparing the target on a node" in said
         assert "fine-tuning the target small-phi on tofu" in said
-        assert shared.ended() == {"00000"}
+        assert shared.ids("finished") == ["00000"]
         assert not of_the_nodes.exists()
 
         (tmp_path / "bucket").mkdir()
         storage = ("--storage", (tmp_path / "bucket").as_uri())
         fetched, said = sweep("target-bucket", tmp_path / "driver", address, *storage)
         assert "preparing the target on a node" in said
-        assert fetched.ended() == {"00000"}
+        assert fetched.ids("finished") == ["00000"]
 
         _, said = sweep("target-known", tmp_path / "driver", address, *storage)
         assert "preparing the target" not in said

@@ -7,17 +7,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from sweeper.cli.main import main
+from tests.e2e.conftest import Cli
 from tests.pages import BEGIN, ROOT, benchmarks, run_by_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the class
 
 ELSEWHERE = {
     "ui": "tests/sweeper/cli/test_ui.py",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.e2e.conftest import Cli, SweepFolder
+from tests.contract.product import Sweep
+from tests.e2e.conftest import Cli
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
@@ -17,17 +14,17 @@ GRID = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--lr", "0.1"
 
 
 @pytest.fixture(scope="module")
-def before(cli: Cli) -> SweepFolder:
+def before(cli: Cli) -> Sweep:
     """Two trials."""
     sweep = cli.new("before")
     cli.run(*cli.pareto(sweep, *GRID, *SHORT))
     return sweep
 
 
-def test_a_grid_of_more_values_runs_only_what_is_missing(cli: Cli, before: SweepFolder) -> None:
+def test_a_grid_of_more_values_runs_only_what_is_missing(cli: Cli, before: Sweep) -> None:
     sweep = cli.new("reused")
     done = cli.run(*cli.pareto(sweep, *GRID, *SHORT, "--lr", "0.02", "--reuse", before.out))
-    summary = json.loads(done.stdout)
+    summary = done.json
     assert (summary["trials"], summary["reused"], summary["ended_because"]) == (3, 2, None)
     assert [row["lr"] for row in sweep.trials if not row["reused_from"]] == ["0.02"]
     known = {row["spec_hash"]: row for row in before.trials}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -11,15 +10,18 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.contract.product import Done, Sweep, wait_until
+from tests.contract.tracking import records
+from tests.e2e.conftest import GRID, Cli, results, trainers
+
 pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the classes
-Reference = Any
 
 ONE = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2", "--gpus-per-trial", "0")
 """One short trial."""
@@ -42,33 +44,27 @@ def widen(folder: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=100m", folder], check=True)
 
 
-def assert_results_equal(sweep: Any, reference: Reference) -> None:
-    undisturbed, _ = reference
-    assert sweep.results() == undisturbed.results()
-
-
-def test_a_full_disk_burns_no_trial_and_resume_runs_what_it_ended(cli: Cli, reference: Reference) -> None:
+def test_a_full_disk_burns_no_trial_and_resume_runs_what_it_ended(cli: Cli, reference: tuple[Sweep, Done]) -> None:
     with small_disk(cli.folder / "full", "1500k"):
         sweep = cli.new("full/sweep")
-        done = cli.run(*cli.pareto(sweep, *cli.grid), code=1)
+        done = cli.run(*cli.pareto(sweep, *GRID), code=1)
         assert f"python -m sweeper resume {sweep.out}" in done.stderr + done.stdout
         failed = [row for row in sweep.trials if row["status"] == "failed"]
         assert 0 < len(failed) <= 2, "those that were running, and no other"
         assert all(row["error"].startswith("no space left on the disk") for row in failed)
 
         widen(sweep.out.parent)
-        summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+        summary = cli.run("resume", sweep.out, "--json").json
         assert summary["status"] == {"finished": 4, "stopped": 0, "diverged": 2, "failed": 0}
         assert summary["run_again"] == 0
-        assert_results_equal(sweep, reference)
+        assert results(sweep) == results(reference[0])
 
 
 def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> None:
     """Ray ends workers where a node has used more than a share of its memory; here that is always so."""
     sweep = cli.new("no-memory")
     environment = {**cli.environment, "RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
-    short = type(cli)(cli.folder, cli.problem, environment)
-    done = short.run(*cli.pareto(sweep, *ONE), code=1)
+    done = replace(cli, environment=environment).run(*cli.pareto(sweep, *ONE), code=1)
     (row,) = sweep.trials
     assert row["status"] == "failed"
     assert row["error"].startswith("memory ran out on the node")
@@ -76,7 +72,7 @@ def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> Non
     assert "running low on memory" in log.read_text()
     assert f"python -m sweeper resume {sweep.out}" in done.stdout
 
-    summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+    summary = cli.run("resume", sweep.out, "--json").json
     assert summary["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
     assert os.listdir(sweep.out / "checkpoints")
 
@@ -87,13 +83,13 @@ def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
     log = sweep.out / "events.jsonl"
     (whole,) = sweep.trials
     log.write_text(log.read_text().replace('"status": "finished", "steps"', '"status": "failed", "steps"'))
-    summary = json.loads(cli.run("resume", sweep.out, "--json", code=1).stdout)
+    summary = cli.run("resume", sweep.out, "--json", code=1).json
     expected = {"finished": 0, "stopped": 0, "diverged": 0, "failed": 1}
     assert summary["status"] == expected, "a failure of its own is a result"
     wrong = cli.run("resume", sweep.out, "--retry", "other", code=2).stderr
     assert "retry" in wrong
     assert "failed" in wrong
-    summary = json.loads(cli.run("resume", sweep.out, "--retry", "failed", "--json").stdout)
+    summary = cli.run("resume", sweep.out, "--retry", "failed", "--json").json
     assert summary["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
     assert sweep.trials[0]["forget_loss"] == whole["forget_loss"]
 
@@ -114,68 +110,50 @@ def test_the_password_of_the_tracking_address_is_in_no_output(cli: Cli) -> None:
     assert [path for path in files if b"s3cret-w0rd" in path.read_bytes()] == []
 
 
-def begun(cli: Cli, sweep: Any, **given: Any) -> subprocess.Popen[str]:
-    """The grid in a session of its own, as a batch system starts it; two trials are running, one may have ended."""
-    process: subprocess.Popen[str] = subprocess.Popen(
-        [sys.executable, "-m", "sweeper", *map(str, cli.pareto(sweep, *cli.grid))],
-        cwd=cli.folder,
-        env=cli.environment,
-        start_new_session=True,
-        text=True,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given},
-    )
-    cli.wait_until(lambda: len(sweep.history) >= 6, process)
+def begun(cli: Cli, sweep: Sweep, **given: Any) -> subprocess.Popen[str]:
+    """Start the grid in a session of its own. Two trials are running, and one may have ended."""
+    process = cli.start_session(*cli.pareto(sweep, *GRID), **given)
+    wait_until(lambda: len(sweep.history) >= 6, process)
     return process
 
 
-def parent_status(cli: Cli, sweep: Any) -> str:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=cli.tracking_uri)
-    experiment = client.get_experiment_by_name(sweep.out.name)
-    assert experiment is not None
-    (parent,) = client.search_runs([experiment.experiment_id], "tags.trial_id = 'sweep'")
-    return str(parent.info.status)
-
-
-def workers(cli: Cli) -> list[int]:
-    running = cli.processes()
-    return [number for number, command in running.items() if command.startswith("ray::") and "Trainable" in command]
+def parent_status(cli: Cli, sweep: Sweep) -> str:
+    return str(records(cli.tracking_uri, sweep.out.name).parent.info.status)
 
 
 def head_processes(cli: Cli, name: str) -> list[int]:
     return [number for number, command in cli.processes().items() if command.split()[0].endswith(f"/{name}")]
 
 
-def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: Reference) -> None:
+def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: tuple[Sweep, Done]) -> None:
     """Slurm and systemd send it to Ray's processes, too; then Ray holds the driver, and ends it after a minute."""
     sweep = cli.new("group")
     process = begun(cli, sweep)
     os.killpg(process.pid, signal.SIGTERM)
     done = cli.finish(process, code=130)
     assert f"python -m sweeper resume {sweep.out}" in done.stderr
-    assert json.loads(done.stdout) == {"out": str(sweep.out), "interrupted": True}
+    assert done.json == {"out": str(sweep.out), "interrupted": True}
     assert parent_status(cli, sweep) == "KILLED"
-    summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+    summary = cli.run("resume", sweep.out, "--json").json
     assert summary["trials"] == 6
-    assert_results_equal(sweep, reference)
+    assert results(sweep) == results(reference[0])
 
 
 @pytest.mark.parametrize("name", ["gcs_server", "raylet"])
-def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: Reference, name: str) -> None:
+def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: tuple[Sweep, Done], name: str) -> None:
     sweep = cli.new(f"without-{name}")
     process = begun(cli, sweep)
     (head,) = head_processes(cli, name)
-    for number in (head, *workers(cli)):  # which outlive it by seconds, enough for what is left here
+    for number in (head, *trainers(cli)):  # which outlive it by seconds, enough for what is left here
         os.kill(number, signal.SIGKILL)
     done = cli.finish(process, code=1)
-    summary = json.loads(done.stdout)
+    summary = done.json
     assert "the loss of Ray's head" in summary["ended_because"]
-    assert summary["run_again"] == 6 - len(sweep.ended("finished")) - len(sweep.ended("diverged"))
+    assert summary["run_again"] == 6 - len(sweep.ids("finished", "diverged"))
     assert parent_status(cli, sweep) == "KILLED"
     cli.end_processes(patience=60)
-    assert json.loads(cli.run("resume", sweep.out, "--json").stdout)["run_again"] == 0
-    assert_results_equal(sweep, reference)
+    assert cli.run("resume", sweep.out, "--json").json["run_again"] == 0
+    assert results(sweep) == results(reference[0])
 
 
 def listening(numbers: Iterable[int]) -> set[str]:
@@ -192,7 +170,7 @@ def test_on_one_machine_workers_are_forks_and_nothing_listens_outside_it(cli: Cl
     process = begun(cli, cli.new("alone"))
     running = cli.processes()
     found = listening(running)
-    stats = [Path(f"/proc/{worker}/stat").read_text() for worker in workers(cli)]
+    stats = [Path(f"/proc/{worker}/stat").read_text() for worker in trainers(cli)]
     parents = {int(stat.rpartition(")")[2].split()[1]) for stat in stats}
     process.send_signal(signal.SIGINT)
     cli.finish(process, code=130)

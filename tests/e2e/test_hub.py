@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import Cli
+
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the classes
 LocalHub = Any
 
 

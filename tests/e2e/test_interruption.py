@@ -6,60 +6,39 @@ the last bit, nothing missing, nothing twice.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from tests.e2e.nodes import trial_processes
+from tests.contract.product import Done, Sweep, wait_until
+from tests.contract.tracking import assert_complete, records
+from tests.e2e.conftest import GRID, Cli, results, trainers
 
 pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the classes
-Reference = Any
-SweepFolder = Any
 
-
-def reports_of_unfinished(sweep: SweepFolder) -> Counter[str]:
+def reports_of_unfinished(sweep: Sweep) -> Counter[str]:
     """How many epochs each trial without a row has reported."""
-    unfinished = sweep.running()
+    unfinished = sweep.unfinished()
     return Counter(row["trial_id"] for row in sweep.history if row["trial_id"] in unfinished)
 
 
-def start_and_wait(cli: Cli, sweep: SweepFolder) -> subprocess.Popen[str]:
-    """The grid, running: at least one trial has finished and another has reported several epochs."""
-    process: subprocess.Popen[str] = cli.start(*cli.pareto(sweep, *cli.grid))
-    wait_until_amid(cli, sweep, process)
-    return process
-
-
-def wait_until_amid(cli: Cli, sweep: SweepFolder, process: subprocess.Popen[str]) -> None:
+def wait_until_amid(cli: Cli, sweep: Sweep, process: subprocess.Popen[str]) -> None:
     """Until at least one trial has finished and another has reported several epochs."""
-    cli.wait_until(lambda: sweep.ended() and max(reports_of_unfinished(sweep).values(), default=0) >= 3, process)
+    wait_until(lambda: sweep.ids("finished") and max(reports_of_unfinished(sweep).values(), default=0) >= 3, process)
 
 
-def assert_equals(sweep: SweepFolder, reference: Reference) -> None:
+def assert_equals(sweep: Sweep, reference: tuple[Sweep, Done]) -> None:
     undisturbed, _ = reference
-    trials, history = sweep.results()
-    expected_trials, expected_history = undisturbed.results()
-    assert trials == expected_trials
-    assert history == expected_history
+    assert results(sweep) == results(undisturbed)
     assert sweep.candidates == undisturbed.candidates
     for row in sweep.candidates:
         if row["checkpoint"]:
-            assert (sweep.out / row["checkpoint"] / "model.safetensors").read_bytes() == (
-                undisturbed.out / row["checkpoint"] / "model.safetensors"
-            ).read_bytes()
-
-
-def rows_by_id(sweep: SweepFolder) -> dict[str, str]:
-    """The lines of trials.csv as they are, by trial id."""
-    lines = (sweep.out / "trials.csv").read_text().splitlines()[1:]
-    return {line.partition(",")[0]: line for line in lines}
+            weights = [(place / row["checkpoint"] / "model.safetensors") for place in (sweep.out, undisturbed.out)]
+            assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
 def kill_9(cli: Cli, process: subprocess.Popen[str]) -> None:
@@ -69,7 +48,7 @@ def kill_9(cli: Cli, process: subprocess.Popen[str]) -> None:
     assert cli.end_processes(patience=60) == {}, "Ray outlives its killed driver"
 
 
-def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int, seconds: float) -> None:
+def save_state(cli: Cli, sweep: Sweep, row: dict[str, str], *, epochs: int, seconds: float) -> None:
     """A trial's state after some epochs, as its worker saves it every 15 s; ``seconds`` makes it known again."""
     import torch
 
@@ -100,8 +79,8 @@ def save_state(cli: Cli, sweep: SweepFolder, row: dict[str, str], *, epochs: int
 def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:
     """Cluster managers and service supervisors send it; here during the start, before any trial."""
     sweep = cli.new("terminated")
-    process = cli.start(*cli.pareto(sweep, *cli.grid))
-    cli.wait_until(lambda: (sweep.out / ".lock").exists(), process)
+    process = cli.start(*cli.pareto(sweep, *GRID))
+    wait_until(lambda: (sweep.out / ".lock").exists(), process)
     process.send_signal(signal.SIGTERM)
     done = cli.finish(process, code=130)
     assert "sweeper resume" in done.stderr
@@ -109,16 +88,18 @@ def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:
     assert sweep.trials == []
 
 
-def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(cli: Cli, reference: Reference) -> None:
+def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(
+    cli: Cli, reference: tuple[Sweep, Done]
+) -> None:
     sweep = cli.new("killed")
-    process = cli.start(*cli.pareto(sweep, *cli.grid))
-    cli.wait_until(lambda: (sweep.out / ".lock").exists(), process)
+    process = cli.start(*cli.pareto(sweep, *GRID))
+    wait_until(lambda: (sweep.out / ".lock").exists(), process)
     second = cli.run("resume", sweep.out, code=2)
     assert "running in another process" in second.stderr
 
     wait_until_amid(cli, sweep, process)
     kill_9(cli, process)
-    kept = rows_by_id(sweep)
+    kept = sweep.lines()
     assert 0 < len(kept) < 6
     # What a kill can leave in the middle of a write.
     for name in ("trials.csv", "history.csv", "optuna.log"):
@@ -131,10 +112,10 @@ def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(cl
     # A kill between a trial's row and the end of its states.
     (sweep.out / "ray" / "attempt-1" / min(kept) / "checkpoint_000000").mkdir(parents=True, exist_ok=True)
 
-    summary = json.loads(cli.run("resume", sweep.out, "--json").stdout)
+    summary = cli.run("resume", sweep.out, "--json").json
 
     assert summary["trials"] == 6
-    assert {trial_id: rows_by_id(sweep)[trial_id] for trial_id in kept} == kept
+    assert {trial_id: sweep.lines()[trial_id] for trial_id in kept} == kept
     assert_equals(sweep, reference)
     continued = {row["trial_id"] for row in sweep.trials if float(row["train_seconds"]) > 5000}
     assert continued == {saved["trial_id"]}, "the saved state was not gone on from"
@@ -142,29 +123,22 @@ def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(cl
     assert_whole_in_mlflow(cli, sweep)
 
 
-def assert_whole_in_mlflow(cli: Cli, sweep: SweepFolder) -> None:
-    """One run per trial, all ended, no step of a metric twice."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=cli.tracking_uri)
-    experiment = client.get_experiment_by_name(sweep.out.name)
-    assert experiment is not None
-    runs = client.search_runs([experiment.experiment_id])
-    trials = sorted(run.data.tags["trial_id"] for run in runs if "trial_id" in run.data.tags)
-    assert trials == [*(row["trial_id"] for row in sweep.trials), "sweep"]
-    assert {run.info.status for run in runs} == {"FINISHED", "FAILED"}
-    for run in runs:
-        points = client.get_metric_history(run.info.run_id, "forget_loss")
-        assert len({point.step for point in points}) == len(points)
+def assert_whole_in_mlflow(cli: Cli, sweep: Sweep) -> None:
+    """Each trial has one run that has ended, with each value of the tables exactly once."""
+    found = records(cli.tracking_uri, sweep.out.name)
+    assert_complete(found, sweep, ("forget_loss",))
+    assert {run.info.status for run in found.runs} == {"FINISHED", "FAILED"}
 
 
-def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(cli: Cli, reference: Reference) -> None:
+def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(
+    cli: Cli, reference: tuple[Sweep, Done]
+) -> None:
     sweep = cli.new("worker-killed")
-    process = cli.start(*cli.pareto(sweep, *cli.grid))
-    cli.wait_until(lambda: len(sweep.running()) == 2 and not sweep.trials, process)
-    victim = trial_processes(cli)[0]
+    process = cli.start(*cli.pareto(sweep, *GRID))
+    wait_until(lambda: len(sweep.unfinished()) == 2 and not sweep.trials, process)
+    victim = trainers(cli)[0]
     os.kill(victim, signal.SIGKILL)
-    summary = json.loads(cli.finish(process).stdout)
+    summary = cli.finish(process).json
     assert summary["status"] == {"finished": 4, "stopped": 0, "diverged": 2, "failed": 0}
     assert not any(row["worker"].endswith(f":{victim}") for row in sweep.trials)
     assert_equals(sweep, reference)
@@ -173,9 +147,7 @@ def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(cli: C
 def test_a_time_budget_that_leaves_trials_says_so_and_how_to_go_on(cli: Cli) -> None:
     """The clock runs from Ray's start; a hundredth of a second is over before the first trial."""
     sweep = cli.new("no-time")
-    done = cli.run(
-        *[word for word in cli.pareto(sweep, *cli.grid) if word != "--json"], "--time-budget", "0.01", code=1
-    )
+    done = cli.run(*[word for word in cli.pareto(sweep, *GRID) if word != "--json"], "--time-budget", "0.01", code=1)
     assert "time budget" in done.stdout
     assert "6 of 6 trials" in done.stdout
     assert f"python -m sweeper resume {sweep.out}" in done.stdout

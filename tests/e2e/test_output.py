@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.e2e.conftest import Cli, Reference
+from tests.contract.product import Done, Sweep
+from tests.contract.tracking import records
+from tests.e2e.conftest import Cli
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 TABLES = ("trials.csv", "history.csv", "candidates.csv")
 
 
-def test_stderr_has_a_line_for_every_trial(reference: Reference) -> None:
+def test_stderr_has_a_line_for_every_trial(reference: tuple[Sweep, Done]) -> None:
     _, done = reference
     lines = [line for line in done.stderr.splitlines() if line[:5].isdecimal()]
     assert sorted(line[:5] for line in lines) == [f"{index:05d}" for index in range(6)]
 
 
-def test_the_nearest_of_the_frontier_have_been_measured(reference: Reference) -> None:
+def test_the_nearest_of_the_frontier_have_been_measured(reference: tuple[Sweep, Done]) -> None:
     sweep, _ = reference
     front = sweep.json("pareto.json")["front"]
     measured = {(row["trial_id"], float(row["epoch"])) for row in sweep.candidates if row["verbmem"]}
@@ -31,17 +30,17 @@ def test_the_nearest_of_the_frontier_have_been_measured(reference: Reference) ->
     assert len(known) >= min(8, len(front))
 
 
-def test_resuming_a_finished_sweep_changes_nothing(cli: Cli, reference: Reference) -> None:
+def test_resuming_a_finished_sweep_changes_nothing(cli: Cli, reference: tuple[Sweep, Done]) -> None:
     sweep, first = reference
     names = (*TABLES, "pareto.json")
     before = [(sweep.out / name).read_bytes() for name in names]
     done = cli.run("resume", sweep.out, "--json")
-    assert json.loads(done.stdout) == json.loads(first.stdout)
+    assert done.json == first.json
     assert [(sweep.out / name).read_bytes() for name in names] == before
 
 
 def test_without_its_tables_status_report_and_mlflow_a_finished_sweep_is_rebuilt_equal(
-    cli: Cli, reference: Reference
+    cli: Cli, reference: tuple[Sweep, Done]
 ) -> None:
     source, first = reference
     sweep = cli.new("rebuilt")
@@ -53,14 +52,8 @@ def test_without_its_tables_status_report_and_mlflow_a_finished_sweep_is_rebuilt
     away = replace(cli, environment={**cli.environment, "MLFLOW_TRACKING_URI": f"sqlite:///{database}"})
     text = (sweep.out / "sweep.json").read_text()
     (sweep.out / "sweep.json").write_text(text.replace(cli.tracking_uri, f"sqlite:///{database}"))
-    summary = json.loads(away.run("resume", sweep.out, "--json").stdout)
+    summary = away.run("resume", sweep.out, "--json").json
     assert {name: (sweep.out / name).read_bytes() for name in before} == before
-    assert summary["hypervolume"] == json.loads(first.stdout)["hypervolume"]
+    assert summary["hypervolume"] == first.json["hypervolume"]
     assert sweep.json("pareto.json")["front"] == source.json("pareto.json")["front"]
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=f"sqlite:///{database}")
-    (experiment,) = [item for item in client.search_experiments() if item.name != "Default"]
-    runs = client.search_runs([experiment.experiment_id])
-    trials = {run.data.tags["trial_id"] for run in runs if "trial_id" in run.data.tags}
-    assert trials == {"sweep", *(row["trial_id"] for row in sweep.trials)}
+    assert sorted(records(f"sqlite:///{database}", source.out.name).trials) == sweep.ids()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
+from tests.e2e.conftest import Cli
 from tests.toy_plugin import TOY
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
-
-Cli = Any  # conftest.py has the class
 
 
 def test_a_sweep_over_a_method_of_ones_own_and_its_resume(cli: Cli) -> None:
@@ -22,7 +18,7 @@ def test_a_sweep_over_a_method_of_ones_own_and_its_resume(cli: Cli) -> None:
     cli.run(*cli.pareto(sweep, *asked, "--trials", "1", "--scheduler", "none", "--sampler", "random"))
     (row,) = sweep.trials
     assert (row["status"], row["method"], row["share"]) == ("finished", "toy", "0.25")
-    (entry,) = json.loads((sweep.out / "sweep.json").read_text())["plugins"]
+    (entry,) = sweep.json("sweep.json")["plugins"]
     assert entry["parts"] == ["weighting toy"]
 
     toy.write_text("raise SystemExit('never read again')\n")

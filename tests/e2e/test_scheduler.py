@@ -5,16 +5,15 @@ Every epoch of every trial is known from the same grid without a scheduler, to t
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from typing import Any
 
 import pytest
 
+from tests.contract.product import Sweep, wait_until
+from tests.e2e.conftest import GRID, Cli
+
 pytestmark = [pytest.mark.faults, pytest.mark.slow, pytest.mark.ray]
 
-Cli = Any  # conftest.py has the classes
-SweepFolder = Any
 
 EPOCHS = ("--epochs", "8", "--metrics", "retain_loss", "--front-metrics", "0")
 MOASHA = (*EPOCHS, "--scheduler", "moasha", "--grace", "2", "--reduction", "2")
@@ -23,14 +22,14 @@ SETTINGS = ("method", "c", "lr")
 
 
 @pytest.fixture(scope="module")
-def alone(cli: Cli) -> SweepFolder:
+def alone(cli: Cli) -> Sweep:
     """The grid with every trial to its end."""
     sweep = cli.new("to-the-end")
-    cli.run(*cli.pareto(sweep, *cli.grid, *EPOCHS))
+    cli.run(*cli.pareto(sweep, *GRID, *EPOCHS))
     return sweep
 
 
-def curves(sweep: SweepFolder) -> dict[tuple[str, ...], list[tuple[str, str, str]]]:
+def curves(sweep: Sweep) -> dict[tuple[str, ...], list[tuple[str, str, str]]]:
     """By trial the epochs in their order, with the losses as they are written."""
     settings = {row["trial_id"]: tuple(row[name] for name in SETTINGS) for row in sweep.trials}
     found: dict[tuple[str, ...], list[tuple[str, str, str]]] = defaultdict(list)
@@ -39,7 +38,7 @@ def curves(sweep: SweepFolder) -> dict[tuple[str, ...], list[tuple[str, str, str
     return found
 
 
-def assert_ended_well(sweep: SweepFolder, undisturbed: SweepFolder) -> None:
+def assert_ended_well(sweep: Sweep, undisturbed: Sweep) -> None:
     """Every trial has a row; what it trained is what it trains alone, and it ended at a rung or at its end."""
     assert len(sweep.trials) == 6
     whole, here = curves(undisturbed), curves(sweep)
@@ -56,15 +55,15 @@ def assert_ended_well(sweep: SweepFolder, undisturbed: SweepFolder) -> None:
     assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"
 
 
-def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: SweepFolder) -> None:
+def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: Sweep) -> None:
     sweep = cli.new("halved")
-    done = cli.run(*cli.pareto(sweep, *cli.grid, *MOASHA))
-    summary = json.loads(done.stdout)
+    done = cli.run(*cli.pareto(sweep, *GRID, *MOASHA))
+    summary = done.json
 
     assert_ended_well(sweep, alone)
-    stopped = sweep.ended("stopped")
+    stopped = sweep.ids("stopped")
     assert stopped
-    assert sweep.ended("finished")
+    assert sweep.ids("finished")
     assert summary["status"]["stopped"] == len(stopped)
     assert "of 8 epochs" in done.stderr
     saved = 8 * len(stopped) - sum(float(row["epochs_done"]) for row in sweep.trials if row["status"] == "stopped")
@@ -74,7 +73,7 @@ def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: SweepFol
     assert states_in_study(sweep) == {row["trial_id"]: row["status"] for row in sweep.trials}
 
 
-def states_in_study(sweep: SweepFolder) -> dict[str, str]:
+def states_in_study(sweep: Sweep) -> dict[str, str]:
     """What Optuna was told of each trial, in the words of the table."""
     import optuna
     from optuna.storages import JournalStorage
@@ -86,19 +85,21 @@ def states_in_study(sweep: SweepFolder) -> dict[str, str]:
     return {f"{trial.number:05d}": words[trial.state.name] for trial in trials}
 
 
-def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, alone: SweepFolder) -> None:
+def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, alone: Sweep) -> None:
     sweep = cli.new("paused")
     # One at a time: who waits at a rung is the same on every machine, and its state is whole while another trains.
-    process = cli.start(*cli.pareto(sweep, *cli.grid, *MOASHA, "--stopping", "pause", "--max-concurrent", "1"))
+    process = cli.start(*cli.pareto(sweep, *GRID, *MOASHA, "--stopping", "pause", "--max-concurrent", "1"))
 
     def saved() -> dict[str, int]:
         """The step of the whole state of each trial that has no row."""
         from trainables.saved_state import read_state
 
         states = {path.parent.name: read_state(path) for path in sweep.out.glob("ray/*/*/checkpoint_*")}
-        return {name: state["step"] for name, state in states.items() if state is not None and name in sweep.running()}
+        return {
+            name: state["step"] for name, state in states.items() if state is not None and name in sweep.unfinished()
+        }
 
-    cli.wait_until(lambda: bool(waiting := saved()) and bool(sweep.running() - waiting.keys()), process)
+    wait_until(lambda: bool(waiting := saved()) and bool(sweep.unfinished() - waiting.keys()), process)
     process.kill()
     process.communicate()
     assert cli.end_processes(patience=60) == {}, "Ray outlives its killed driver"
@@ -110,7 +111,7 @@ def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, al
 
     assert {row["trial_id"]: row for row in sweep.trials if row["trial_id"] in kept} == kept
     assert_ended_well(sweep, alone)
-    assert sweep.ended("finished")
+    assert sweep.ids("finished")
     # What was trained up to a saved state was not trained again: the same rows, at the same times.
     assert before
     assert all(row in sweep.history for row in before)

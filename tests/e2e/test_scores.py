@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from transformers import AutoModelForCausalLM
 
+from tests.e2e.conftest import Cli
+
 pytestmark = pytest.mark.slow
 
-Cli = Any  # conftest.py has the class
 WANTED = "verbmem,utility,probability,extraction_strength,exact_memorization"
 NAMES = (*WANTED.split(",")[:2], "forget_probability", "retain_probability", *WANTED.split(",")[3:], "forget_loss")
 
@@ -31,7 +31,7 @@ def test_a_checkpoint_scores_as_its_run_did(cli: Cli, tmp_path: Path, adapter: t
     row = json.loads((run / "metrics.json").read_text())
     data, _ = without_target(cli)
     done = cli.run("evaluate", "--model-path", run / "checkpoint", *data, *wanted, "--json")
-    scores = json.loads(done.stdout)
+    scores = done.json
     for name in NAMES:
         assert row[name] is not None, name
         assert scores[name] == pytest.approx(row[name], rel=1e-5, abs=1e-6), name
@@ -43,4 +43,4 @@ def test_the_retain_model_is_made_once_into_a_folder_transformers_loads(cli: Cli
     first = cli.run(*command, "--out", tmp_path / "retain")
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "retain").num_parameters() > 0
     again = cli.run(*command)
-    assert {**json.loads(again.stdout), "path": ""} == {**json.loads(first.stdout), "path": ""}
+    assert {**again.json, "path": ""} == {**first.json, "path": ""}

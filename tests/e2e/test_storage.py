@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Cli
+from tests.contract.product import wait_until
+from tests.e2e.conftest import Cli, results
 from tests.s3_server import BUCKET, CREDENTIALS, s3_server
 
 pytestmark = [pytest.mark.faults, pytest.mark.ray]
@@ -31,7 +32,7 @@ def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_ma
         checked = away.run("doctor", "--storage", server.uri(f"{BUCKET}/sweeps"))
         assert f"s3://{BUCKET}/sweeps can be read and written from here" in checked.stdout
         process = away.start(*away.pareto(sweep, *grid, "--storage", server.uri(f"{BUCKET}/sweeps")))
-        away.wait_until(lambda: bool(sweep.ended()), process)
+        wait_until(lambda: bool(sweep.ids("finished")), process)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         away.end_processes(patience=0)
@@ -41,7 +42,7 @@ def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_ma
         done = away.run("resume", server.uri(f"{BUCKET}/sweeps/{name}"), "--out", elsewhere.out, "--json")
         assert "a driver on" in done.stderr
         assert "to see whether it still does" in done.stderr
-        assert elsewhere.results() == local.results()
+        assert results(elsewhere) == results(local)
         assert elsewhere.json("pareto.json")["front"] == local.json("pareto.json")["front"]
         mirrored = {row["trial_id"]: row["ended_at"] for row in elsewhere.trials}
         assert sum(mirrored[trial_id] == at for trial_id, at in ended.items()) >= len(ended) - 1
@@ -62,7 +63,7 @@ def test_a_bucket_that_dies_in_the_middle_costs_no_trial(cli: Cli) -> None:
     with s3_server() as server:
         away = dataclasses.replace(cli, environment={**cli.environment, **CREDENTIALS})
         process = away.start(*away.pareto(sweep, *GRID, *THREE, *SMALL, "--storage", server.uri(f"{BUCKET}/sweeps")))
-        away.wait_until(lambda: bool(sweep.ended()), process)
+        wait_until(lambda: bool(sweep.ids("finished")), process)
         with server.gone():
             _, errors = process.communicate(timeout=300)
         assert process.returncode == 1, errors
@@ -75,7 +76,7 @@ def test_a_bucket_that_dies_in_the_middle_costs_no_trial(cli: Cli) -> None:
         away.run("resume", sweep.out, "--json")
 
         assert {row["trial_id"]: row for row in sweep.trials if row["trial_id"] in kept} == kept
-        assert sweep.results() == local.results()
+        assert results(sweep) == results(local)
         assert sweep.json("pareto.json")["front"] == local.json("pareto.json")["front"]
         (name,) = {key.split("/")[1] for key in server.everything()} - {"targets"}
         assert server.content(f"sweeps/{name}/trials.csv") == (sweep.out / "trials.csv").read_bytes()

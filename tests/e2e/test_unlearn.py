@@ -11,33 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.contract.problem import Problem, question_part, whole_text
+from tests.e2e.conftest import Cli
+
 if TYPE_CHECKING:
     import torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
-
-Cli = Any  # conftest.py has the classes
-Reference = Any
-
-
-def examples(path: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def loss_by_hand(model: Any, tokenizer: Any, rows: list[dict[str, str]]) -> torch.Tensor:
     """Mean cross-entropy over all answer tokens and EOS, one sequence at a time, so that nothing is padded."""
     import torch
 
-    total, count = torch.zeros((), dtype=torch.float64), 0
+    losses = []
     for row in rows:
-        prompt = len(tokenizer(f"Question: {row['question']}\nAnswer:")["input_ids"])
-        ids = tokenizer(f"Question: {row['question']}\nAnswer: {row['answer']}")["input_ids"]
-        tokens = torch.tensor([[*ids, tokenizer.eos_token_id]])
+        prompt = len(tokenizer(question_part(row))["input_ids"])
+        tokens = torch.tensor([[*tokenizer(whole_text(row))["input_ids"], tokenizer.eos_token_id]])
         log_p = model(tokens).logits[0, :-1].log_softmax(dim=-1)
-        nll = -log_p[torch.arange(tokens.shape[1] - 1), tokens[0, 1:]]
-        total = total + nll[prompt - 1 :].sum()
-        count += tokens.shape[1] - prompt
-    return total / count
+        losses.append(-log_p[torch.arange(tokens.shape[1] - 1), tokens[0, 1:]][prompt - 1 :])
+    return torch.cat(losses).mean()
 
 
 @pytest.mark.parametrize("weights", [(0.7, 0.3), (0.0, 1.0)], ids=["gdiff with c = 0.7", "ga"])
@@ -57,7 +50,7 @@ def test_one_step_of_sgd_is_the_update_done_by_hand(
 
     tokenizer = AutoTokenizer.from_pretrained(target)
     model = AutoModelForCausalLM.from_pretrained(target, dtype=torch.float32).double().train()
-    forget, retain = examples(data / "forget01.json"), examples(data / "retain99.json")[:20]
+    forget, retain = Problem(data, target).forget, Problem(data, target).retain[:20]
     (c * loss_by_hand(model, tokenizer, retain) - forget_weight * loss_by_hand(model, tokenizer, forget)).backward()
     expected = {name: value.detach() - lr * value.grad for name, value in model.named_parameters()}
     moved = max(float(value.grad.abs().max()) for value in model.parameters())

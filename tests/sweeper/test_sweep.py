@@ -340,7 +340,7 @@ def test_the_end_is_published_before_the_process_is_ended(out: Path, error: Inte
             raise error
         return "summary"
 
-    server = ControlServer(out)
-    with suppress(Interrupted):
-        assert server.closed_by(finalize) == "summary"
-    assert json.loads((out / "status.json").read_text())["state"] == state
+    with ControlServer(out) as server:
+        with suppress(Interrupted):
+            assert server.close_after(finalize) == "summary"
+        assert json.loads((out / "status.json").read_text())["state"] == state

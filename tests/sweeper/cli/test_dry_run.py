@@ -31,7 +31,7 @@ SECONDS = {"train_seconds": 20.0, "eval_seconds": 4.0, "generation_seconds": 0.0
 def measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """``--measure`` trains nothing and reports these values."""
     pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
-    monkeypatch.setattr("sweeper.checks.plan.measured_pace", lambda spec, *, console: pace)
+    monkeypatch.setattr("sweeper.checks.plan.measured_pace", lambda spec: pace)
 
 
 @pytest.fixture

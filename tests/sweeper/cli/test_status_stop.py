@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 
 from search_spaces.durable import exclusive
-from sweeper.driver.control_server import control_server
+from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.folder import Origin, begin, describe
 from tests.facts import assert_names
@@ -33,7 +33,7 @@ def out(tmp_path: Path) -> Path:
 def running_sweep(out: Path, sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSweep]:
     """The sweep, run by this process."""
     monkeypatch.setattr("sweeper.driver.control_server.LOOKS_EVERY", 0.02)
-    with exclusive(out, RuntimeError()), control_server(out) as server:
+    with exclusive(out, RuntimeError()), ControlServer(out) as server:
         server.follow(sweep)
         yield sweep
 
@@ -64,7 +64,7 @@ def test_status_of_a_running_sweep(out: Path, running_sweep: OpenSweep) -> None:
 
 
 def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, sweep: OpenSweep) -> None:
-    with control_server(out):
+    with ControlServer(out):
         killed = (out / "status.json").read_bytes()
     (out / "status.json").write_bytes(killed)
     trial_id = running(sweep)
@@ -110,7 +110,7 @@ def test_stop_returns_when_the_trial_has_ended(out: Path, running_sweep: OpenSwe
 
 
 def test_stop_fails_if_the_sweep_ends_first(out: Path, sweep: OpenSweep) -> None:
-    with exclusive(out, RuntimeError()), control_server(out) as server:
+    with exclusive(out, RuntimeError()), ControlServer(out) as server:
         server.follow(sweep)
         trial_id = running(sweep)
         server.look()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.driver.control_server import ControlServer, control_server
+from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.followers.status_file import StatusFile
@@ -82,7 +82,7 @@ def test_a_request_for_the_sweep_interrupts_it_once(out: Path, monkeypatch: pyte
             raise
 
     asker = threading.Thread(target=asking)
-    with pytest.raises(Interrupted), interruptible(), control_server(out):
+    with pytest.raises(Interrupted), interruptible(), ControlServer(out):
         at_work()
     assert signals == 1
     assert published(out).state == "interrupted"
@@ -93,7 +93,7 @@ def test_a_request_for_the_sweep_interrupts_it_once(out: Path, monkeypatch: pyte
 
 
 def test_a_process_publishes_what_runs_and_what_waits(sweep: OpenSweep, out: Path) -> None:
-    with control_server(out) as server:
+    with ControlServer(out) as server:
         assert (published(out).state, published(out).doing) == ("running", "target")
         server.follow(sweep)
         run_trial(sweep)
@@ -109,7 +109,7 @@ def test_a_process_publishes_what_runs_and_what_waits(sweep: OpenSweep, out: Pat
 
 @pytest.mark.parametrize(("error", "state"), [(Interrupted(), "interrupted"), (ValueError("no\nway"), "failed")])
 def test_a_process_publishes_why_it_ended(out: Path, error: Exception, state: str) -> None:
-    with pytest.raises(type(error)), control_server(out):
+    with pytest.raises(type(error)), ControlServer(out):
         raise error
     assert (published(out).state, published(out).warning) == (state, "no way" if state == "failed" else "")
     content = json.loads((out / "status.json").read_text())
@@ -118,7 +118,7 @@ def test_a_process_publishes_why_it_ended(out: Path, error: Exception, state: st
 
 
 def test_a_sweep_that_the_infrastructure_ended_is_interrupted_with_the_reason(sweep: OpenSweep, out: Path) -> None:
-    with control_server(out) as server:
+    with ControlServer(out) as server:
         server.follow(sweep)
         run_trial(sweep, outcome={"status": "failed", "error": "OSError: [Errno 28] No space left on device"})
     failure = sweep.controller.failure
@@ -130,7 +130,7 @@ def test_the_last_warning_is_published_shown_and_printed(
     sweep: OpenSweep, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    with control_server(out) as server:
+    with ControlServer(out) as server:
         logging.getLogger("sweeper.store.event_log").warning("the disk is\nslow")
         server.look()
         assert published(out).warning == "the disk is slow"
