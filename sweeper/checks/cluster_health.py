@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from sweeper.execution.cluster import prepare, ray_cluster
 from sweeper.execution.nodes import PROJECT, Facts, differences, facts_of_nodes, versions
@@ -16,10 +14,10 @@ from sweeper.settings.resources import Resources
 from trainables.storage import Storage, StorageError
 
 
-def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
-    """Return the facts of each node of the cluster, or None for a node that does not respond.
+def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
+    """Return the facts of each node of the cluster by node name, or None for a node that does not respond.
 
-    This writes a file to each folder and storage. Each node reads this file and writes another file next to it.
+    This machine writes a test file to each folder and storage. Each node reads the file and writes another one.
 
     Raises:
         PlacementError: the cluster cannot be joined.
@@ -53,8 +51,8 @@ def look_at_nodes(address: str, folders: Sequence[Path], storages: Sequence[str]
             path.unlink(missing_ok=True)
 
 
-def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return a sentence for each fault of a node.
+def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
+    """Return a sentence for each problem of a node.
 
     The project's version is not compared, because a sweep sends the project to the nodes.
     """
@@ -70,8 +68,8 @@ def faults_of(nodes: Mapping[str, Facts | None]) -> list[str]:
     return found
 
 
-def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return one line per node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
+def format_nodes(nodes: Mapping[str, Facts | None]) -> list[str]:
+    """Format each node as ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
     lines = []
     for name, facts in nodes.items():
         if facts is None:
@@ -83,8 +81,3 @@ def in_words(nodes: Mapping[str, Facts | None]) -> list[str]:
         disks = "; ".join(f"{path}: {free:.0f} GB free" for path, free in facts.free_gb.items())
         lines.append("; ".join(filter(None, (f"{name}  {', '.join(parts)}", disks))))
     return lines
-
-
-def as_values(nodes: Mapping[str, Facts | None]) -> dict[str, Any]:
-    """Return the facts of each node for ``doctor --json``."""
-    return {name: None if facts is None else asdict(facts) for name, facts in nodes.items()}

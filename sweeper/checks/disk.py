@@ -38,7 +38,7 @@ class Disk:
         """The minimum bytes: one model and the states of the running trials."""
         return self.checkpoint + self.running * self.state
 
-    def words(self, out: Path, *, free: int) -> str:
+    def format(self, out: Path, *, free: int) -> str:
         """Return a line like ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB, ...), 86 GB are free``."""
         parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)}"]
         if self.running:
@@ -67,7 +67,7 @@ def check_disk(disk: Disk, out: Path) -> str:
         SweepError: the free space does not suffice for even one model.
     """
     free = free_bytes(out)
-    line = disk.words(out, free=free)
+    line = disk.format(out, free=free)
     if free < disk.least:
         raise SweepError(
             f"not enough disk: the first checkpoint and the saved states take {size(disk.least)}, and "

@@ -116,7 +116,7 @@ class Download:
     name: str
     bytes: int | None
 
-    def words(self) -> str:
+    def format(self) -> str:
         """Return a description, for example ``model microsoft/phi-1_5, 2.8 GB``."""
         return f"{self.kind} {self.name}" + (f", {size(self.bytes)}" if self.bytes is not None else "")
 

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 DATA = "data"
-"""The field of problems with data rows and hub repositories. They are listed last because there may be many."""
+"""The field of problems with data rows and hub repositories. These problems are listed last: there may be many."""
 
 
 def resolve_and_check(
     command: str, raw: Raw, problems: Sequence[Problem] = (), *, continues: bool = False, **change: Any
 ) -> Resolved:
-    """Load the plug-ins, resolve the values and check the result.
+    """Load the plug-ins, resolve the option values to settings, and check the settings.
 
     Args:
         command: the command that the options belong to.
-        raw: the given values.
-        problems: problems found earlier, which are reported with the new ones.
+        raw: the given option values.
+        problems: problems that the caller found. They are reported together with the new problems.
         continues: whether the command continues an unfinished run in ``--out``.
         change: trial fields to replace before the checks.
 
@@ -53,7 +53,7 @@ def resolve_and_check(
 
 
 def catalog() -> Catalog:
-    """Return the available choices, including the parts of all loaded plug-ins."""
+    """Return the choices and defaults for options, including the parts of all loaded plug-ins."""
     from sweeper.search.halving import MODES, rungs
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import NONE, SCHEDULERS
@@ -69,7 +69,7 @@ def catalog() -> Catalog:
 
 
 def load_plugins(raw: Raw) -> None:
-    """Load the plug-ins and template files that the values name. Must be called before any registry is read.
+    """Load the plug-ins and template files named in the option values. Must be called before any registry is read.
 
     Raises:
         Problems: a plug-in is broken or conflicts with the project's own parts.
@@ -94,9 +94,9 @@ def load_plugins(raw: Raw) -> None:
 
 
 def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
-    """Return the problems that resolved options have with files, the hub, the cluster and other services.
+    """Return the problems of resolved options with files, the hub, the cluster and other services.
 
-    Checks over the network take seconds, so they run only if there is no other problem.
+    Checks over the network take seconds, so they run only if no other problem was found.
     """
     values, base = resolved.options.values, resolved.base
     found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]
@@ -162,7 +162,7 @@ def model_folder_problems(folder: Path, *, flag: str, modality: Modality, proces
 
 
 def _model_problems(resolved: Resolved) -> Iterator[Problem]:
-    """Yield the problems with model folders, with layers beyond the model's depth, and with a missing chat template."""
+    """Yield the problems with model folders, with layer numbers beyond the model's depth, and with chat templates."""
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
     from trainables.objectives.rmu import layer_problem
@@ -196,12 +196,18 @@ def _depth(spec: TrialSpec) -> int | None:
         return LAYERS
     if folder is None and spec.model in MODELS and (hub_id := MODELS[spec.model].hub_id) is not None:
         folder = cached_snapshot(hub_id)
-    try:
-        content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")) if folder else {}
-        depth = content.get("num_hidden_layers", content.get("n_layer"))
-    except (OSError, ValueError, AttributeError):
-        return None
+    config = _read_json(Path(folder) / "config.json") if folder else {}
+    depth = config.get("num_hidden_layers", config.get("n_layer"))
     return depth if isinstance(depth, int) else None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file, or {} if there is none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
@@ -214,11 +220,8 @@ def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
         return
     whose = ""
     if folder := spec.target_path or spec.model_path:
-        try:
-            content = json.loads((Path(folder) / "tokenizer_config.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            content = {}
-        if not (Path(folder) / CHAT_FILE).is_file() and "chat_template" not in content:
+        has_template = "chat_template" in _read_json(Path(folder) / "tokenizer_config.json")
+        if not has_template and not (Path(folder) / CHAT_FILE).is_file():
             whose = f"the tokenizer in {folder}"
     elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
         whose = f"model {spec.model} is made here, and its tokenizer"

@@ -43,7 +43,7 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
     """Check versions, CPUs, GPUs, disk, cache, hub and cluster nodes. Exit with 1 if there is a problem."""
-    from sweeper.checks.cluster_health import as_values, faults_of, in_words, look_at_nodes
+    from sweeper.checks.cluster_health import format_nodes, node_faults, query_cluster
     from trainables.storage import is_address, storage_problem
 
     if shared and address is None:
@@ -61,11 +61,12 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
     free = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
     folders = [path.resolve() for path in shared] or [cache_folder()]
-    nodes = look_at_nodes(address, folders, storage) if address else {}
-    faults = faults_of(nodes)
+    nodes = query_cluster(address, folders, storage) if address else {}
+    faults = node_faults(nodes)
     if as_json:
         machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free, "cache": str(cache_folder())}
-        cluster = {"nodes": as_values(nodes), "faults": faults} if address else {}
+        reported = {name: facts and asdict(facts) for name, facts in nodes.items()}
+        cluster = {"nodes": reported, "faults": faults} if address else {}
         state = {"versions": versions, "missing": missing, **machine, "hub_reachable": reachable, **cluster}
         click.echo(json.dumps(state))
     else:
@@ -76,7 +77,7 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
         click.echo("\n".join(f"{name:<13} {value}" for name, value in lines.items()))
         for uri in storage:
             click.echo(f"{'storage':<13} {uri.partition('?')[0]} can be read and written from here")
-        for line in in_words(nodes):
+        for line in format_nodes(nodes):
             click.echo(f"{'node':<13} {line}")
     if missing:
         click.echo(f"missing: {', '.join(missing)}; run 'make env'", err=True)

@@ -28,11 +28,11 @@ def plan_lines(plan: Plan) -> list[str]:
     }
     share = " and a share of a GPU, which the first trial of each class measures (auto)" if plan.shares_gpus else ""
     whole = f" and {counted(gpus, 'GPU')}" if gpus and not plan.shares_gpus else ""
-    disk = plan.disk.words(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
+    disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
     lines = {
         "trials": f"{plan.trials}{total}",
         "placement": f"{plan.at_once} at once {plan.place}; a trial takes {counted(cpus, 'CPU')}{share}{whole}",
-        "downloads": "; ".join(item.words() for item in plan.downloads) or "none",
+        "downloads": "; ".join(item.format() for item in plan.downloads) or "none",
         "target": plan.target,
         "time": _time(plan) or unknown["seconds"],
         "memory": unknown.get("memory") or f"about {size(plan.memory or 0)} a trial ({plan.memory_source})",

@@ -1,1 +1,1 @@
-"""The process that runs a sweep: it opens the sweep, drives Ray Tune, records events and finalizes."""
+"""Run one sweep in the driver process: open the sweep, drive Ray Tune, record events, and finalize the sweep."""

@@ -1,4 +1,4 @@
-"""Let other processes watch and stop a running sweep: write status.json and execute stop requests every second."""
+"""Let other processes watch and stop a running sweep: update status.json and execute stop requests every second."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from sweeper.followers.stop_requests import take
 from sweeper.store.state import Phase
 from sweeper.store.version import PACKAGES
 
-LOOKS_EVERY = 1.0
-"""Seconds between two checks for stop requests."""
+POLL_SECONDS = 1.0
+"""Seconds between two checks for stop requests, and between two updates of status.json."""
 
 
 class ControlServer:
-    """While the block runs, writes status.json to the folder ``out`` and executes the stop requests found there.
+    """Updates status.json in the folder ``out`` and executes the stop requests found there while the block runs.
 
-    The calling process must hold the lock of the folder.
+    The process must hold the lock of the folder.
     """
 
     def __init__(self, out: Path) -> None:
@@ -63,7 +63,7 @@ class ControlServer:
         if self._warning is not None:
             sweep.followers.display.warn(self._warning[0])
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Execute new stop requests, and write status.json if its content has changed."""
         for trial_id in take(self._out, self._written.run):
             if trial_id is None:
@@ -76,16 +76,16 @@ class ControlServer:
     def close_after(self, finalize: Callable[[], Summary]) -> Summary:
         """Call ``finalize``, write the final state, and return the summary.
 
-        Used if the process exits without leaving the ``with`` block.
+        For a process that exits without leaving the ``with`` block.
         """
         with contextlib.ExitStack() as stack:
             stack.push(self)
             return finalize()
 
     def _watch(self) -> None:
-        while not self._over.wait(LOOKS_EVERY):
+        while not self._over.wait(POLL_SECONDS):
             with contextlib.suppress(Exception):  # an error here must not end the sweep
-                self.look()
+                self.poll()
 
     def _warned(self, text: str) -> None:
         """Show a logged warning or error in status.json and on the display."""
@@ -94,7 +94,7 @@ class ControlServer:
             self._sweep.followers.display.warn(text)
 
     def _write_end(self, error: BaseException | None) -> None:
-        """Write the final state of the sweep. ``error`` is the exception that ended it, or None."""
+        """Write the final state to status.json. ``error`` is the exception that ended the sweep, or None."""
         failure = end = None
         if (sweep := self._sweep) is not None:
             failure = sweep.controller.failure
@@ -132,7 +132,7 @@ class ControlServer:
 
 
 class _WarningHandler(logging.Handler):
-    """Passes each warning of this project to ``warned``. The warning is also printed, as without this handler."""
+    """Passes each warning of this project to ``warned``, and prints it as Python does without a handler."""
 
     def __init__(self, warned: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

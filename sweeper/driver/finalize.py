@@ -1,4 +1,4 @@
-"""Finalize a sweep: write the tables and the report, send the results to MLflow, and return a summary."""
+"""Finalize a sweep: write its tables and report, send its results to MLflow, and summarize it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEPT = (
     *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
-"""The files and folders that the sweep's run in MLflow gets as artifacts."""
+"""The files and folders in the sweep's folder that are uploaded to MLflow as artifacts of the sweep's run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Summary:
 
 
 def finalize(sweep: OpenSweep) -> Summary:
-    """Write the tables and the report, send both to MLflow, and return the summary.
+    """Write the tables and the report of a sweep, send both to MLflow, and return the summary of the sweep.
 
     Must not be called while a worker is running.
 
@@ -109,11 +109,11 @@ def finalize(sweep: OpenSweep) -> Summary:
         delivered = followers.tracker.close(timeout=60.0)
     unmirrored = followers.syncer.close() if followers.syncer is not None else None
     if refused is not None or log.unwritten:
-        raise SweepError(_of_the_disk(out, refused, log.unwritten))
+        raise SweepError(_disk_error(out, refused, log.unwritten))
     if interrupted:
         raise Interrupted
     if missing or unmirrored:
-        raise SweepError(_of_the_storage(out, settings, missing, unmirrored))
+        raise SweepError(_storage_error(out, settings, missing, unmirrored))
     unscored = len(unmeasured(out, most=settings.front_metrics, metrics=settings.base.metrics))
     end = end or (failure if unscored else None)
     without_result = sum(not trial.has_result for trial in trials)
@@ -138,7 +138,7 @@ def finalize(sweep: OpenSweep) -> Summary:
     )
 
 
-def _of_the_disk(out: Path, refused: OSError | None, unwritten: int) -> str:
+def _disk_error(out: Path, refused: OSError | None, unwritten: int) -> str:
     why = (refused.strerror or str(refused)) if refused else "the disk cannot be written"
     lost = f" The results of {unwritten} ended trials are not on disk; these trials run again." if unwritten else ""
     return (
@@ -147,7 +147,7 @@ def _of_the_disk(out: Path, refused: OSError | None, unwritten: int) -> str:
     )
 
 
-def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], refusal: str | None) -> str:
+def _storage_error(out: Path, settings: SweepSettings, missing: Sequence[str], refusal: str | None) -> str:
     what = f"{some_of(missing)} could not be downloaded from" if missing else "the last files could not be uploaded to"
     return (
         f"{what} the sweep's object storage ({refusal or (settings.bucket and settings.bucket.uri)}). No finished "
@@ -156,7 +156,7 @@ def _of_the_storage(out: Path, settings: SweepSettings, missing: Sequence[str], 
 
 
 def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
-    """Return the model that the report's answer recommends, or None if it recommends no model."""
+    """Return the model that the report's answer recommends, or None if the answer recommends no model."""
     if not answer or not answer["recommended"]:
         return None
     trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
@@ -172,7 +172,7 @@ def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> R
 
 
 def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return the tags with the report's answer for MLflow's parent run."""
+    """Return the report's answer as tags for MLflow's parent run."""
     if not answer:
         return {}
     note = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))

@@ -1,8 +1,8 @@
 """Measure the metrics of epochs on the frontier after all trials have ended.
 
-The trial itself measures the metrics of its last epoch, and only the losses of other epochs. For those on the frontier
-that are nearest the ideal corner, a worker loads the checkpoint and measures the metrics. They are written to
-candidates.csv at once and never measured again.
+A trial measures the metrics of its last epoch, but only the losses of its other epochs. For the epochs on the frontier
+that are nearest to the ideal corner, a worker loads the checkpoint and measures the metrics. The results are written to
+candidates.csv at once, and are never measured again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """An epoch on the frontier without metrics. ``checkpoint`` is a path relative to the sweep's folder."""
+    """An epoch on the frontier whose metrics are not measured. ``checkpoint`` is relative to the sweep's folder."""
 
     trial_id: str
     step: int
@@ -32,10 +32,10 @@ class Unmeasured:
 
 
 def unmeasured(out: Path, *, most: int, metrics: Sequence[str]) -> list[Unmeasured]:
-    """Find the ``most`` epochs on the frontier that are nearest the ideal corner. Return those without metrics.
+    """Find the ``most`` epochs on the frontier that are nearest to the ideal corner. Return those without metrics.
 
-    The nearest epoch is first. Epochs without a checkpoint are left out. ``metrics`` has the requested metrics and
-    sets of metrics; if it is empty, the default set is measured. If only losses are requested, nothing is missing.
+    The nearest epoch is first. Epochs without a checkpoint are left out. ``metrics`` names the requested metrics and
+    sets of metrics; () stands for the default set. If only losses are requested, the result is empty.
     """
     if not most or not (out / "candidates.csv").is_file():
         return []
@@ -64,8 +64,8 @@ def unmeasured(out: Path, *, most: int, metrics: Sequence[str]) -> list[Unmeasur
 def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
     """Measure the metrics of the epochs that :func:`unmeasured` returns, as Ray tasks with the resources of a trial.
 
-    If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` waits
-    until Ray's head responds, because a task that starts while the head is lost would hang or end this process.
+    If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` is
+    called first and waits until Ray's head responds. Without a head, a new task would hang or end this process.
     """
     import ray
     from ray.exceptions import RayError

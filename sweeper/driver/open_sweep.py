@@ -1,4 +1,4 @@
-"""Open a sweep: create its event log, study and followers, or restore them to where a previous driver stopped."""
+"""Open a sweep: create its event log, study and followers, or restore them if a previous driver started the sweep."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Followers:
 class OpenSweep:
     """A sweep that this driver runs: its settings, targets by seed, event log, controller and followers.
 
-    ``states`` are the saved states from which unfinished trials continue, by trial id.
+    ``states`` maps ids of unfinished trials to the saved states from which these trials continue.
     """
 
     out: Path
@@ -93,16 +93,16 @@ class OpenSweep:
         return self.settings.resources.gpus if shares is None else shares.widest
 
     def max_concurrent(self, slots: int) -> int:
-        """Return the maximum number of concurrent trials if ``slots`` trials fit on the machines at present.
+        """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
 
-        For a cluster, the requested maximum is returned even if it is larger than ``slots``, because the cluster may
-        grow: Ray keeps one trial pending, and this makes an autoscaler add nodes.
+        On a cluster, this is the requested maximum even if fewer trials fit. Ray then keeps one trial pending, which
+        makes an autoscaler add nodes.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
-        """Estimate how many trials remain and how long they take if ``max_concurrent`` trials run at the same time."""
+        """Estimate the remaining trials and their duration if ``max_concurrent`` trials run at the same time."""
         shares = self.followers.shares
         return remaining(
             self.log.state,
@@ -127,7 +127,7 @@ def open_sweep(
 ) -> OpenSweep:
     """Open the sweep in ``out``.
 
-    Trials that ended because of an infrastructure failure run again. If ``retry_failed`` is true, all failed trials do.
+    Trials that ended because of an infrastructure failure run again, or all failed trials if ``retry_failed`` is true.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -193,7 +193,7 @@ def _open_log(out: Path) -> EventLog:
 def _requeue(
     log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
 ) -> dict[str, SavedState]:
-    """Requeue each trial without a result from its newest saved state. Return the saved states by trial id."""
+    """Requeue each trial that has no result, from its newest saved state. Return the saved states by trial id."""
     failed = [
         trial.id
         for trial in log.state.ended_trials

@@ -1,8 +1,8 @@
-"""Connect Ray Tune with a sweep. Tune requests and executes trials; the sweep's event log records their results.
+"""Connect Ray Tune to a sweep: give Tune the sweep's trials, and record their reports and ends in the event log.
 
 A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report,
 Tune calls the stopper first, then the scheduler, the searcher and the callbacks. Therefore the stopper records the
-report: the scheduler then decides from a state that includes the report.
+report, so that the scheduler decides from a state that includes the report.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _P = ParamSpec("_P")
 class TrialSearcher(Searcher):
     """Gives Tune the sweep's next trial, and ends the Tune run when no trial remains.
 
-    ``scheduler`` is given if trials can pause. Then a new trial starts only when the scheduler has room, and the Tune
-    run ends only when no trial is running.
+    ``scheduler`` is None unless trials can pause. With a scheduler, a new trial starts only if the scheduler has room,
+    and the Tune run ends only when no trial is running.
     """
 
     def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler | None) -> None:
@@ -66,25 +66,25 @@ class TrialSearcher(Searcher):
         return config | {"gpus": gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Do nothing: the callback records the end of the trial together with its result."""
+        """Do nothing, because :class:`TrialRecorder` records the end of the trial."""
 
     def save(self, checkpoint_path: str) -> None:
         """Do nothing, because the study is already on disk."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Do nothing: a resumed sweep restores its study from disk."""
+        """Do nothing, because a resumed sweep restores its study from disk."""
 
 
 class ReportRecorder(Stopper):
-    """Records each report, and stops a trial after the report if a user asked to stop it."""
+    """Records each report of a trial, and then stops the trial if a user requested this."""
 
     def __init__(self, sweep: OpenSweep) -> None:
         self._log = sweep.log
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Record the report in ``result`` and return whether the trial stops now.
+        """Record the report in ``result``, and return whether the trial stops now.
 
-        ``trial_id`` is Tune's id of the trial. The sweep's id of the trial is in the config.
+        ``trial_id`` is Tune's id of the trial. The sweep's id of the trial is in the config in ``result``.
         """
         trial = self._log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
@@ -97,7 +97,7 @@ class ReportRecorder(Stopper):
         return trial.stop_requested
 
     def stop_all(self) -> bool:
-        """Return False, because a whole sweep is stopped by a signal."""
+        """Return False, because the whole sweep is stopped by a signal."""
         return False
 
 
@@ -124,7 +124,7 @@ class TrialRecorder(Callback):
             _guarded(controller.end_trial, trial_id, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Record a failed trial whose worker died too often, and save Ray's error and the worker's logs to a file."""
+        """Record the failure of a trial whose worker died too often. Save Ray's error and the worker's logs."""
         _guarded(_forget_statistics, trial)
         trial_id, text = trial.config["trial_id"], _last_failure(trial)
         error = one_line(text or WORKER_DIED)
@@ -133,7 +133,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """After each iteration of Tune's loop, end stopped trials, retry failed writes, and redraw the display."""
+        """End stopped trials, retry failed writes, and redraw the display after each iteration of Tune's loop."""
         _guarded(self._sweep.controller.stop_waiting, all_trials=False)
         _guarded(self._check_starvation)
         _guarded(self._sweep.log.flush)

@@ -33,7 +33,7 @@ HeadWatch = AbstractContextManager[Callable[[], None]]
 def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[], None]) -> None:
     """Run the remaining trials, then measure the metrics of epochs on the frontier.
 
-    ``on_lost_head`` finishes the sweep and ends the process if Ray's head is lost.
+    If Ray's head is lost, ``on_lost_head`` is called in another thread. It finalizes the sweep and ends the process.
     """
     settings, controller = sweep.settings, sweep.controller
     folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
@@ -70,7 +70,7 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
 
 
 def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
-    """If Ray's head is lost while the block runs, stop the sweep and call ``on_lost_head``."""
+    """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``."""
     settings = sweep.settings
 
     def lost(address: str) -> None:
@@ -148,7 +148,7 @@ def run_config(sweep: OpenSweep) -> Any:
 
 
 def _resources(settings: SweepSettings) -> Any:
-    """Return the resources of a trial. If GPU shares are measured, the share is read from the trial's config."""
+    """Return the resources of a trial. If GPU shares are measured, the trial's config contains its share."""
     from ray import tune
 
     cpus, gpus = settings.cpus_per_trial, settings.resources.gpus
@@ -158,7 +158,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing from the cluster's GPUs. Return the number of trials that fit with the smallest share."""
+    """Configure GPU sharing for the cluster's GPUs. Return the number of trials that fit with the smallest share."""
     import ray
 
     settings = sweep.settings

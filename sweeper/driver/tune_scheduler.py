@@ -1,6 +1,6 @@
-"""Make a sweep's scheduler available to Ray Tune, which calls it after every epoch and saves paused trials to disk.
+"""Adapt a sweep's scheduler to Ray Tune, which calls the scheduler after every epoch and saves paused trials to disk.
 
-Tune stores no state of this scheduler, because a resumed sweep replays its event log to a new scheduler.
+Tune stores no state of the scheduler, because a resumed sweep replays its event log to a new scheduler.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TuneScheduler(FIFOScheduler):
         self._promoted: Any = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Return True, because the scheduler has its own objectives."""
+        """Return True: the properties are accepted and ignored, because the scheduler has its own objectives."""
         return True
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
@@ -38,7 +38,7 @@ class TuneScheduler(FIFOScheduler):
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return whether a trial continues, stops or pauses after an epoch. If the scheduler raises, it continues."""
+        """Return whether a trial continues, stops or pauses after an epoch: it continues if the scheduler raises."""
         try:
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
@@ -52,7 +52,7 @@ class TuneScheduler(FIFOScheduler):
             return str(self.CONTINUE)
 
     def has_room(self) -> bool:
-        """Return whether a new trial may start. Requires a free worker and no paused trial that continues instead."""
+        """Return whether a new trial may start: a worker is free, and no paused trial is promoted."""
         self._promote()
         return self._promoted is None and self.running < self._max_concurrent
 
@@ -62,9 +62,9 @@ class TuneScheduler(FIFOScheduler):
         return sum(trial.status in ("RUNNING", "PENDING") for trial in self._trials.values())
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
-        """Return the next trial to run: a promoted paused trial if there is one, otherwise a new trial, or None.
+        """Return the next trial to run, or None: a promoted trial or, if there is none, a new trial.
 
-        A paused trial is ended if a user stops it, or if no trial is running and no new trial will start.
+        A paused trial is ended if a user stopped it, or if no trial is running and no new trial will start.
         """
         state = self._controller.log.state
         for trial_id, trial in self._paused().items():
@@ -83,7 +83,7 @@ class TuneScheduler(FIFOScheduler):
         return None
 
     def _promote(self) -> None:
-        """If a worker is free and the scheduler promotes a paused trial, choose that trial to continue next."""
+        """If a worker is free, ask the scheduler which paused trial continues next."""
         if self._promoted is not None or self.running >= self._max_concurrent or self._controller.is_over:
             return
         paused = self._paused()

@@ -1,1 +1,1 @@
-"""Run a sweep on Ray: start or join a cluster, place trials, share GPUs, prepare the target, and shut down."""
+"""Use Ray for a sweep: start or join a cluster, place trials, share GPUs, prepare the target, and shut Ray down."""

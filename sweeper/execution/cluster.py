@@ -37,7 +37,7 @@ RAY_ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
-    # How long this process survives the loss of Ray's head: enough for the report and MLflow, see ray_health.py.
+    # Seconds for which this process survives the loss of Ray's head. The report and MLflow need less (ray_health.py).
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
@@ -119,10 +119,9 @@ def project_folders() -> list[str]:
 
 
 def runtime_env(*, ship: bool, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return Ray's runtime environment for a cluster.
+    """Return Ray's runtime environment for a cluster: the environment variables and, if ``ship`` is true, this project.
 
-    It contains the environment variables and, if ``ship`` is true, this project. If the driver runs in a submitted job
-    that already sends its own packages to the nodes, the project is not added.
+    If the driver runs in a submitted job that already sends packages to the nodes, the project is not added.
     """
     submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
     environment: dict[str, Any] = {"env_vars": dict(variables)} if variables else {}
@@ -140,7 +139,7 @@ def runtime_env(*, ship: bool, variables: Mapping[str, str]) -> dict[str, Any]:
 def ray_cluster(
     address: str | None, *, resources: Resources, ship: bool = False, python: str | None = None
 ) -> Iterator[int]:
-    """Join the cluster at ``address``, or start Ray on this machine. Yield the number of trials that fit at once.
+    """Join the cluster at ``address``, or start Ray on this machine. Yield the number of concurrent trials.
 
     Args:
         resources: the resources that one trial takes.
@@ -185,7 +184,7 @@ class Cluster:
         self._leaving: threading.Thread | None = None
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        """Return the number of trials that fit at once. Check that all nodes see the folders in ``sharing``.
+        """Return the number of trials that fit at the same time. Check that all nodes see the folders in ``sharing``.
 
         Signals are deferred while Ray starts, because an interrupted start of Ray leaves processes behind or crashes.
 
@@ -255,10 +254,10 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 
 @contextmanager
 def import_in_parallel() -> Iterator[None]:
-    """Import the modules that the sweep needs next, in a thread that runs while the block runs.
+    """Import the modules that the sweep needs next, in another thread while the block runs.
 
-    The block ends only after the imports. Otherwise two threads could import the same package, and one thread could see
-    a half imported package. Garbage collection is disabled, because it would take a fifth of the import time.
+    The block ends only after the imports. Otherwise two threads could import the same package, and one of them could
+    see a partly imported package. Garbage collection is disabled, because it would take a fifth of the import time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

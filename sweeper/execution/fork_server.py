@@ -7,7 +7,8 @@ first step started after 10.7 s, and the sweep took 15.3 s.
 This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
 worker, Ray starts this file as a script (the launcher, :func:`launch`) instead of Python. The launcher sends its
 command line to the server and exits when the fork exits. If the server does not respond, the launcher replaces itself
-with a normal Python interpreter. Every worker waits for its launcher, so this file imports few modules at the top.
+with a normal Python interpreter. Every worker waits for its launcher, so this file imports few modules at the
+top.
 """
 
 from __future__ import annotations
@@ -48,12 +49,10 @@ def is_possible() -> bool:
 
 
 @contextlib.contextmanager
-def fork_server(*, threads: int, module: str = __name__) -> Iterator[str]:
+def fork_server(*, threads: int) -> Iterator[str]:
     """Run the server while the block runs. Yield the launcher's command line, for Ray's ``py_executable``.
 
-    Args:
-        threads: the number of OpenMP threads in a worker. Libraries read the number once, on import.
-        module: the module whose ``serve`` function the server runs.
+    ``threads`` is the number of OpenMP threads in a worker. Libraries read this number once, on import.
     """
     import shlex
     import subprocess
@@ -62,7 +61,7 @@ def fork_server(*, threads: int, module: str = __name__) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # only this user can access it
         place = str(Path(folder) / "workers")
         with subprocess.Popen(
-            [sys.executable, "-c", f"from {module} import serve; serve({place!r})"],
+            [sys.executable, "-c", f"from {__name__} import serve; serve({place!r}, {_IMPORTED!r})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -77,10 +76,11 @@ def fork_server(*, threads: int, module: str = __name__) -> Iterator[str]:
 # The server ----------------------------------------------------------------------------------------------------------
 
 
-def serve(place: str, imported: Sequence[str] = _IMPORTED) -> None:
-    """Serve requests at the Unix socket ``place`` until standard input closes, which happens when the driver exits.
+def serve(place: str, imported: Sequence[str]) -> None:
+    """Import modules, then fork a process for each request at the Unix socket ``place``.
 
-    In a forked process, this function returns after the requested command has run.
+    The server ends when its standard input closes, which happens when the driver exits. In a forked process, this
+    function returns after the requested command has run.
     """
     import select
     import shutil
@@ -168,7 +168,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Return whether the server runs the command in a fork. If False is returned, the server never runs the command."""
+    """Ask the server to run the command in a fork. If the result is False, the server never runs the command."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)
@@ -184,7 +184,7 @@ def _is_forked(connection: socket.socket, place: str, command: list[str]) -> boo
 
 
 def _request(command: list[str]) -> dict[str, Any]:
-    """Return what a fork needs: the command to run, and this process's state, such as the priorities set by Ray."""
+    """Return the command to run, and the state of this process that a fork must copy, such as priorities set by Ray."""
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return {
         "command": command,

@@ -44,9 +44,9 @@ def memory_class(spec: TrialSpec) -> MemoryClass:
 
 
 def part(trials: int) -> float:
-    """Return the share of one trial if ``trials`` trials share a GPU, rounded down to Ray's unit of 1/10000.
+    """Return the GPU share of one trial if ``trials`` trials use one GPU, rounded down to Ray's unit of 1/10000.
 
-    Rounded up, the shares of six trials would exceed one GPU: 6 * 0.1667 > 1.
+    If shares were rounded up, six trials would exceed one GPU: 6 * 0.1667 > 1.
     """
     return math.floor(10_000 / trials) / 10_000
 
@@ -124,7 +124,7 @@ class GpuShares(Follower):
                 self.print_new()
 
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Learn from the memory peaks in rows of trials.csv, from this sweep or previous sweeps."""
+        """Update the measurements from the memory peaks in rows of trials.csv, of this sweep or of previous sweeps."""
         for row in rows:
             peak, available = number(row.get("peak_gpu_gb")), number(row.get("gpu_share")) * number(row.get("gpu_gb"))
             if not math.isfinite(peak):

@@ -29,14 +29,14 @@ Versions = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that a process reports about its machine.
+    """The hardware, package versions and accessible folders of a node.
 
     Attributes:
         versions: the versions of Python and of :data:`PACKAGES`.
         cpus, gpus: the number of processors, and the names of the GPUs that torch finds.
         memory_gb: free memory in units of 1e9 bytes, or None if the system does not report it.
         unseen: the requested folders that do not exist on the machine.
-        refused: the reason for each folder or storage that is not writable, or that lacks the driver's test file.
+        refused: folders and storages that are not writable or lack the driver's test file, mapped to the reason.
         free_gb: the free disk space of each existing folder, in units of 1e9 bytes.
     """
 
@@ -67,7 +67,7 @@ def versions() -> dict[str, str | None]:
 
 
 def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields of :class:`Facts` for this machine.
+    """Return the fields of :class:`Facts` for the machine that runs this function.
 
     Args:
         paths: the folders to check.

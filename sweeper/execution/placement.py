@@ -79,7 +79,7 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
 
 
 def _times(part: float, whole: float) -> int:
-    """Return how often ``part`` fits into ``whole``, with a tolerance because 2 // 0.1 is 19 in floating point."""
+    """Return how often ``part`` fits into ``whole``. Unlike ``//``, return 20 for 0.1 in 2."""
     return int(whole / part + 1e-9) if part > 0 else _UNLIMITED
 
 
@@ -103,7 +103,7 @@ def require_shared(folders: Sequence[Path]) -> None:
             )
         time.sleep(2.0)
     else:
-        return  # a single machine sees its own folders
+        return  # a single node sees its own folders
     here = versions()
     if is_shipped():
         del here[PROJECT]
@@ -122,7 +122,7 @@ def require_shared(folders: Sequence[Path]) -> None:
 
 
 def is_shipped() -> bool:
-    """Return whether Ray sends this project to the workers, for this driver or for the submitted job that runs it."""
+    """Return whether Ray sends this project to the workers, because of this driver or of the job that runs it."""
     import ray
 
     return bool(ray.is_initialized() and "py_modules" in (ray.get_runtime_context().runtime_env or {}))

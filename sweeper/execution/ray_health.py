@@ -39,12 +39,12 @@ def head_watched(
     """Watch Ray's head while the block runs.
 
     If the head is lost, ``on_loss`` is called with the head's address and should end the block. Then ``end_process`` is
-    called even if the block has ended, because Ray cannot be shut down without its head. A cluster gets time to restart
-    its head, unless the sweep is interrupted. On a single machine, the head consists of two processes: GCS and raylet.
+    called, even if the block has ended, because Ray cannot be shut down without its head. A cluster gets time to
+    restart its head, unless the sweep is interrupted. On a single machine, the head has two processes: GCS and raylet.
 
-    Yields a function that returns when the head responds. Call this function before a Ray call that needs the head. If
-    the block raises an exception, the exception is re-raised only after the head has responded or is known to be lost.
-    Otherwise Ray's calls could fail before the loss is detected, with an error that does not name the cause.
+    Yields a function that returns when the head responds. Call the function before a Ray call that needs the head. An
+    exception in the block is re-raised only when the head responds or is known to be lost. Otherwise a Ray call could
+    fail before the loss is detected, with an error that does not name the cause.
     """
     import ray
 
@@ -95,7 +95,7 @@ def _answers(address: str) -> bool:
 
 
 class StarvationCheck:
-    """Detects that no trial has had a worker for a minute, for example because other users use the cluster."""
+    """Detects that no trial has run for a minute, for example because other users occupy the cluster."""
 
     def __init__(self, resources: Resources, *, is_cluster: bool) -> None:
         self._resources = resources

@@ -1,4 +1,4 @@
-"""Send the settings that all workers share, as a part of the class or function that uses them.
+"""Send the settings that all workers share as a part of the pickled class or function, not through the object store.
 
 ``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If a node that holds an object
 is lost, Ray ends the driver that owns the object, with exit code 1 and without a message. Therefore the object store

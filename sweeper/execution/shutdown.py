@@ -1,6 +1,6 @@
 """Stop a sweep on Ctrl-C, SIGTERM and SIGHUP. Finished results are kept, and Ray is never left partly started.
 
-One handler serves all three signals while :func:`interruptible` runs. The handler prints what happens next. Then:
+While :func:`interruptible` runs, one handler serves all three signals. It prints what happens next. Then:
 
 - While Ray starts (:func:`defer_signals`), the sweep stops after Ray has started. A second signal stops it at once.
 - While trials run, the handler sends SIGUSR1, which ends Tune's loop. A second signal stops the sweep at once.
@@ -116,7 +116,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the effect of a first signal until the block ends, or end the process if the block takes too long."""
+    """Delay the effect of a first signal until the block ends. If the block takes too long, end the process."""
     _state.is_deferring = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
@@ -162,9 +162,9 @@ def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
 def _unhandled_signals_watched() -> Iterator[None]:
     """Report a signal if its handler does not run within 0.5 s.
 
-    End the process if the handler does not run within 20 s, or if the signal is still deferred then. Python runs signal
-    handlers only between two instructions of the main thread. So no handler runs while a call into Ray waits for a head
-    that does not respond.
+    End the process if the handler does not run within 20 s, or if the signal is still deferred after 20 s. Python runs
+    signal handlers only between two instructions of the main thread, so no handler runs while a Ray call waits for a
+    head that does not respond.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -223,7 +223,7 @@ def _detach_from_terminal() -> None:
 
 @contextmanager
 def preserve_sigterm_handler() -> Iterator[None]:
-    """Keep the handler of SIGTERM while the block shuts Ray down. The block may run in any thread.
+    """Keep the SIGTERM handler of this process while the block shuts Ray down. The block may run in any thread.
 
     Ray's C++ code resets the handler to the default, which ends the process. This happens within the first 0.3 s of a
     shutdown that takes more than one second (measured with Ray 2.60), and Ray has no option to prevent it. Blocking the

@@ -29,9 +29,9 @@ def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
     """Start a process that fine-tunes the target for ``spec``. The process is killed when the block ends.
 
     Yields:
-        A function that waits until the target is in the cache, and passes progress reports to its second argument. The
-        function raises the error of the process, or TargetError if the process died. None if the target needs no
-        training.
+        None if the target needs no training. Otherwise a function that waits until the target is in the cache, and
+        passes progress reports to its second argument. It raises the error of the process, or TargetError if the
+        process died.
     """
     if os.name != "posix" or not _must_train(spec):
         yield None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Show = Callable[[Progress], None]
 FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
-"""The number of attempts if the worker or its node dies. Each attempt continues from the last saved training state."""
+"""The number of attempts if the worker or its node dies. Each one continues from the last saved training state."""
 _POLL_SECONDS = 1.0
 
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
@@ -72,7 +72,7 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
-    """Print which requested metrics are left out because they need a retain model and none is given."""
+    """Print the requested metrics that are left out because they need a retain model, and none was given."""
     if names:
         console.print(
             f"metrics left out because there is no retain model: {', '.join(names)}. Pass a retain model with "
@@ -123,10 +123,10 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of the prepared target, and the notes on the target and its retain model in the node's cache.
+    """The key of a target that was prepared on a node, and the node's cache records on the target and retain model.
 
-    ``unseen`` is None. If the target was not prepared because a folder of the target spec does not exist on the node,
-    ``unseen`` names node and folder, and the other fields are empty.
+    If a folder of the target spec does not exist on the node, no target was prepared. Then ``unseen`` names the node
+    and the folder, and the other fields are empty.
     """
 
     key: str = ""

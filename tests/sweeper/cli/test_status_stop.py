@@ -32,7 +32,7 @@ def out(tmp_path: Path) -> Path:
 @pytest.fixture
 def running_sweep(out: Path, sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenSweep]:
     """The sweep, run by this process."""
-    monkeypatch.setattr("sweeper.driver.control_server.LOOKS_EVERY", 0.02)
+    monkeypatch.setattr("sweeper.driver.control_server.POLL_SECONDS", 0.02)
     with exclusive(out, RuntimeError()), ControlServer(out) as server:
         server.follow(sweep)
         yield sweep
@@ -113,7 +113,7 @@ def test_stop_fails_if_the_sweep_ends_first(out: Path, sweep: OpenSweep) -> None
     with exclusive(out, RuntimeError()), ControlServer(out) as server:
         server.follow(sweep)
         trial_id = running(sweep)
-        server.look()
+        server.poll()
         thread, results = stopping(out, trial_id)
         wait_until(lambda: stop_requested(sweep, trial_id))
     thread.join(120)

@@ -44,11 +44,11 @@ def test_a_request_is_taken_once_by_the_process_it_is_for_and_others_are_removed
 
 
 def test_a_resumed_sweep_obeys_no_request_to_the_killed_process(sweep: OpenSweep, out: Path) -> None:
-    ControlServer(out).look()  # it is killed afterwards
+    ControlServer(out).poll()  # it is killed afterwards
     ask(out, published(out).run, "00000")
     server = serving(sweep)
     trial_id = running(sweep)
-    server.look()
+    server.poll()
     assert not sweep.log.state.trials[trial_id].stop_requested
 
 
@@ -58,13 +58,13 @@ def test_only_a_running_or_paused_trial_is_stopped_by_a_request(sweep: OpenSweep
     sweep.log.record(Kind.TRIAL_PAUSED, paused)
     for asked in (trial_id, paused, ended, "00099"):
         ask(out, published(out).run, asked)
-    server.look()
+    server.poll()
     assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [paused, trial_id]
     assert sweep.controller.is_stopped_early(paused)
 
 
 def test_a_request_for_the_sweep_interrupts_it_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.driver.control_server.LOOKS_EVERY", 0.02)
+    monkeypatch.setattr("sweeper.driver.control_server.POLL_SECONDS", 0.02)
     signals = 0
 
     def asking() -> None:
@@ -99,7 +99,7 @@ def test_a_process_publishes_what_runs_and_what_waits(sweep: OpenSweep, out: Pat
         run_trial(sweep)
         paused, trial_id = running(sweep), running(sweep)
         sweep.log.record(Kind.TRIAL_PAUSED, paused)
-        server.look()
+        server.poll()
         found = published(out)
         assert (found.running, found.waiting) == ((trial_id,), (paused,))
         assert (found.doing, found.left_trials) == ("trials", 2)
@@ -132,12 +132,12 @@ def test_the_last_warning_is_published_shown_and_printed(
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     with ControlServer(out) as server:
         logging.getLogger("sweeper.store.event_log").warning("the disk is\nslow")
-        server.look()
+        server.poll()
         assert published(out).warning == "the disk is slow"
         server.follow(sweep)
         assert sweep.followers.display.warning == "the disk is slow"
         run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no"})
-        server.look()
+        server.poll()
         assert "ValueError: no" in published(out).warning
     assert "slow" in capsys.readouterr().err
     assert not [item for item in logging.getLogger("sweeper").handlers if type(item).__module__.startswith("sweeper")]

@@ -1,4 +1,4 @@
-"""A forked worker does what a new Python would do, and no process is left behind."""
+"""A forked worker has the state of a new Python process, and the server and the launchers always end."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sweeper.execution import fork_server as launcher
 from sweeper.execution.fork_server import fork_server, is_possible
 from tests.sweeper.conftest import wait_until
 
-pytestmark = pytest.mark.skipif(not is_possible(), reason="workers are forked on Linux alone")
+pytestmark = pytest.mark.skipif(not is_possible(), reason="workers are forked only on Linux")
 
 SCRIPT = """
 import json, os, resource, signal, sys, costly
-told = {
+state = {
     "process": os.getpid(), "imported by": costly.PROCESS, "name": __name__, "arguments": sys.argv, "path": sys.path,
     "folder": os.getcwd(), "environment": dict(os.environ), "input": sys.stdin.read(),
     "leads": os.getpgrp() == os.getpid(), "nice": os.getpriority(os.PRIO_PROCESS, 0),
@@ -33,7 +33,7 @@ told = {
     "limits": [resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")],
     "children": signal.getsignal(signal.SIGCHLD).name,
 }
-print(json.dumps(told), flush=True)
+print(json.dumps(state), flush=True)
 if "wait" in sys.argv:
     import time
     time.sleep(600)
@@ -44,7 +44,7 @@ if "fail" in sys.argv:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with a script, and with a module that says which process has imported it."""
+    """A folder with a script, and with a module that records which process imported the module."""
     (tmp_path / "costly.py").write_text("import os\nPROCESS = os.getpid()\nos.environ['OF_COSTLY'] = 'yes'\n")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -66,7 +66,7 @@ def serving(place: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def start(place: Path) -> Iterator[Start]:
-    """Start the launcher as Ray does: with the script to run and its arguments."""
+    """Return a function that starts the launcher as Ray does: with a script and its arguments."""
     begun: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str) -> subprocess.Popen[str]:
@@ -98,14 +98,15 @@ def modules(place: Path) -> str:
 
 
 def lower() -> None:
-    """Stand behind other processes, in a group of its own and with fewer files, as Ray's workers do."""
+    """Set a process group, priorities and a file limit, as Ray does for its workers."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_NOFILE, (123, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     os.nice(3)
     Path("/proc/self/oom_score_adj").write_text("777")
 
 
-def told(process: subprocess.Popen[str], text: str = "what is typed") -> dict[str, Any]:
+def state_of(process: subprocess.Popen[str], text: str = "what is typed") -> dict[str, Any]:
+    """Return the state that the script printed."""
     printed, errors = process.communicate(text, timeout=240)
     assert printed, errors
     return dict(json.loads(printed))
@@ -118,17 +119,17 @@ def is_alive(process: int) -> bool:
 
 
 @pytest.mark.usefixtures("serving")
-def test_a_fork_does_what_a_new_python_does_but_for_imports(
+def test_a_fork_has_the_state_of_a_new_python_process(
     start: Start, serving: subprocess.Popen[bytes], place: Path
 ) -> None:
     process = start("one", "two words")
-    forked = told(process)
+    forked = state_of(process)
     assert forked.pop("imported by") == serving.pid
     assert forked.pop("process") not in (serving.pid, process.pid)
     serving.kill()
     serving.wait()
     process = start("one", "two words")
-    fresh = told(process)  # nobody answers any more
+    fresh = state_of(process)  # no server responds any more
     assert fresh.pop("imported by") == fresh.pop("process") == process.pid
     assert forked == fresh
     assert forked["arguments"] == [str(place / "script.py"), "one", "two words"]
@@ -141,11 +142,11 @@ def test_a_fork_does_what_a_new_python_does_but_for_imports(
 
 
 @pytest.mark.usefixtures("serving")
-def test_every_launcher_gets_a_fork_of_its_own_and_an_error_is_printed_where_it_looks(start: Start) -> None:
-    assert len({told(process)["process"] for process in [start() for _ in range(5)]}) == 5
+def test_every_launcher_gets_its_own_fork_whose_errors_it_prints(start: Start) -> None:
+    assert len({state_of(process)["process"] for process in [start() for _ in range(5)]}) == 5
     _, errors = (process := start("fail")).communicate("", timeout=240)
     assert errors.rstrip().endswith("ValueError: as asked")
-    assert process.returncode == 0  # who looks at a worker of Ray's asks its socket, not its launcher
+    assert process.returncode == 0  # Ray does not use the exit code of the launcher
 
 
 @pytest.mark.usefixtures("serving")
@@ -162,10 +163,10 @@ def test_a_launcher_ends_with_its_fork(start: Start) -> None:
 
 
 @pytest.mark.parametrize("answer", ["none", "an end"])
-def test_a_server_that_does_not_answer_costs_a_new_python(
+def test_without_an_answer_from_the_server_the_launcher_becomes_a_new_python_process(
     start: Start, place: Path, answer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    if answer == "none":  # it imports for longer than a launcher waits
+    if answer == "none":  # as if the server imported for longer than a launcher waits
         impatient = tmp_path / "impatient.py"
         impatient.write_text(Path(launcher.__file__).read_text().replace("_TIMEOUT = 20.0", "_TIMEOUT = 0.2"))
         monkeypatch.setattr(launcher, "__file__", str(impatient))
@@ -179,16 +180,15 @@ def test_a_server_that_does_not_answer_costs_a_new_python(
         else:
             wait_until(lambda: "impatient" not in Path(f"/proc/{process.pid}/cmdline").read_text())
         link.close()
-        assert told(process)["process"] == process.pid
+        assert state_of(process)["process"] == process.pid
 
 
 def test_the_server_ends_when_its_driver_is_killed(place: Path) -> None:
-    quick = "from sweeper.execution import fork_server\ndef serve(place): fork_server.serve(place, ['json'])\n"
-    (place / "quick.py").write_text(quick)
     code = """
 import time
-from sweeper.execution.fork_server import fork_server
-with fork_server(threads=1, module="quick") as python:
+from sweeper.execution import fork_server
+fork_server._IMPORTED = ("json",)
+with fork_server.fork_server(threads=1) as python:
     print(python, flush=True)
     time.sleep(600)
 """
@@ -206,7 +206,7 @@ with fork_server(threads=1, module="quick") as python:
     assert not socket_file.parent.exists()
 
 
-def test_the_server_ends_with_the_block_and_is_closed_to_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_ends_with_the_block_and_only_its_user_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # tests/conftest.py sets it
     with fork_server(threads=3) as python:
         *_, socket_file = shlex.split(python)
@@ -221,20 +221,20 @@ def test_the_server_ends_with_the_block_and_is_closed_to_other_users(monkeypatch
     assert not folder.exists()
 
 
-def test_who_has_imported_ray_forks_nothing(place: Path, start: Start) -> None:
+def test_a_server_that_imported_ray_forks_no_worker(place: Path, start: Start) -> None:
     (place / "ray.py").write_text("")
     code = f"from sweeper.execution.fork_server import serve; serve({str(place / 'socket')!r}, ['costly', 'ray'])"
     environment = {**os.environ, "PYTHONPATH": modules(place)}
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment) as process:
         assert process.wait(timeout=240) == 0
-    assert told(fresh := start())["process"] == fresh.pid
+    assert state_of(fresh := start())["process"] == fresh.pid
 
 
 @pytest.mark.slow
 def test_what_the_server_imports_exists_and_does_not_import_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the server would end at its own assertion, unseen, or each worker would import it again."""
+    """Otherwise the server would end without a message, or each worker would import the module again."""
     monkeypatch.setenv("SWEEPER_FORK_WORKERS", "0")
-    assert not is_possible(), "it can be switched off"
+    assert not is_possible(), "the variable disables the fork server"
     code = """
 import importlib, sys
 from sweeper.execution.fork_server import _IMPORTED

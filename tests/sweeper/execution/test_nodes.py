@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.checks.cluster_health import faults_of
+from sweeper.checks.cluster_health import node_faults
 from sweeper.execution.nodes import PACKAGES, Facts, differences, facts, unseen, versions
 from tests.sweeper.cli.conftest import invoke, names, refused
 
@@ -42,14 +42,14 @@ def test_every_fault_of_every_node_is_named(alike: Facts) -> None:
     assert names(torch, ["torch", "2.4.0", "2.13.0"])
     assert names(peft, ["peft"])
     other = replace(alike, versions=versions() | {"ray": "2.0"}, unseen=["/a"], refused={"/b": "Read-only file system"})
-    found = faults_of({"good": alike, "bad": other, "silent": None})
+    found = node_faults({"good": alike, "bad": other, "silent": None})
     expected = (["bad", "ray", "2.0"], ["bad", "/a"], ["bad", "/b", "Read-only file system"], ["silent"])
     assert all(names(*pair) for pair in zip(found, expected, strict=True))
 
 
 def test_doctor_lists_the_nodes_and_fails_if_one_does(alike: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = {"good": alike, "bad": None}
-    monkeypatch.setattr("sweeper.checks.cluster_health.look_at_nodes", lambda address, folders, storages: nodes)
+    monkeypatch.setattr("sweeper.checks.cluster_health.query_cluster", lambda address, folders, storages: nodes)
     done = invoke("doctor", "--address", "10.0.0.1:6379")
     assert done.exit_code == 1
     assert names(done.stdout, ["good", "8 CPUs", "2 x H100", "812 GB"])
