@@ -1,7 +1,7 @@
-"""Faults in any order: whatever befalls a sweep, one after the other, it ends as if nothing had happened.
+"""After faults in any order, a sweep has the same results as without faults.
 
-A seed is a story: the sweep is begun, something ends it or happens to it at a moment that the seed chooses, files may
-be damaged while it lies still, and it is resumed, until it is finished. Which seeds are run says ``FAULT_SEEDS``:
+Each seed defines a sequence of faults: the sweep is started, a fault happens at a random moment, files may be damaged
+while no driver runs, and the sweep is resumed until it is finished. ``FAULT_SEEDS`` selects the seeds:
 
     FAULT_SEEDS=0:1000 python -m pytest tests/e2e/test_any_order.py
 
@@ -48,7 +48,7 @@ def nodes(cli: Cli) -> Iterator[Nodes]:
 
 @dataclass
 class Stage:
-    """A running command, where it runs its trials, and what else there is to be hurt."""
+    """A running command, and the parts that a fault can hit."""
 
     cli: Cli
     sweep: Sweep
@@ -57,11 +57,11 @@ class Stage:
 
     @property
     def filler(self) -> Path:
-        """Fills the disk of the sweep, where that is a small one of its own."""
+        """The file that fills the disk of the sweep, if the sweep has a small disk of its own."""
         return self.sweep.out.parent / "filler"
 
 
-# What happens to a sweep that is running ------------------------------------------------------------------------------
+# Faults of a running sweep ---------------------------------------------------------------------------------------
 
 
 def send(number: signal.Signals) -> Callable[[Stage], None]:
@@ -78,14 +78,14 @@ def kill_head(stage: Stage) -> None:
 
 
 def fill_disk(stage: Stage) -> None:
-    """It is empty again when the command has ended."""
+    """Fill the disk. The file is deleted when the command has ended."""
     with contextlib.suppress(OSError), stage.filler.open("wb", buffering=0) as file:
         while True:
             file.write(bytes(1 << 16))
 
 
 def hold_tracker(stage: Stage) -> None:
-    """MLflow's database answers nobody for a while; the sweep goes on."""
+    """Lock MLflow's database for 10 s. The sweep continues meanwhile."""
     connection = sqlite3.connect(stage.cli.tracking_uri.removeprefix("sqlite:///"), isolation_level=None, timeout=60)
     try:
         connection.execute("BEGIN EXCLUSIVE")
@@ -112,11 +112,11 @@ HERE: Faults = MappingProxyType({**ANYWHERE, "kill -9 of Ray's head": kill_head}
 ON_CLUSTER: Faults = MappingProxyType({**ANYWHERE, "a node lost": lambda stage: stage.nodes.lose_one()})
 
 
-# What happens to the files of one that lies still ---------------------------------------------------------------------
+# Damage to the files while no driver runs ----------------------------------------------------------------------------
 
 
 def torn(name: str) -> Callable[[Path, random.Random], None]:
-    """A write that a power cut left in the middle."""
+    """Return a function that appends half a line, like a write that a power cut interrupted."""
 
     def tear(out: Path, chance: random.Random) -> None:
         if (out / name).is_file():
@@ -134,7 +134,7 @@ def lost(name: str) -> Callable[[Path, random.Random], None]:
 
 
 def state_damaged(out: Path, chance: random.Random) -> None:
-    """Zeroed bytes in the saved state of an unfinished trial."""
+    """Overwrite a third of the saved state of an unfinished trial with zeros."""
     for path in sorted(out.glob("ray/*/*/checkpoint_*/state.pt"))[:1]:
         size = path.stat().st_size
         with path.open("r+b") as file:
@@ -158,16 +158,16 @@ STILL: Mapping[str, Callable[[Path, random.Random], None]] = MappingProxyType(
 )
 
 
-# The story ------------------------------------------------------------------------------------------------------------
+# The test -------------------------------------------------------------------------------------------------------------
 
 
 def moment(sweep: Sweep, chance: random.Random) -> Callable[[], bool]:
-    """When the fault comes: at the start, after so many reports, or after so many rows more."""
+    """Return a condition for the moment of the fault: the start, a number of reports, or a number of ended trials."""
     rows, reports = len(sweep.trials), len(sweep.history)
     wanted_reports, wanted_rows = reports + chance.randint(1, 60), rows + chance.randint(1, 4)
     return chance.choice(
         [
-            lambda: is_held(sweep.out),  # the file .lock may be of a killed driver
+            lambda: is_held(sweep.out),  # a killed driver may have left the file .lock
             lambda: len(sweep.history) >= wanted_reports,
             lambda: len(sweep.trials) >= wanted_rows,
         ]
@@ -182,9 +182,9 @@ def run_until(
     fault: Callable[[Stage], None] | None,
     chance: random.Random,
 ) -> tuple[int, bool]:
-    """Begin or resume it in a session of its own; the fault comes at its moment.
+    """Run the command in a session of its own, with the fault at a random moment.
 
-    Returns the exit code, and whether the fault came before the sweep was over.
+    Return the exit code, and whether the fault happened before the command ended.
     """
     process = cli.start_session(*words)
     stage, came = Stage(cli, sweep, nodes, process), False
@@ -197,7 +197,7 @@ def run_until(
     _, stderr = process.communicate(timeout=600)
     stage.filler.unlink(missing_ok=True)
     code = process.returncode
-    print(stderr[-600:] if code == 1 else "", end="")  # pytest shows it where the test fails
+    print(stderr[-600:] if code == 1 else "", end="")  # pytest shows the output if the test fails
     assert code in DRIVER_CODES, f"exit code {code}\n{stderr}"
     if code != -signal.SIGKILL:
         assert "Traceback" not in stderr, stderr
@@ -207,7 +207,7 @@ def run_until(
 
 @pytest.fixture
 def small_disk(cli: Cli, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder on a disk of its own, which can be filled; an ordinary one where this user may not mount any."""
+    """A folder on a small disk, or an ordinary folder if this user may not mount a disk."""
     folder = cli.folder / f"disk-{uuid.uuid4().hex[:8]}"
     folder.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", folder], capture_output=True)
@@ -217,7 +217,7 @@ def small_disk(cli: Cli, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST))
-def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
+def test_after_faults_in_any_order_the_results_equal_those_without_faults(
     cli: Cli, reference: tuple[Sweep, Done], nodes: Nodes, small_disk: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -225,11 +225,11 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
     can_fill = small_disk.is_mount()
     words: tuple[str | Path, ...] = cli.pareto(sweep, *GRID)
     is_first = True
-    print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows it where the test fails
+    print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows the output if the test fails
     kept: dict[str, str] = {}
 
     def place() -> tuple[Faults, tuple[str, ...]]:
-        """Where the trials run next, and what can happen there."""
+        """Choose where the trials run next. Return the faults that can happen there, and the options."""
         if chance.random() < SHARE_ON_CLUSTER:
             return ON_CLUSTER, ("--address", nodes.address)
         return HERE, () if words[0] == "pareto" else ("--address", "none")
@@ -238,14 +238,14 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
         faults, there = place()
         fault = chance.choice([name for name in faults if can_fill or name != "the disk full"])
         code, came = run_until(cli, sweep, nodes, (*words, *there), faults[fault], chance)
-        assert came or not is_first, "a sweep that has just begun is over before anything happened to it"
+        assert came or not is_first, "the new sweep ended before the fault"
         is_first = False
         print(f"{fault}{' on the cluster' if faults is ON_CLUSTER else ''}: {code}, {len(sweep.trials)} rows")
         if (sweep.out / "sweep.json").is_file():
             words = ("resume", sweep.out, "--json")
             results = {row["trial_id"] for row in sweep.trials if row["status"] in ("finished", "diverged")}
             now = {name: line for name, line in sweep.lines().items() if name in results} if results else {}
-            assert {name: now.get(name) for name in kept} == kept, "a finished trial is lost or was run twice"
+            assert {name: now.get(name) for name in kept} == kept, "a finished trial is lost or ran twice"
             kept = now
             for damage in chance.sample(list(STILL), chance.randint(0, 2)):
                 STILL[damage](sweep.out, chance)
@@ -253,8 +253,8 @@ def test_after_faults_in_any_order_it_ends_as_if_there_had_been_none(
 
     _, there = place()
     assert run_until(cli, sweep, nodes, (*words, *there), None, chance) == (0, False)
-    assert {name: sweep.lines()[name] for name in kept} == kept, "a finished trial is lost or was run twice"
+    assert {name: sweep.lines()[name] for name in kept} == kept, "a finished trial is lost or ran twice"
     assert_equals(sweep, reference)
     assert_whole_in_mlflow(cli, sweep)
     assert sweep.json("pareto.json")["front"]
-    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"
+    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "saved states of ended trials are left"

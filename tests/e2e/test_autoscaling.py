@@ -1,6 +1,6 @@
-"""A sweep on a cluster that grows: its head has room for one trial, and Ray's autoscaler adds a node for the second.
+"""A sweep on a growing cluster: one trial fits on the head node, and Ray's autoscaler adds a node for a second trial.
 
-The cloud is Ray's own stand-in for one, which starts nodes as processes of this machine.
+Ray's fake cloud provider starts the nodes as processes on this machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.ray]
 
 HEAD_ID = "f" * 51 + "00000"
 PORT = 6379
-"""Where nodes of the stand-in look for their head, whatever it was told."""
+"""The port at which nodes of the fake provider look for their head. It cannot be changed."""
 CONFIG = """
 cluster_name: growing
 max_workers: 1
@@ -53,7 +53,7 @@ def is_taken(port: int) -> bool:
         return asked.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.skipif(is_taken(PORT), reason=f"port {PORT}, which Ray's stand-in for a cloud insists on, is taken")
+@pytest.mark.skipif(is_taken(PORT), reason=f"port {PORT}, which Ray's fake cloud provider requires, is in use")
 def test_a_second_trial_makes_the_cluster_grow_and_runs_on_the_new_node(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(CONFIG)
     environment = {
@@ -62,7 +62,7 @@ def test_a_second_trial_makes_the_cluster_grow_and_runs_on_the_new_node(cli: Cli
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
-    of_the_stand_in = {
+    of_the_provider = {
         "AUTOSCALER_UPDATE_INTERVAL_S": "1",
         "RAY_FAKE_CLUSTER": "1",
         "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
@@ -70,7 +70,7 @@ def test_a_second_trial_makes_the_cluster_grow_and_runs_on_the_new_node(cli: Cli
     head = f"ray start --head --port={PORT} --num-cpus=1 --include-dashboard=false --block"
     typed = f"{head} --autoscaling-config={tmp_path}/cluster.yaml"
     sweep = cli.new("growing")
-    with terminal(typed, {**environment, **of_the_stand_in}, tmp_path):
+    with terminal(typed, {**environment, **of_the_provider}, tmp_path):
         trials = ("--trials", "6", "--epochs", "60", "--scheduler", "none", "--max-concurrent", "2")
         cli.run(*cli.pareto(sweep, *trials, "--address", f"127.0.0.1:{PORT}"))
 
@@ -81,4 +81,4 @@ def test_a_second_trial_makes_the_cluster_grow_and_runs_on_the_new_node(cli: Cli
         begin < other_end and other_begin < end and worker != other
         for begin, end, worker in spans
         for other_begin, other_end, other in spans
-    ), "two at once, on nodes with room for one each"
+    ), "two trials ran at the same time, on different nodes"

@@ -1,6 +1,6 @@
-"""docs/cluster.md does what it says: its terminals are typed here, on a cluster of two nodes on this machine.
+"""The commands of docs/cluster.md work on a cluster of two nodes on this machine.
 
-The nodes have what the project needs and not the project, which the sweep brings.
+The nodes have the packages that the project needs, but not the project, which the driver sends to them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 
 
 def terminals() -> list[str]:
-    """What is typed in each terminal of the walk-through."""
+    """Return the commands of each terminal in the walk-through."""
     page = PAGE.read_text(encoding="utf-8")
     section = page.partition("## Two nodes on one machine\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"^\n((?: {4}.+\n)+)", section, flags=re.MULTILINE)
@@ -34,7 +34,7 @@ def terminals() -> list[str]:
 
 
 def without_project(environment: dict[str, str], folder: Path) -> dict[str, str]:
-    """The environment of a node whose Python cannot import this project: what it has of it is broken."""
+    """Return the environment of a node whose Python cannot import this project."""
     for package in PACKAGES:
         (folder / "node" / package).mkdir(parents=True, exist_ok=True)
         (folder / "node" / package / "__init__.py").write_text(f"raise ImportError('{package} is not on this node')\n")

@@ -1,4 +1,4 @@
-"""Placement with real Ray: refused where nothing fits, and on a running cluster with a GPU that exists in name only."""
+"""Placement with real Ray: errors if no trial fits, and a running cluster with a GPU that exists only by name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ join(0, "/nowhere/at/all")
 
 
 @pytest.mark.skipif(Path("/dev/nvidia0").exists(), reason="this machine has a GPU")
-def test_a_gpu_that_is_not_there_is_refused_before_any_trial_and_the_command_can_be_repeated(cli: Cli) -> None:
+def test_a_missing_gpu_is_an_error_before_any_trial_and_the_command_can_be_repeated(cli: Cli) -> None:
     sweep = cli.new("no-gpu")
     arguments = cli.pareto(sweep, "--trials", "2", "--gpus-per-trial", "0.25")
     for _ in range(2):
@@ -77,8 +77,8 @@ def test_a_gpu_that_is_not_there_is_refused_before_any_trial_and_the_command_can
         assert sweep.trials == []
 
 
-def test_a_cluster_that_does_not_answer_is_refused_soon(cli: Cli) -> None:
-    """Ray itself would try for minutes, printing the same warning again and again."""
+def test_a_cluster_that_does_not_respond_is_an_error_within_seconds(cli: Cli) -> None:
+    """Ray would retry for minutes and repeat the same warning."""
     begin = time.monotonic()
     done = cli.run(*cli.pareto(cli.new("no-cluster"), "--trials", "2", "--address", "127.0.0.1:9"), code=2)
     assert time.monotonic() - begin < 30
@@ -88,12 +88,12 @@ def test_a_cluster_that_does_not_answer_is_refused_soon(cli: Cli) -> None:
 
 @contextmanager
 def running_cluster(environment: dict[str, str]) -> Iterator[str]:
-    """The address of a cluster of two nodes on this machine, one of them with a GPU in name."""
-    # Ray starts no node with a GPU where none is visible.
+    """Start a cluster of two nodes on this machine, one of them with a GPU by name. Yield its address."""
+    # Ray starts no node with a GPU if CUDA_VISIBLE_DEVICES is empty.
     visible = {name: value for name, value in environment.items() if name != "CUDA_VISIBLE_DEVICES"}
     process = subprocess.Popen(
         [sys.executable, "-c", CLUSTER],
-        # Not with the mark: it outlives the commands that join it.
+        # Another mark, because the cluster outlives the commands that join it.
         env={**visible, MARK: "cluster"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -103,21 +103,21 @@ def running_cluster(environment: dict[str, str]) -> Iterator[str]:
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()
-        assert process.poll() is None, "the cluster was shut down by who joined it"
+        assert process.poll() is None, "a command that joined the cluster shut it down"
     finally:
         process.communicate(timeout=60)
 
 
 @pytest.fixture
 def with_token(cli: Cli, tmp_path: Path) -> dict[str, str]:
-    """The environment of a user who has a Ray token, as Ray makes one for the first cluster on a machine."""
+    """The environment of a user with a Ray token, as Ray creates for the first cluster on a machine."""
     token = tmp_path / "token"
     token.write_text("0123456789abcdef" * 4)
     return {**cli.environment, "RAY_AUTH_TOKEN_PATH": str(token)}
 
 
 def join(address: str, environment: dict[str, str], *gpus: str) -> list[str]:
-    """What joining the cluster for trials that take so many GPUs says, and what with a folder no node sees."""
+    """Join the cluster with these numbers of GPUs per trial, then with a missing folder. Return the messages."""
     done = subprocess.run(
         [sys.executable, "-c", JOIN, address, *gpus],
         env=environment,
@@ -133,7 +133,7 @@ def join(address: str, environment: dict[str, str], *gpus: str) -> list[str]:
 def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
     cli: Cli, with_token: dict[str, str], tmp_path: Path
 ) -> None:
-    """The GPU is one in name only, so trials run on CPUs, and a plug-in says what they took of its memory."""
+    """The GPU exists only by name, so trials run on CPUs, and a plug-in reports their GPU memory."""
     environment = {**with_token, "RAY_AUTH_MODE": "token"}
     with running_cluster(environment) as address:
         on_cpus, on_the_gpu, on_two_gpus, unseen = join(address, environment, "0", "0.25", "2")
@@ -148,7 +148,7 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
         seen = doctor.run("doctor", *asked, "--json").json
         assert (len(seen["nodes"]), seen["faults"]) == (2, [])
         assert bucket.is_dir()
-        assert not list(bucket.iterdir()), "what was written to ask is gone"
+        assert not list(bucket.iterdir()), "the test files are deleted"
         assert all(list(node["free_gb"]) == [str(cli.folder)] for node in seen["nodes"].values())
         assert not list(cli.folder.glob(".doctor-*"))
 
@@ -161,22 +161,20 @@ def test_a_sweep_joins_a_running_cluster_and_shares_its_gpu(
         assert done.json["status"] == {"finished": 4, "stopped": 0, "diverged": 0, "failed": 0}
         assert [row["gpu_share"] for row in sweep.trials] == ["1.0", *["0.1666"] * 3]
         first, *later = [(float(row["started_at"]), float(row["ended_at"])) for row in sweep.trials]
-        assert all(begin > first[1] for begin, _ in later), "the first one had the GPU for itself"
+        assert all(begin > first[1] for begin, _ in later), "the first trial had the GPU for itself"
         (learned,) = (line for line in done.stderr.splitlines() if "10.00 GB" in line)
         assert "80.0 GB" in learned
         assert "1/6 of a GPU" in learned
 
 
-def test_a_token_the_cluster_does_not_ask_for_does_not_cost_the_workers(with_token: dict[str, str]) -> None:
-    """To such a cluster a driver in token mode looks dead, and it cancels every worker."""
+def test_a_token_that_the_cluster_does_not_require_does_not_break_the_workers(with_token: dict[str, str]) -> None:
+    """A cluster without tokens considers a driver in token mode dead, and cancels every worker."""
     with running_cluster({**with_token, "RAY_AUTH_MODE": "disabled"}) as address:
         assert join(address, with_token, "0")[0] == "3 at once, a worker answers"
 
 
-def test_a_cluster_that_asks_for_a_token_is_shown_it_and_without_one_a_sentence_says_so(
-    cli: Cli, with_token: dict[str, str]
-) -> None:
-    """Nobody sets RAY_AUTH_MODE: Ray itself would print twenty lines of InvalidAuthToken."""
+def test_a_required_token_is_sent_and_a_missing_token_is_an_error(cli: Cli, with_token: dict[str, str]) -> None:
+    """RAY_AUTH_MODE is not set. Ray would print twenty lines of InvalidAuthToken."""
     with running_cluster({**with_token, "RAY_AUTH_MODE": "token"}) as address:
         one = ("--trials", "1", "--epochs", "1", "--gpus-per-trial", "0", "--address", address, "--json")
         refused = cli.run(*cli.pareto(cli.new("no-token"), *one), code=2)
@@ -187,7 +185,7 @@ def test_a_cluster_that_asks_for_a_token_is_shown_it_and_without_one_a_sentence_
         assert done.json["status"] == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 0}
 
 
-def test_a_target_is_made_where_the_gpu_is_in_a_shared_cache_or_through_a_bucket(
+def test_a_target_is_prepared_on_the_node_with_the_gpu_in_a_shared_cache_or_through_a_bucket(
     cli: Cli, with_token: dict[str, str], tmp_path: Path
 ) -> None:
     environment = {**with_token, "RAY_AUTH_MODE": "token"}

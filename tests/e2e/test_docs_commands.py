@@ -1,4 +1,4 @@
-"""The commands of the pages on finished sweeps, run on small sweeps."""
+"""The commands of the docs on finished sweeps run on small sweeps."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def place(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_is_typed_on_a_page_of_a_sweep_does_what_it_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_pages_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     wrong = []
     for command in COMMANDS:
-        # What would train for long is planned.
+        # Commands that would train for a long time are run with --dry-run.
         long = (command.words[0] in BEGIN and "--from" not in command.words) or "--trials" in command.words
         typed = [*command.words, *(["--dry-run"] if long else [])]
         done = CliRunner().invoke(main, typed)

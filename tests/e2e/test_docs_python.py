@@ -1,4 +1,4 @@
-"""docs/python.md does what it says: its blocks are run, in their order, by one interpreter."""
+"""The code blocks of docs/python.md run in order, in one interpreter."""
 
 from __future__ import annotations
 

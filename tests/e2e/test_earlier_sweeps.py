@@ -1,4 +1,4 @@
-"""A sweep that builds on an earlier one: what was run is not run again."""
+"""A sweep that reuses a previous sweep does not run equal trials again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ GRID = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--lr", "0.1"
 
 @pytest.fixture(scope="module")
 def before(cli: Cli) -> Sweep:
-    """Two trials."""
+    """A sweep of two trials."""
     sweep = cli.new("before")
     cli.run(*cli.pareto(sweep, *GRID, *SHORT))
     return sweep
 
 
-def test_a_grid_of_more_values_runs_only_what_is_missing(cli: Cli, before: Sweep) -> None:
+def test_a_larger_grid_runs_only_the_missing_trials(cli: Cli, before: Sweep) -> None:
     sweep = cli.new("reused")
     done = cli.run(*cli.pareto(sweep, *GRID, *SHORT, "--lr", "0.02", "--reuse", before.out))
     summary = done.json

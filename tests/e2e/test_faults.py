@@ -1,4 +1,4 @@
-"""What a sweep runs on fails: no trial is burnt for it, what happened is said, and ``resume`` ends as if it had not."""
+"""Failures of the disk, the memory, Ray and the terminal: the cause is reported, and resume runs lost trials again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONE = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """A file system of that size at ``folder``."""
+    """Mount a file system of this size at ``folder``."""
     folder.mkdir()
     made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
     if made.returncode:
@@ -44,13 +44,13 @@ def widen(folder: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=100m", folder], check=True)
 
 
-def test_a_full_disk_burns_no_trial_and_resume_runs_what_it_ended(cli: Cli, reference: tuple[Sweep, Done]) -> None:
+def test_after_a_full_disk_resume_runs_the_failed_trials_again(cli: Cli, reference: tuple[Sweep, Done]) -> None:
     with small_disk(cli.folder / "full", "1500k"):
         sweep = cli.new("full/sweep")
         done = cli.run(*cli.pareto(sweep, *GRID), code=1)
         assert f"python -m sweeper resume {sweep.out}" in done.stderr + done.stdout
         failed = [row for row in sweep.trials if row["status"] == "failed"]
-        assert 0 < len(failed) <= 2, "those that were running, and no other"
+        assert 0 < len(failed) <= 2, "only running trials failed"
         assert all(row["error"].startswith("no space left on the disk") for row in failed)
 
         widen(sweep.out.parent)
@@ -60,8 +60,8 @@ def test_a_full_disk_burns_no_trial_and_resume_runs_what_it_ended(cli: Cli, refe
         assert results(sweep) == results(reference[0])
 
 
-def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> None:
-    """Ray ends workers where a node has used more than a share of its memory; here that is always so."""
+def test_a_trial_that_ran_out_of_memory_has_this_error_and_runs_again(cli: Cli) -> None:
+    """Ray kills workers of a node whose memory use exceeds a threshold. Here every use exceeds it."""
     sweep = cli.new("no-memory")
     environment = {**cli.environment, "RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
     done = replace(cli, environment=environment).run(*cli.pareto(sweep, *ONE), code=1)
@@ -77,7 +77,7 @@ def test_memory_that_runs_out_is_named_and_the_trial_runs_again(cli: Cli) -> Non
     assert os.listdir(sweep.out / "checkpoints")
 
 
-def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
+def test_failed_trials_run_again_with_the_option_retry(cli: Cli) -> None:
     sweep = cli.new("failed")
     cli.run(*cli.pareto(sweep, *ONE, "--json"))
     log = sweep.out / "events.jsonl"
@@ -85,7 +85,7 @@ def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
     log.write_text(log.read_text().replace('"status": "finished", "steps"', '"status": "failed", "steps"'))
     summary = cli.run("resume", sweep.out, "--json", code=1).json
     expected = {"finished": 0, "stopped": 0, "diverged": 0, "failed": 1}
-    assert summary["status"] == expected, "a failure of its own is a result"
+    assert summary["status"] == expected, "a failure of the trial itself is a result"
     wrong = cli.run("resume", sweep.out, "--retry", "other", code=2).stderr
     assert "retry" in wrong
     assert "failed" in wrong
@@ -94,14 +94,14 @@ def test_failed_trials_run_again_when_asked_to(cli: Cli) -> None:
     assert sweep.trials[0]["forget_loss"] == whole["forget_loss"]
 
 
-def test_the_password_of_the_tracking_address_is_in_no_output(cli: Cli) -> None:
-    """Nobody answers at port 9, so what MLflow makes of the address in its errors is seen, too."""
+def test_the_password_of_the_tracking_uri_is_in_no_output_and_no_file(cli: Cli) -> None:
+    """No server responds at port 9, so the errors of MLflow also contain the address."""
     sweep = cli.new("password")
     address = "http://ann:s3cret-w0rd@127.0.0.1:9/mlflow"
     done = cli.run("pareto", *cli.problem, "--out", sweep.out, *ONE, "--tracking-uri", address)
     again = cli.run("resume", sweep.out)
     assert "http://ann@127.0.0.1:9/mlflow" in done.stdout
-    assert "MLFLOW_TRACKING_URI" in again.stderr, "where the password is to come from"
+    assert "MLFLOW_TRACKING_URI" in again.stderr, "the source of the password"
     assert "http://ann@127.0.0.1:9/mlflow" in sweep.json("sweep.json")["command"]
     for text in (done.stdout, done.stderr, again.stdout, again.stderr):
         assert "s3cret-w0rd" not in text
@@ -125,8 +125,10 @@ def head_processes(cli: Cli, name: str) -> list[int]:
     return [number for number, command in cli.processes().items() if command.split()[0].endswith(f"/{name}")]
 
 
-def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: tuple[Sweep, Done]) -> None:
-    """Slurm and systemd send it to Ray's processes, too; then Ray holds the driver, and ends it after a minute."""
+def test_sigterm_to_the_whole_process_group_ends_the_sweep_with_a_report(
+    cli: Cli, reference: tuple[Sweep, Done]
+) -> None:
+    """Slurm and systemd also send SIGTERM to Ray's processes. Ray then blocks the driver and ends it after a minute."""
     sweep = cli.new("group")
     process = begun(cli, sweep)
     os.killpg(process.pid, signal.SIGTERM)
@@ -140,11 +142,11 @@ def test_sigterm_to_the_whole_process_group_ends_in_order(cli: Cli, reference: t
 
 
 @pytest.mark.parametrize("name", ["gcs_server", "raylet"])
-def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: tuple[Sweep, Done], name: str) -> None:
+def test_the_loss_of_rays_head_is_reported_soon(cli: Cli, reference: tuple[Sweep, Done], name: str) -> None:
     sweep = cli.new(f"without-{name}")
     process = begun(cli, sweep)
     (head,) = head_processes(cli, name)
-    for number in (head, *trainers(cli)):  # which outlive it by seconds, enough for what is left here
+    for number in (head, *trainers(cli)):  # otherwise the trials could finish before the loss is detected
         os.kill(number, signal.SIGKILL)
     done = cli.finish(process, code=1)
     summary = done.json
@@ -157,7 +159,7 @@ def test_the_loss_of_rays_head_is_said_soon(cli: Cli, reference: tuple[Sweep, Do
 
 
 def listening(numbers: Iterable[int]) -> set[str]:
-    """The addresses, as /proc writes them, at which these processes take connections."""
+    """Return the addresses at which these processes listen, in the format of /proc."""
     inodes = set()
     for number in numbers:
         with contextlib.suppress(OSError):
@@ -180,8 +182,8 @@ def test_on_one_machine_workers_are_forks_and_nothing_listens_outside_it(cli: Cl
     assert found <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
-def test_under_uv_run_workers_are_what_the_driver_is(cli: Cli, tmp_path: Path) -> None:
-    """Ray would start each by another 'uv run', in a copy of the working folder, where here is nothing to start."""
+def test_under_uv_run_workers_have_the_interpreter_of_the_driver(cli: Cli, tmp_path: Path) -> None:
+    """Ray would start each worker with another 'uv run', in a copy of the working folder without an environment."""
     (tmp_path / "run").write_text("import subprocess, sys\nsys.exit(subprocess.call(sys.argv[1:]))\n")
     sweep = cli.new("uv")
     words = cli.pareto(sweep, "--method", "ngdiff", "--lr", "0.05", "--optimizer", "sgd", "--epochs", "1")
@@ -202,7 +204,7 @@ def test_a_closed_terminal_leaves_a_report(cli: Cli) -> None:
     sweep = cli.new("hung-up")
     terminal, side = os.openpty()
 
-    def watch() -> None:  # a terminal that nobody reads holds up who writes to it
+    def watch() -> None:  # a terminal that is not read blocks its writers
         with contextlib.suppress(OSError):
             while os.read(terminal, 4096):
                 pass

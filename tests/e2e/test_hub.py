@@ -1,4 +1,4 @@
-"""The command of the paper's set-up, to the letter, with a hub on this machine in place of the real one."""
+"""The exact command of the paper's setup, with a local server that replaces the hub."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LocalHub = Any
 
 
 def tofu_repository(data: Path) -> dict[str, bytes]:
-    """Files and configurations as in locuslab/TOFU, for its default forget10, with the rows of the small problem."""
+    """Return the files of locuslab/TOFU for its default forget10, with the rows of the small problem."""
     files = {
         path.name.replace("01", "10").replace("99", "90"): path.read_bytes() for path in sorted(data.glob("*.json"))
     }

@@ -1,7 +1,6 @@
-"""A sweep that is stopped or killed, in any of its parts, ends as if nothing had happened.
+"""A sweep whose driver or worker is stopped or killed has the same results as an undisturbed sweep.
 
-All of these run the grid of the reference sweep, and their tables must equal its tables: same trials, same numbers to
-the last bit, nothing missing, nothing twice.
+The tests run the grid of the reference sweep. Their tables must equal its tables: same trials, bit-identical numbers.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
 
 def reports_of_unfinished(sweep: Sweep) -> Counter[str]:
-    """How many epochs each trial without a row has reported."""
+    """Return the number of reported epochs of each trial that has not ended."""
     unfinished = sweep.unfinished()
     return Counter(row["trial_id"] for row in sweep.history if row["trial_id"] in unfinished)
 
 
 def wait_until_amid(cli: Cli, sweep: Sweep, process: subprocess.Popen[str]) -> None:
-    """Until at least one trial has finished and another has reported several epochs."""
+    """Wait until at least one trial has finished and another has reported three epochs."""
     wait_until(lambda: sweep.ids("finished") and max(reports_of_unfinished(sweep).values(), default=0) >= 3, process)
 
 
@@ -42,14 +41,14 @@ def assert_equals(sweep: Sweep, reference: tuple[Sweep, Done]) -> None:
 
 
 def kill_9(cli: Cli, process: subprocess.Popen[str]) -> None:
-    """End the driver without a chance to clean up; what it started must end by itself."""
+    """Kill the driver, so that it cannot clean up. The processes that it started must end by themselves."""
     process.kill()
     process.communicate()
     assert cli.end_processes(patience=60) == {}, "Ray outlives its killed driver"
 
 
 def save_state(cli: Cli, sweep: Sweep, row: dict[str, str], *, epochs: int, seconds: float) -> None:
-    """A trial's state after some epochs, as its worker saves it every 15 s; ``seconds`` makes it known again."""
+    """Save a trial's state after some epochs, as its worker does every 15 s. ``seconds`` marks the state."""
     import torch
 
     from trainables.run.run import UnlearningRun
@@ -76,8 +75,8 @@ def save_state(cli: Cli, sweep: Sweep, row: dict[str, str], *, epochs: int, seco
     torch.save(state, folder / STATE_FILE)
 
 
-def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:
-    """Cluster managers and service supervisors send it; here during the start, before any trial."""
+def test_sigterm_during_the_start_interrupts_the_sweep(cli: Cli) -> None:
+    """Cluster managers and service supervisors send SIGTERM."""
     sweep = cli.new("terminated")
     process = cli.start(*cli.pareto(sweep, *GRID))
     wait_until(lambda: (sweep.out / ".lock").exists(), process)
@@ -88,7 +87,7 @@ def test_sigterm_is_as_good_as_ctrl_c(cli: Cli) -> None:
     assert sweep.trials == []
 
 
-def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(
+def test_after_kill_9_of_the_driver_finished_trials_are_kept_and_other_trials_continue(
     cli: Cli, reference: tuple[Sweep, Done]
 ) -> None:
     sweep = cli.new("killed")
@@ -101,7 +100,7 @@ def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(
     kill_9(cli, process)
     kept = sweep.lines()
     assert 0 < len(kept) < 6
-    # What a kill can leave in the middle of a write.
+    # A kill can leave half a line.
     for name in ("trials.csv", "history.csv", "optuna.log"):
         with (sweep.out / name).open("a") as file:
             file.write("00005,half a li")
@@ -109,7 +108,7 @@ def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(
     assert reports >= 2
     (saved,) = [row for row in reference[0].trials if row["trial_id"] == longest]
     save_state(cli, sweep, saved, epochs=2, seconds=5000)
-    # A kill between a trial's row and the end of its states.
+    # A kill can happen between the end of a trial and the deletion of its saved states.
     (sweep.out / "ray" / "attempt-1" / min(kept) / "checkpoint_000000").mkdir(parents=True, exist_ok=True)
 
     summary = cli.run("resume", sweep.out, "--json").json
@@ -118,8 +117,8 @@ def test_after_kill_9_of_the_driver_finished_trials_stay_and_the_others_go_on(
     assert {trial_id: sweep.lines()[trial_id] for trial_id in kept} == kept
     assert_equals(sweep, reference)
     continued = {row["trial_id"] for row in sweep.trials if float(row["train_seconds"]) > 5000}
-    assert continued == {saved["trial_id"]}, "the saved state was not gone on from"
-    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"
+    assert continued == {saved["trial_id"]}, "the trial did not continue from its saved state"
+    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "saved states of ended trials are left"
     assert_whole_in_mlflow(cli, sweep)
 
 
@@ -130,9 +129,7 @@ def assert_whole_in_mlflow(cli: Cli, sweep: Sweep) -> None:
     assert {run.info.status for run in found.runs} == {"FINISHED", "FAILED"}
 
 
-def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(
-    cli: Cli, reference: tuple[Sweep, Done]
-) -> None:
+def test_after_kill_9_of_a_worker_its_trial_is_restarted_and_finishes(cli: Cli, reference: tuple[Sweep, Done]) -> None:
     sweep = cli.new("worker-killed")
     process = cli.start(*cli.pareto(sweep, *GRID))
     wait_until(lambda: len(sweep.unfinished()) == 2 and not sweep.trials, process)
@@ -144,8 +141,8 @@ def test_after_kill_9_of_a_worker_its_trial_is_started_again_and_finishes(
     assert_equals(sweep, reference)
 
 
-def test_a_time_budget_that_leaves_trials_says_so_and_how_to_go_on(cli: Cli) -> None:
-    """The clock runs from Ray's start; a hundredth of a second is over before the first trial."""
+def test_after_the_time_budget_the_remaining_trials_and_the_resume_command_are_printed(cli: Cli) -> None:
+    """The budget starts when Ray has started, and 0.01 s are over before the first trial."""
     sweep = cli.new("no-time")
     done = cli.run(*[word for word in cli.pareto(sweep, *GRID) if word != "--json"], "--time-budget", "0.01", code=1)
     assert "time budget" in done.stdout

@@ -1,4 +1,4 @@
-"""What a finished sweep leaves, and what can be rebuilt from its event log. The files' contents: tests/contract."""
+"""A finished sweep: its output, and the files that are rebuilt from its event log. Contents: tests/contract."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_stderr_has_a_line_for_every_trial(reference: tuple[Sweep, Done]) -> Non
     assert sorted(line[:5] for line in lines) == [f"{index:05d}" for index in range(6)]
 
 
-def test_the_nearest_of_the_frontier_have_been_measured(reference: tuple[Sweep, Done]) -> None:
+def test_the_metrics_of_epochs_on_the_frontier_are_measured(reference: tuple[Sweep, Done]) -> None:
     sweep, _ = reference
     front = sweep.json("pareto.json")["front"]
     measured = {(row["trial_id"], float(row["epoch"])) for row in sweep.candidates if row["verbmem"]}
@@ -39,7 +39,7 @@ def test_resuming_a_finished_sweep_changes_nothing(cli: Cli, reference: tuple[Sw
     assert [(sweep.out / name).read_bytes() for name in names] == before
 
 
-def test_without_its_tables_status_report_and_mlflow_a_finished_sweep_is_rebuilt_equal(
+def test_deleted_tables_reports_and_mlflow_records_are_rebuilt_from_the_event_log(
     cli: Cli, reference: tuple[Sweep, Done]
 ) -> None:
     source, first = reference

@@ -1,4 +1,4 @@
-"""A sweep over a user's own method: it reaches Ray's workers, and resume goes on with what the sweep began with."""
+"""A sweep with a user's plug-in: Ray's workers load it, and resume uses the copy from the start of the sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.toy_plugin import TOY
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 
-def test_a_sweep_over_a_method_of_ones_own_and_its_resume(cli: Cli) -> None:
+def test_a_sweep_with_a_plug_in_and_its_resume(cli: Cli) -> None:
     sweep = cli.new("plugins")
     toy = cli.folder / "toy.py"
     toy.write_text(TOY)

@@ -1,6 +1,6 @@
-"""Sweeps under successive halving: who falls behind ends or waits, and a killed sweep goes on as if nothing happened.
+"""Sweeps with successive halving: trials are stopped or paused at a rung, also across a kill and a resume.
 
-Every epoch of every trial is known from the same grid without a scheduler, to the last bit.
+Every epoch must be bit-identical to the epoch of the same grid without a scheduler.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SETTINGS = ("method", "c", "lr")
 
 @pytest.fixture(scope="module")
 def alone(cli: Cli) -> Sweep:
-    """The grid with every trial to its end."""
+    """The grid without a scheduler, so every trial runs to its end."""
     sweep = cli.new("to-the-end")
     cli.run(*cli.pareto(sweep, *GRID, *EPOCHS))
     return sweep
 
 
 def curves(sweep: Sweep) -> dict[tuple[str, ...], list[tuple[str, str, str]]]:
-    """By trial the epochs in their order, with the losses as they are written."""
+    """Return the epochs of each trial in order, with the losses as text."""
     settings = {row["trial_id"]: tuple(row[name] for name in SETTINGS) for row in sweep.trials}
     found: dict[tuple[str, ...], list[tuple[str, str, str]]] = defaultdict(list)
     for row in sorted(sweep.history, key=lambda row: int(row["step"])):
@@ -39,7 +39,7 @@ def curves(sweep: Sweep) -> dict[tuple[str, ...], list[tuple[str, str, str]]]:
 
 
 def assert_ended_well(sweep: Sweep, undisturbed: Sweep) -> None:
-    """Every trial has a row; what it trained is what it trains alone, and it ended at a rung or at its end."""
+    """Every trial has ended at a rung or at its last epoch, with the same epochs as without a scheduler."""
     assert len(sweep.trials) == 6
     whole, here = curves(undisturbed), curves(sweep)
     for row in sweep.trials:
@@ -52,7 +52,7 @@ def assert_ended_well(sweep: Sweep, undisturbed: Sweep) -> None:
             assert (row["checkpoint"], row["error"]) == ("", "")
         elif row["status"] == "finished":
             assert (row["epochs_done"], len(here[key])) == ("8.0", 8)
-    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "states of trials that are over stay behind"
+    assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "saved states of ended trials are left"
 
 
 def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: Sweep) -> None:
@@ -74,7 +74,7 @@ def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: Sweep) -
 
 
 def states_in_study(sweep: Sweep) -> dict[str, str]:
-    """What Optuna was told of each trial, in the words of the table."""
+    """Return the status of each trial in Optuna's study, in the terms of trials.csv."""
     import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -85,13 +85,13 @@ def states_in_study(sweep: Sweep) -> dict[str, str]:
     return {f"{trial.number:05d}": words[trial.state.name] for trial in trials}
 
 
-def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, alone: Sweep) -> None:
+def test_after_kill_9_paused_trials_continue_from_their_saved_states(cli: Cli, alone: Sweep) -> None:
     sweep = cli.new("paused")
-    # One at a time: who waits at a rung is the same on every machine, and its state is whole while another trains.
+    # One worker: the same trials pause on every machine, and a state is complete while another trial runs.
     process = cli.start(*cli.pareto(sweep, *GRID, *MOASHA, "--stopping", "pause", "--max-concurrent", "1"))
 
     def saved() -> dict[str, int]:
-        """The step of the whole state of each trial that has no row."""
+        """Return the step of each unfinished trial's saved state."""
         from trainables.saved_state import read_state
 
         states = {path.parent.name: read_state(path) for path in sweep.out.glob("ray/*/*/checkpoint_*")}
@@ -112,6 +112,6 @@ def test_paused_trials_outlive_a_kill_9_and_go_on_from_their_states(cli: Cli, al
     assert {row["trial_id"]: row for row in sweep.trials if row["trial_id"] in kept} == kept
     assert_ended_well(sweep, alone)
     assert sweep.ids("finished")
-    # What was trained up to a saved state was not trained again: the same rows, at the same times.
+    # Epochs before a saved state were not trained again: their rows have the same times.
     assert before
     assert all(row in sweep.history for row in before)

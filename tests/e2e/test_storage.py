@@ -1,4 +1,4 @@
-"""A sweep whose files travel through a bucket: the same tables, and its driver's machine may be lost."""
+"""A sweep that exchanges files through a bucket has the same tables, even if the driver's machine is lost."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ pytestmark = [pytest.mark.faults, pytest.mark.ray]
 GRID = ("--sampler", "grid", "--method", "ngdiff", "--optimizer", "sgd", "--epochs", "20", "--json")
 SMALL = ("--batch-size", "5", "--gpus-per-trial", "0", "--max-concurrent", "1")
 THREE = ("--lr", "0.05", "--lr", "0.1", "--lr", "1e9")
-"""The last one diverges at once."""
+"""The trial with learning rate 1e9 diverges at once."""
 
 
-def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_machine(cli: Cli, tmp_path: Path) -> None:
-    """The driver is killed, its folder and its cache are gone: the sweep goes on from the address alone."""
+def test_a_sweep_in_a_bucket_equals_a_local_sweep_and_survives_the_loss_of_its_drivers_machine(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """The driver is killed and its folder deleted. The sweep continues from the address alone."""
     local, sweep, elsewhere = cli.new("local"), cli.new("stored"), cli.new("elsewhere")
     grid = (*GRID, *THREE, *SMALL)
     cli.run(*cli.pareto(local, *grid))
@@ -50,14 +52,14 @@ def test_a_sweep_through_a_bucket_equals_a_local_one_and_outlives_its_drivers_ma
             assert (elsewhere.out / member["checkpoint"] / "model.safetensors").is_file()
         keys = server.everything()
         assert f"sweeps/{name}/report.html" in keys
-        assert not [key for key in keys if "checkpoint_0" in key], "states of trials that are over"
+        assert not [key for key in keys if "checkpoint_0" in key], "saved states of ended trials"
         secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode()
         assert not [key for key in keys if secret in server.content(key)]
         assert not [path for path in elsewhere.out.rglob("*") if path.is_file() and secret in path.read_bytes()]
 
 
-def test_a_bucket_that_dies_in_the_middle_costs_no_trial(cli: Cli) -> None:
-    """What the storage ends is no result; when it is back, the sweep goes on to what it would have been."""
+def test_no_trial_is_lost_if_the_bucket_fails_during_the_sweep(cli: Cli) -> None:
+    """Trials that fail because of the storage run again, and the results equal those of an undisturbed sweep."""
     local, sweep = cli.new("with-a-disk"), cli.new("without-a-bucket")
     cli.run(*cli.pareto(local, *GRID, *THREE, *SMALL))
     with s3_server() as server:

@@ -1,4 +1,4 @@
-"""One run from the command line: equal to the update done by hand, and to the same trial inside a sweep."""
+"""``unlearn`` from the command line: one step equals the update computed by hand; interpolation; broken targets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def loss_by_hand(model: Any, tokenizer: Any, rows: list[dict[str, str]]) -> torc
 
 
 @pytest.mark.parametrize("weights", [(0.7, 0.3), (0.0, 1.0)], ids=["gdiff with c = 0.7", "ga"])
-def test_one_step_of_sgd_is_the_update_done_by_hand(
+def test_one_step_of_sgd_equals_the_update_computed_by_hand(
     cli: Cli, data: Path, target: Path, tmp_path: Path, weights: tuple[float, float]
 ) -> None:
     """theta - lr (c grad L_R - (1 - c) grad L_F), both sets in one batch; in float64."""
@@ -54,17 +54,17 @@ def test_one_step_of_sgd_is_the_update_done_by_hand(
     (c * loss_by_hand(model, tokenizer, retain) - forget_weight * loss_by_hand(model, tokenizer, forget)).backward()
     expected = {name: value.detach() - lr * value.grad for name, value in model.named_parameters()}
     moved = max(float(value.grad.abs().max()) for value in model.parameters())
-    assert lr * moved > 1e-3, "the step is too small to tell anything"
+    assert lr * moved > 1e-3, "the step is too small for this test"
 
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "checkpoint", dtype=torch.float32)
     for name, value in saved.named_parameters():
         torch.testing.assert_close(value.detach().double(), expected[name], rtol=0, atol=1e-6, msg=name)
 
 
-def test_an_interpolated_runs_checkpoint_lies_between_the_targets_weights_and_its_last_ones(
+def test_an_interpolated_checkpoint_lies_between_the_weights_of_the_target_and_the_last_epoch(
     cli: Cli, target: Path, tmp_path: Path
 ) -> None:
-    """As far back as history.csv says: nothing but what is saved is looked at."""
+    """The share in history.csv must explain the saved weights."""
     import torch
     from safetensors.torch import load_file
 
@@ -75,7 +75,7 @@ def test_an_interpolated_runs_checkpoint_lies_between_the_targets_weights_and_it
     }
     with (tmp_path / "on" / "history.csv").open(newline="") as file:
         shares = [row["interpolation"] for row in csv.DictReader(file)]
-    assert shares[:-1] == [""] * 3, "only the end goes back"
+    assert shares[:-1] == [""] * 3, "only the last epoch is interpolated"
     share = float(shares[-1])
     assert 0.0 < share < 1.0
     assert f"{share:.0%} of the way" in said["on"]
@@ -88,7 +88,7 @@ def test_an_interpolated_runs_checkpoint_lies_between_the_targets_weights_and_it
         expected = target[name].double() + share * (last[name].double() - target[name].double())
         torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=1e-7, msg=name)
     moved = max(float((value - target[name]).abs().max()) for name, value in last.items())
-    assert moved > 1e-2, "the two ends are too near to each other to tell anything"
+    assert moved > 1e-2, "the weights moved too little for this test"
 
 
 def cut_weights(folder: Path) -> None:
@@ -102,7 +102,7 @@ def name_another_architecture(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("spoil", "code"), [(cut_weights, 2), (name_another_architecture, 1)])
-def test_a_target_that_cannot_be_loaded_is_named_without_a_traceback(
+def test_the_error_of_a_target_that_cannot_be_loaded_names_its_folder(
     cli: Cli, target: Path, tmp_path: Path, spoil: Callable[[Path], None], code: int
 ) -> None:
     broken = tmp_path / "broken"

@@ -1,4 +1,4 @@
-"""Image classifiers through the command line: one run, a search, and a folder of CIFAR's files."""
+"""Image classifiers from the command line: one run, and a sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.ray]
 DIGITS = ("--model", "tiny-resnet", "--limit", "90", "--target-epochs", "4", "--epochs", "2")
 
 
-def test_a_run_forgets_a_digit_and_leaves_a_classifier_transformers_loads(cli: Cli, tmp_path: Path) -> None:
+def test_a_run_forgets_a_digit_and_transformers_loads_the_classifier(cli: Cli, tmp_path: Path) -> None:
     import torch
     from sklearn import datasets
     from transformers import AutoImageProcessor, AutoModelForImageClassification
@@ -25,7 +25,7 @@ def test_a_run_forgets_a_digit_and_leaves_a_classifier_transformers_loads(cli: C
     assert [row[name] for name in ("verbmem", "utility", "truth_ratio")] == [None, None, None]
     assert row["forget_loss_capped"] <= np.log(10)
 
-    # Its forget accuracy again, from the files alone.
+    # Compute the forget accuracy from the saved files.
     model = AutoModelForImageClassification.from_pretrained(tmp_path / "run" / "checkpoint").eval()
     processor = AutoImageProcessor.from_pretrained(tmp_path / "run" / "checkpoint")
     bunch = datasets.load_digits()
@@ -36,7 +36,7 @@ def test_a_run_forgets_a_digit_and_leaves_a_classifier_transformers_loads(cli: C
     assert float((logits.argmax(dim=1) == 3).double().mean()) == pytest.approx(row["forget_accuracy"], abs=0.02)
 
 
-def test_a_search_over_accuracies_ends_in_a_front(cli: Cli) -> None:
+def test_a_sweep_over_accuracies_has_a_frontier(cli: Cli) -> None:
     sweep = cli.new("digits")
     arguments = ("--trials", "2", "--sampler", "random", "--gpus-per-trial", "0", "--json")
     objectives = ("--objectives", "forget_accuracy:min,retain_accuracy:max")

@@ -22,7 +22,7 @@ from trainables.spec import TrialSpec
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoints of a tiny model, ``whole`` and as an ``adapter``, written under a umask of a shared folder."""
+    """A folder with the checkpoints ``whole`` and ``adapter`` of a tiny model, written with umask 007."""
     folder = tmp_path_factory.mktemp("models")
     before = os.umask(0o007)
     try:
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("rank", "name"), [(None, "whole"), (8, "adapter")])
-def test_a_checkpoint_takes_what_was_announced_and_follows_the_umask(made: Path, rank: int | None, name: str) -> None:
+def test_a_checkpoint_has_the_estimated_size_and_follows_the_umask(made: Path, rank: int | None, name: str) -> None:
     weights = [*(made / name).glob("*.safetensors")]
     assert {stat.filemode(path.stat().st_mode) for path in (made / name).iterdir()} == {"-rw-rw----"}
     disk = disk_of(TrialSpec(lora_rank=rank), made / "whole", models=3, running=2)
@@ -47,7 +47,9 @@ def test_a_checkpoint_takes_what_was_announced_and_follows_the_umask(made: Path,
     assert lean.state < 3 * lean.checkpoint
 
 
-def test_what_is_free_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_free_space_decides_between_a_line_a_warning_and_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk, free = Disk(checkpoint=10**9, state=3 * 10**9, models=5, running=1), SimpleNamespace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: free)
     out = tmp_path / "not" / "yet"

@@ -28,7 +28,7 @@ def trial(
     return {"status": status, "epochs_done": epochs, **seconds}
 
 
-def test_the_time_of_epochs_and_of_the_rest_are_separate(tmp_path: Path) -> None:
+def test_the_times_for_epochs_and_for_other_work_are_separate(tmp_path: Path) -> None:
     done = trial("finished", 10.0, train=20.0, evaluation=13.0, answers=3.0, wall=40.0)
     pace = earlier_pace(SPEC, [sweep(tmp_path / "a", [done] * 3)], gpus=0.0)
     assert pace is not None

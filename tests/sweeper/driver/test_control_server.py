@@ -1,4 +1,4 @@
-"""The control server: what it publishes, and that each request is obeyed once, by the process that it is for."""
+"""The control server: the content of status.json, and stop requests that are executed once, by the named process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sweeper.store.events import Kind
 from tests.sweeper.conftest import run_trial, running
 
 
-def published(out: Path) -> StatusFile:
+def status_of(out: Path) -> StatusFile:
     found = StatusFile.read(out)
     assert found is not None
     return found
@@ -34,7 +34,7 @@ def serving(sweep: OpenSweep) -> ControlServer:
 # Requests -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_is_taken_once_by_the_process_it_is_for_and_others_are_removed(out: Path) -> None:
+def test_a_request_is_taken_once_by_its_process_and_other_requests_are_deleted(out: Path) -> None:
     ask(out, "mine", "00001")
     ask(out, "other")
     for name, content in (("a.json", "{"), ("b.json", '{"run": "mine", "more": 1}'), ("c.json", "3")):
@@ -43,101 +43,101 @@ def test_a_request_is_taken_once_by_the_process_it_is_for_and_others_are_removed
     assert list(out.iterdir()) == []
 
 
-def test_a_resumed_sweep_obeys_no_request_to_the_killed_process(sweep: OpenSweep, out: Path) -> None:
-    ControlServer(out).poll()  # it is killed afterwards
-    ask(out, published(out).run, "00000")
+def test_a_resumed_sweep_ignores_requests_to_the_killed_process(sweep: OpenSweep, out: Path) -> None:
+    ControlServer(out).poll()  # the process is killed afterwards
+    ask(out, status_of(out).run, "00000")
     server = serving(sweep)
     trial_id = running(sweep)
     server.poll()
     assert not sweep.log.state.trials[trial_id].stop_requested
 
 
-def test_only_a_running_or_paused_trial_is_stopped_by_a_request(sweep: OpenSweep, out: Path) -> None:
+def test_a_request_stops_only_running_and_paused_trials(sweep: OpenSweep, out: Path) -> None:
     server = serving(sweep)
     ended, paused, trial_id = run_trial(sweep), running(sweep), running(sweep)
     sweep.log.record(Kind.TRIAL_PAUSED, paused)
     for asked in (trial_id, paused, ended, "00099"):
-        ask(out, published(out).run, asked)
+        ask(out, status_of(out).run, asked)
     server.poll()
     assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [paused, trial_id]
     assert sweep.controller.is_stopped_early(paused)
 
 
-def test_a_request_for_the_sweep_interrupts_it_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_for_the_sweep_interrupt_the_sweep_once(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.driver.control_server.POLL_SECONDS", 0.02)
     signals = 0
 
-    def asking() -> None:
+    def ask_three_times() -> None:
         for _ in range(3):
-            ask(out, published(out).run)
+            ask(out, status_of(out).run)
 
-    def at_work() -> None:
+    def work() -> None:
         nonlocal signals
         asker.start()
         try:
             time.sleep(20)
         except KeyboardInterrupt:
             signals += 1
-            time.sleep(0.3)  # the others are taken, and send no second signal
+            time.sleep(0.3)  # the other requests are taken, and send no second signal
             raise
 
-    asker = threading.Thread(target=asking)
+    asker = threading.Thread(target=ask_three_times)
     with pytest.raises(Interrupted), interruptible(), ControlServer(out):
-        at_work()
+        work()
     assert signals == 1
-    assert published(out).state == "interrupted"
+    assert status_of(out).state == "interrupted"
     assert not (out / "requests").exists()
 
 
 # The status file ----------------------------------------------------------------------------------------------------
 
 
-def test_a_process_publishes_what_runs_and_what_waits(sweep: OpenSweep, out: Path) -> None:
+def test_the_status_lists_running_and_paused_trials(sweep: OpenSweep, out: Path) -> None:
     with ControlServer(out) as server:
-        assert (published(out).state, published(out).doing) == ("running", "target")
+        assert (status_of(out).state, status_of(out).doing) == ("running", "target")
         server.follow(sweep)
         run_trial(sweep)
         paused, trial_id = running(sweep), running(sweep)
         sweep.log.record(Kind.TRIAL_PAUSED, paused)
         server.poll()
-        found = published(out)
+        found = status_of(out)
         assert (found.running, found.waiting) == ((trial_id,), (paused,))
         assert (found.doing, found.left_trials) == ("trials", 2)
-    found = published(out)
+    found = status_of(out)
     assert (found.state, found.running, found.waiting) == ("finished", (), ())
 
 
 @pytest.mark.parametrize(("error", "state"), [(Interrupted(), "interrupted"), (ValueError("no\nway"), "failed")])
-def test_a_process_publishes_why_it_ended(out: Path, error: Exception, state: str) -> None:
+def test_the_status_has_the_reason_of_the_end(out: Path, error: Exception, state: str) -> None:
     with pytest.raises(type(error)), ControlServer(out):
         raise error
-    assert (published(out).state, published(out).warning) == (state, "no way" if state == "failed" else "")
+    assert (status_of(out).state, status_of(out).warning) == (state, "no way" if state == "failed" else "")
     content = json.loads((out / "status.json").read_text())
     (out / "status.json").write_text(json.dumps(content | {"new": 1}))
     assert StatusFile.read(out) is None, "a status file of another version"
 
 
-def test_a_sweep_that_the_infrastructure_ended_is_interrupted_with_the_reason(sweep: OpenSweep, out: Path) -> None:
+def test_after_an_infrastructure_failure_the_state_is_interrupted_with_the_reason(sweep: OpenSweep, out: Path) -> None:
     with ControlServer(out) as server:
         server.follow(sweep)
         run_trial(sweep, outcome={"status": "failed", "error": "OSError: [Errno 28] No space left on device"})
     failure = sweep.controller.failure
     assert failure is not None
-    assert (published(out).state, published(out).ended_because) == ("interrupted", failure.because)
+    assert (status_of(out).state, status_of(out).ended_because) == ("interrupted", failure.because)
 
 
-def test_the_last_warning_is_published_shown_and_printed(
+def test_the_last_warning_is_in_the_status_on_the_display_and_on_stderr(
     sweep: OpenSweep, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     with ControlServer(out) as server:
         logging.getLogger("sweeper.store.event_log").warning("the disk is\nslow")
         server.poll()
-        assert published(out).warning == "the disk is slow"
+        assert status_of(out).warning == "the disk is slow"
         server.follow(sweep)
         assert sweep.followers.display.warning == "the disk is slow"
         run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no"})
         server.poll()
-        assert "ValueError: no" in published(out).warning
+        assert "ValueError: no" in status_of(out).warning
     assert "slow" in capsys.readouterr().err
     assert not [item for item in logging.getLogger("sweeper").handlers if type(item).__module__.startswith("sweeper")]

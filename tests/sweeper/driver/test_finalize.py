@@ -1,4 +1,4 @@
-"""The end of a sweep: its summary, the answer that MLflow gets, and what could not be done."""
+"""The end of a sweep: the summary, the answer in MLflow, and the errors of a full disk."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_summary_counts_trials_by_status(sweep: OpenSweep, tracker: EndRecor
 
 
 @pytest.mark.parametrize(("failure", "unmeasured"), [(LOST, 2), (None, 2), (None, 0)])
-def test_epochs_whose_metrics_could_not_be_measured_are_counted_with_the_reason(
+def test_epochs_without_metrics_are_counted_with_the_reason(
     sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, unmeasured: int
 ) -> None:
     monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, **given: [object()] * unmeasured)
@@ -93,7 +93,7 @@ def test_epochs_whose_metrics_could_not_be_measured_are_counted_with_the_reason(
     assert found.ended_because == (failure and failure.because)
 
 
-def test_a_sweep_whose_infrastructure_failed_has_the_reason_and_counts_the_trials_that_remain(
+def test_after_an_infrastructure_failure_the_summary_has_the_reason_and_the_remaining_trials(
     sweep: OpenSweep, tracker: EndRecorder
 ) -> None:
     run_trial(sweep)
@@ -112,9 +112,7 @@ def test_an_interrupted_sweep_has_a_report_and_no_summary(sweep: OpenSweep, trac
     assert sweep.out / "trials.csv" in end_of(tracker).artifacts
 
 
-def test_a_full_disk_is_named_with_the_command_that_continues(
-    sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_error_of_a_full_disk_has_the_resume_command(sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(out: Path) -> None:
         raise OSError(28, "No space left on device")
 
@@ -125,7 +123,7 @@ def test_a_full_disk_is_named_with_the_command_that_continues(
     assert_names(caught.value, sweep.out, "No space left on device", f"python -m sweeper resume {sweep.out}")
 
 
-def test_ends_that_could_not_be_written_are_counted(sweep: OpenSweep) -> None:
+def test_ended_trials_that_could_not_be_written_are_counted(sweep: OpenSweep) -> None:
     run_trial(sweep)
     trial_id = running(sweep)
     before = sweep.log.path.read_bytes()
@@ -149,7 +147,7 @@ def test_ends_that_could_not_be_written_are_counted(sweep: OpenSweep) -> None:
         (None, "checkpoints/00000", None),
     ],
 )
-def test_mlflow_gets_the_recommended_epoch_unless_it_is_the_last_of_its_trial(
+def test_mlflow_gets_the_recommended_epoch_unless_it_is_the_last_epoch_of_its_trial(
     sweep: OpenSweep, tracker: EndRecorder, epoch: float | None, checkpoint: str | None, expected: str | None
 ) -> None:
     both_run(sweep)
@@ -165,7 +163,7 @@ def test_mlflow_gets_the_recommended_epoch_unless_it_is_the_last_of_its_trial(
     assert end.tags["recommended_epoch"] == ("last" if epoch is None else f"{epoch:g}")
 
 
-def test_mlflow_gets_no_model_from_an_answer_that_recommends_none(sweep: OpenSweep, tracker: EndRecorder) -> None:
+def test_mlflow_gets_no_model_if_the_answer_recommends_none(sweep: OpenSweep, tracker: EndRecorder) -> None:
     both_run(sweep)
     (sweep.out / "pareto.json").write_text(json.dumps({"answer": ANSWER}))
     finalize(sweep)

@@ -1,4 +1,4 @@
-"""Which epochs on the frontier get the costly metrics: the nearest to the ideal corner, once, if a model is kept."""
+"""Metrics are measured once, for epochs on the frontier near the ideal corner that have a checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_lo
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """A stopped trial of four epochs, the third dominated, the second without a checkpoint."""
+    """A sweep with a stopped trial of four epochs. The third is dominated, the second has no checkpoint."""
     objectives = [
         {"name": name, "column": column, "direction": direction, "low": 0.0, "high": GUESS}
         for name, column, direction in AXES
@@ -58,8 +58,8 @@ def steps(found: list[Unmeasured]) -> list[int]:
     return [item.step for item in found]
 
 
-def test_the_nearest_come_first_and_only_those_with_a_model(out: Path) -> None:
-    # Nearest is epoch 2, whose model is not there, then 4, then 1.
+def test_the_nearest_epochs_with_a_checkpoint_come_first(out: Path) -> None:
+    # The order by distance is 2, 4, 1, and epoch 2 has no checkpoint.
     assert steps(missing(out, most=8)) == [40, 10]
     assert steps(missing(out, most=2)) == [40]
     assert missing(out, most=1) == missing(out, most=0) == []
@@ -71,7 +71,7 @@ def test_only_requested_metrics_can_be_missing(out: Path) -> None:
     assert missing(out, most=8, metrics=("retain_loss",)) == [], "every epoch has its losses"
 
 
-def test_what_has_been_measured_is_not_measured_again(out: Path) -> None:
+def test_measured_epochs_are_not_measured_again(out: Path) -> None:
     content = (out / "sweep.json").read_text()
     (out / "sweep.json").write_text(json.dumps(json.loads(content) | {"baseline": {"retain_loss": 0.1}}))
     assert missing(out, most=8) == [], "no metric to measure"
@@ -87,8 +87,8 @@ def test_what_has_been_measured_is_not_measured_again(out: Path) -> None:
     assert steps(missing(out, most=8)) == [10], "the table is rebuilt from the log"
 
 
-class OneAfterTheOther:
-    """Stands for Ray: a task runs when it is asked for, the first submitted first; ``fails`` by checkpoint."""
+class SequentialTasks:
+    """Replaces Ray: a task runs when its result is requested. ``fails`` maps checkpoints to errors."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fails: dict[str, BaseException]) -> None:
         self.scored: list[str] = []
@@ -120,16 +120,16 @@ def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> No
     measure_frontier(opened(out), head_answers)
 
 
-def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the_next_start(
+def test_results_before_ctrl_c_are_kept_and_the_next_run_measures_the_other_epochs(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in (out / "checkpoints").iterdir():
         (path / "weights").write_text("weights")
-    first = OneAfterTheOther(monkeypatch, {"00000-epoch-1": KeyboardInterrupt()})
+    first = SequentialTasks(monkeypatch, {"00000-epoch-1": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         measure(out)
     assert first.scored == ["00000-epoch-4"]
-    second = OneAfterTheOther(monkeypatch, {})
+    second = SequentialTasks(monkeypatch, {})
     measure(out)
     assert second.scored == ["00000-epoch-1"]
     assert {path.stem for path in (out / "items").iterdir()} == {"00000-epoch-1", "00000-epoch-4"}
@@ -138,24 +138,24 @@ def test_what_was_measured_before_ctrl_c_is_kept_and_the_rest_is_measured_by_the
     assert [row["verbmem"] for row in ResultTables(out).candidates.read()] == ["0.5", "", "", "0.5"]
 
 
-def test_without_rays_head_nothing_is_handed_to_ray(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would end this process without a word."""
-    ray_stands = OneAfterTheOther(monkeypatch, {})
+def test_without_rays_head_no_task_is_submitted(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task without a head would end this process without a message."""
+    tasks = SequentialTasks(monkeypatch, {})
 
     def lost() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         measure(out, head_answers=lost)
-    assert not ray_stands.submitted
+    assert not tasks.submitted
 
 
-def test_a_checkpoint_that_cannot_be_scored_is_told_and_tried_again(
+def test_a_checkpoint_that_cannot_be_scored_is_logged_and_tried_again(
     out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for path in (out / "checkpoints").iterdir():
         (path / "weights").write_text("weights")
-    OneAfterTheOther(monkeypatch, {"00000-epoch-4": RayError("Traceback\nLoadError: cannot load the model")})
+    SequentialTasks(monkeypatch, {"00000-epoch-4": RayError("Traceback\nLoadError: cannot load the model")})
     measure(out)
     assert "checkpoints/00000-epoch-4" in caplog.text
     assert "LoadError: cannot load the model" in caplog.text

@@ -1,4 +1,4 @@
-"""The bridge to Ray Tune without Ray's processes: which trials Tune gets, what it reports, where errors end."""
+"""The bridge to Ray Tune, without Ray's processes: the trials that Tune gets, recorded reports, and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from trainables.spec import TrialSpec
 
 
 def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, error: object = None) -> SimpleNamespace:
-    """As much of Tune's trial as a callback uses."""
+    """Return an object with the attributes of Tune's trial that a callback uses."""
     return SimpleNamespace(config={"trial_id": trial_id}, last_result=last_result, get_error=lambda: error)
 
 
@@ -41,7 +41,7 @@ def rows(sweep: OpenSweep) -> list[dict[str, str]]:
     return ResultTables(sweep.out).trials.read()
 
 
-def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(sweep: OpenSweep) -> None:
+def test_the_searcher_suggests_every_trial_once_and_then_ends_the_search(sweep: OpenSweep) -> None:
     searcher = TrialSearcher(sweep, None)
     configs = [searcher.suggest(f"tune-{number}") for number in range(3)]
     assert [config["trial_id"] for config in configs] == ["00000", "00001", "00002"]
@@ -50,7 +50,7 @@ def test_the_searcher_hands_out_every_trial_once_and_then_ends_the_search(sweep:
     assert searcher.suggest("tune-3") == Searcher.FINISHED
 
 
-def test_an_unfinished_trial_continues_from_the_state_that_its_reports_end_with(sweep: OpenSweep, out: Path) -> None:
+def test_an_unfinished_trial_continues_from_the_saved_state_of_its_last_report(sweep: OpenSweep, out: Path) -> None:
     for step in (1, 2):
         report(sweep, running(sweep) if step == 1 else "00000", step)
     sweep.log.record(Kind.TRIAL_REQUEUED, "00000", {"step": 1})
@@ -69,10 +69,10 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
     )
     shares.take("another", 0.5)
     searcher = TrialSearcher(sweep, None)
-    assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "it needs a whole GPU"
+    assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "a trial needs a whole GPU"
     del shares._reserved["another"]
     first = searcher.suggest("tune-0")
-    assert (first["trial_id"], first["gpus"]) == ("00000", 1.0), "it stayed the next one"
+    assert (first["trial_id"], first["gpus"]) == ("00000", 1.0), "the trial is still the next one"
     assert searcher.suggest("tune-1") is None
     assert sweep.controller.study.asked == 1, "the study is not asked for a trial that cannot start"
     measured = {"peak_gpu_gb": 30.0, "gpu_share": 1.0, "gpu_gb": 80.0}
@@ -82,12 +82,12 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
     assert searcher.suggest("tune-3") is None
 
 
-def test_a_report_is_recorded_once_and_an_outcome_is_the_end(sweep: OpenSweep) -> None:
+def test_a_report_is_recorded_once_and_an_outcome_ends_the_trial(sweep: OpenSweep) -> None:
     reports, callback = ReportRecorder(sweep), recorder(sweep)
     trial = tune_trial(str(TrialSearcher(sweep, None).suggest("")["trial_id"]), last_result={"outcome": OUTCOME})
     callback.on_trial_start(0, [], trial)
     assert sweep.log.state.trials["00000"].phase is Phase.RUNNING
-    for step in (1, 2, 1, 2):  # a restarted worker repeats them
+    for step in (1, 2, 1, 2):  # a restarted worker repeats its reports
         result = {"config": trial.config, "report": {"step": step, "epoch": float(step), "forget_loss": 1.0}}
         assert not reports("tune-0", result)
     callback.on_trial_complete(2, [], trial)
@@ -135,8 +135,8 @@ def test_a_trial_without_an_outcome_is_failed_with_a_reason_of_one_line(
     assert "\n" not in row["error"]
 
 
-def test_the_reason_is_that_of_the_last_failure_in_rays_own_file(sweep: OpenSweep, tmp_path: Path) -> None:
-    """Ray syncs error.txt to its storage later; the callback comes first."""
+def test_the_error_is_the_last_failure_in_rays_error_file(sweep: OpenSweep, tmp_path: Path) -> None:
+    """The callback runs before Ray copies error.txt to its storage."""
     trial = tune_trial(running(sweep), error=None)
     trial.error_file = str(tmp_path / "error.txt")
     first, last = "ValueError: of the first try", "1 worker(s) were killed due to the node running low on memory. pid=1"
@@ -149,7 +149,7 @@ def test_the_reason_is_that_of_the_last_failure_in_rays_own_file(sweep: OpenSwee
 
 
 def test_no_error_of_a_follower_reaches_tune(out: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """An exception in a callback would end the whole sweep."""
+    """Tune would end the whole sweep if a callback raised an exception."""
     tracker = RecordingTracker(fails=True)
     sweep = bare_sweep(out, tracker=tracker, shares=GpuShares())
     callback, reports = recorder(sweep), ReportRecorder(sweep)
@@ -163,10 +163,10 @@ def test_no_error_of_a_follower_reaches_tune(out: Path, caplog: pytest.LogCaptur
     assert "tracking is broken" in caplog.text
 
 
-def test_mlflow_is_notified_of_a_trials_end_even_if_the_study_cannot_be(
+def test_mlflow_is_notified_of_a_trials_end_even_if_the_study_raises(
     sweep: OpenSweep, tracker: RecordingTracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The study's journal is on the same full disk; resume repairs it from the event log."""
+    """The study's journal cannot be written on a full disk. Resume repairs the journal from the event log."""
 
     def refuse(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
         raise OSError(28, "No space left on device")
@@ -177,7 +177,7 @@ def test_mlflow_is_notified_of_a_trials_end_even_if_the_study_cannot_be(
     assert tracker.kinds["00000"][-1] is Kind.TRIAL_ENDED
 
 
-def test_ray_can_pickle_what_holds_the_sweep(sweep: OpenSweep) -> None:
+def test_ray_can_pickle_objects_that_refer_to_the_sweep(sweep: OpenSweep) -> None:
     import ray.cloudpickle
 
     for item in (recorder(sweep), ReportRecorder(sweep), TrialSearcher(sweep, None)):

@@ -1,4 +1,4 @@
-"""The scheduler between Ray Tune and the session, without Ray's processes: which trials run, wait and end."""
+"""The scheduler in Ray Tune, without Ray's processes: trials that run, pause and end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def halving(mode: Mode) -> SuccessiveHalving:
 
 
 class Tune:
-    """As much of Tune's controller as a scheduler uses."""
+    """The part of Tune's controller that a scheduler uses."""
 
     def __init__(self, gate: TuneScheduler) -> None:
         self.gate = gate
@@ -66,12 +66,12 @@ class Tune:
 
 
 def scheduled(out: Path, mode: Mode) -> OpenSweep:
-    """A sweep as it begins, or as it continues after a kill."""
+    """Return a new sweep or, if the folder has events, the resumed sweep."""
     return bare_sweep(out, SETTINGS, scheduler=ReportScheduler(halving(mode), COLUMNS))
 
 
 def tune_of(out: Path, mode: Mode = "pause", *, max_concurrent: int = 1) -> Tune:
-    """Tune with the scheduler of a sweep of twelve trials that are all proposed."""
+    """Return Tune with the scheduler of a sweep whose twelve trials have all been proposed."""
     sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=ReportScheduler(halving(mode), COLUMNS))
     for _ in range(12):
         running(sweep)
@@ -90,7 +90,7 @@ def test_a_trial_that_falls_behind_is_stopped_or_paused(tmp_path: Path, mode: Mo
     assert phase is (Phase.PAUSED if mode == "pause" else Phase.RUNNING)
 
 
-def test_a_report_without_an_epoch_and_an_error_of_the_scheduler_stop_nothing(tmp_path: Path) -> None:
+def test_a_trial_continues_after_a_report_without_an_epoch_and_after_an_error_of_the_scheduler(tmp_path: Path) -> None:
     tune = tune_of(tmp_path, "stop")
     trial = tune.add("00000")
     assert tune.gate.on_trial_result(tune, trial, {"done": False}) == "CONTINUE"
@@ -98,7 +98,7 @@ def test_a_report_without_an_epoch_and_an_error_of_the_scheduler_stop_nothing(tm
     assert tune.report(trial, 1.0, 1.0) == "CONTINUE"
 
 
-def test_a_paused_trial_goes_on_before_a_new_one_comes_and_only_when_a_worker_is_free(tmp_path: Path) -> None:
+def test_a_promoted_trial_runs_before_a_new_trial_and_only_on_a_free_worker(tmp_path: Path) -> None:
     tune = tune_of(tmp_path)
     first = tune.add("00000")
     tune.report(first, 1.0, 6.0)
@@ -107,7 +107,7 @@ def test_a_paused_trial_goes_on_before_a_new_one_comes_and_only_when_a_worker_is
     for trial, forget in zip(waiting, (5.0, 2.0, 1.0), strict=True):
         assert tune.gate.choose_trial_to_run(tune) is None
         tune.report(trial, 1.0, forget)
-    assert not tune.gate.has_room(), "of four one more may go on"
+    assert not tune.gate.has_room(), "one of the four trials is promoted"
     assert tune.gate.choose_trial_to_run(tune) is waiting[0]
     waiting[0].status = "RUNNING"
     assert not tune.gate.has_room(), "the worker is taken"
@@ -119,7 +119,7 @@ def test_a_paused_trial_goes_on_before_a_new_one_comes_and_only_when_a_worker_is
 
 
 @pytest.mark.parametrize("is_out_of_time", [False, True])
-def test_when_the_sweep_is_over_nothing_is_promoted_and_waiting_trials_end(
+def test_when_the_sweep_is_over_no_trial_is_promoted_and_paused_trials_end(
     tmp_path: Path, is_out_of_time: bool
 ) -> None:
     tune = tune_of(tmp_path)
@@ -148,7 +148,7 @@ def test_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
 
 
 def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
-    """The next trial, for some epochs, and what its scheduler decides after the last."""
+    """Run some epochs of the next trial. Return the scheduler's decision after the last epoch."""
     trial_id = running(sweep)
     scheduler = sweep.controller.scheduler
     assert scheduler is not None
@@ -179,7 +179,7 @@ def test_after_a_kill_a_paused_trial_waits_until_it_is_promoted(tmp_path: Path, 
     assert train(sweep, 3.0) == mode
     following = sweep.controller.next_trial()
     promoted = following and following.id
-    assert promoted == ("00001" if mode == "pause" else "00003"), "the one that waited, else a new one"
+    assert promoted == ("00001" if mode == "pause" else "00003"), "the paused trial, or a new trial"
     sweep.controller.stop_waiting(all_trials=True)
     rows = ended(sweep)
     assert list(rows) == ([] if mode == "pause" else ["00001"])
@@ -202,7 +202,7 @@ def test_after_a_kill_the_last_trials_may_all_be_paused(tmp_path: Path) -> None:
 
 
 def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
-    """Its epochs beyond the rung show that it continued."""
+    """The trial has epochs beyond the rung, so it was promoted before the kill."""
     sweep = scheduled(tmp_path, "pause")
     assert train(sweep, 5.0) == "continue"
     assert train(sweep, 4.0, epochs=2) == "continue"
@@ -224,15 +224,15 @@ def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) 
     for _ in range(2):
         tune.add(searcher.suggest("")["trial_id"])
     tune.trials[2].status = "TERMINATED"
-    assert searcher.suggest("") is None, "one that runs may promote another"
+    assert searcher.suggest("") is None, "a running trial may lead to a promotion"
     tune.trials[3].status = "TERMINATED"
     assert searcher.suggest("") == Searcher.FINISHED
 
 
-# What is compared ----------------------------------------------------------------------------------------------------
+# Compared objectives ------------------------------------------------------------------------------------------------
 
 
-def test_a_retain_loss_is_compared_in_the_logarithm_and_a_forget_loss_as_it_is() -> None:
+def test_retain_losses_are_compared_on_a_log_scale_and_forget_losses_on_a_linear_scale() -> None:
     forget, retain = comparison_axes(axes(parse_objectives("forget_loss:max,retain_loss:min"), 7.6))
     assert [forget.cost(value) for value in (7.6, 3.8, 0.0)] == [0.0, 0.5, 1.0]
     assert (retain.cost(0.0), retain.cost(7.6)) == (0.0, pytest.approx(1.0))
@@ -242,7 +242,7 @@ def test_a_retain_loss_is_compared_in_the_logarithm_and_a_forget_loss_as_it_is()
     assert (verbmem.cost(0.3), utility.cost(0.3)) == (pytest.approx(0.3), pytest.approx(0.7))
 
 
-def test_objectives_that_not_every_epoch_has_are_stood_in_for_by_the_losses() -> None:
+def test_losses_replace_objectives_that_are_not_measured_after_every_epoch() -> None:
     scores = parse_objectives("verbmem:min,utility:max")
     assert compared_objectives(scores, metrics_every=1) == scores
     for every in (None, 2):

@@ -13,7 +13,7 @@ from trainables.spec import TrialSpec
 
 @pytest.fixture
 def spec(tmp_path: Path, tiny_phi: Path) -> TrialSpec:
-    """Four questions, and a tiny Phi that is fine-tuned on them for a step."""
+    """A spec with four questions and a tiny Phi that is fine-tuned on them for one step."""
     data, base = write_questions(tmp_path / "data", count=2), shutil.copytree(tiny_phi, tmp_path / "base")
     given = {"data_dir": str(data), "model_path": str(base), "metrics": ("verbmem",), "max_length": 64}
     return TrialSpec(dataset="jsonl", target_epochs=1, **given)

@@ -1,4 +1,4 @@
-"""Ray is reached once, left in a thread of its own, and left before the sweep is over."""
+"""Ray is started once and shut down once, in another thread, and nodes get the right runtime environment."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tests.sweeper.conftest import SETTINGS, bare_sweep
 
 
 @pytest.fixture
-def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What became of a stand-in for Ray, which takes until ``told`` to stop."""
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Replace Ray. The list records the start, and the thread of the shutdown."""
     happened: list[str] = []
 
     @contextmanager
     def stand_in(address: str | None, *, resources: object, ship: bool, python: str | None) -> Iterator[int]:
         happened.append("started" if python is None else f"started with {python}")
         yield 3
-        happened.append("main" if threading.current_thread() is threading.main_thread() else "beside")
+        happened.append("main" if threading.current_thread() is threading.main_thread() else "another thread")
 
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", stand_in)
     monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
@@ -37,28 +37,26 @@ def course(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return happened
 
 
-def test_it_starts_once_when_asked_and_is_left_once(course: list[str]) -> None:
+def test_ray_starts_once_when_slots_are_requested_and_is_shut_down_once(events: list[str]) -> None:
     with closing(Cluster(SETTINGS)) as cluster:
-        assert course == []
+        assert events == []
         assert [cluster.slots(sharing=()), cluster.slots(sharing=())] == [3, 3]
-        assert course == ["started"]
-    assert course == ["started", "main"]
-    course.clear()
+        assert events == ["started"]
+    assert events == ["started", "main"]
+    events.clear()
     with closing(Cluster(SETTINGS)) as cluster:
         cluster.slots(sharing=())
         cluster.leave()
         cluster.leave()
-    assert course == ["started", "beside"], "left by a thread that is waited for"
-    course.clear()
+    assert events == ["started", "another thread"], "close waits for the thread"
+    events.clear()
     with closing(Cluster(SETTINGS)) as cluster:
         cluster.leave()
-    assert course == [], "one that was never asked for"
+    assert events == [], "Ray was never started"
 
 
-def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
-    course: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ray's own handler ends the process at once, with exit code 15 and without a word."""
+def test_a_sigterm_while_ray_starts_is_not_handled_by_ray(events: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's handler ends the process at once, with exit code 15 and without a message."""
     from ray._private import utils
 
     own = utils.set_sigterm_handler
@@ -67,14 +65,14 @@ def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
     def starting(address: str | None, **given: object) -> Iterator[int]:
         utils.set_sigterm_handler(lambda number, frame: pytest.fail("Ray's handler ran"))
         os.kill(os.getpid(), signal.SIGTERM)
-        course.append("started")
+        events.append("started")
         yield 3
 
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", starting)
     lines: list[str] = []
     with pytest.raises(Interrupted), interruptible(say=lines.append), closing(Cluster(SETTINGS)) as cluster:
         cluster.slots(sharing=())
-    assert course == ["started"]
+    assert events == ["started"]
     assert len(lines) == 1
     assert "SIGTERM" in lines[0]
     assert utils.set_sigterm_handler is own
@@ -90,27 +88,27 @@ def test_a_sigterm_while_ray_starts_is_handled_here_and_not_by_ray(
         ({"address": "auto"}, None),
     ],
 )
-def test_workers_without_gpus_of_this_machine_are_forked(
-    course: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], forks: str | None
+def test_workers_on_this_machine_without_gpus_are_forked(
+    events: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], forks: str | None
 ) -> None:
     @contextmanager
     def stand_in(*, threads: int) -> Iterator[str]:
         yield f"forks of {threads}"
-        course.append("no more forks")
+        events.append("no more forks")
 
     monkeypatch.setattr("sweeper.execution.cluster.fork_server", stand_in)
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: True)
     with closing(Cluster(replace(SETTINGS, **changes))) as cluster:
         cluster.slots(sharing=())
-    # Ray is left first: its workers are forks.
-    assert course == (["started", "main"] if forks is None else [f"started with {forks}", "main", "no more forks"])
+    # Ray is shut down first, because its workers are forks.
+    assert events == (["started", "main"] if forks is None else [f"started with {forks}", "main", "no more forks"])
 
 
 @pytest.mark.parametrize(
     ("address", "asked", "found"),
     [(None, None, 3), (None, 8, 3), (None, 2, 2), ("auto", None, 3), ("auto", 8, 8), ("auto", 2, 2)],
 )
-def test_a_cluster_is_asked_for_more_trials_than_fit_now_for_nodes_that_join_later(
+def test_on_a_cluster_more_trials_than_fit_are_requested_because_nodes_may_join(
     tmp_path: Path, address: str | None, asked: int | None, found: int
 ) -> None:
     settings = replace(SETTINGS, address=address, max_concurrent=asked)
@@ -138,9 +136,9 @@ def test_the_four_packages_and_the_plug_ins_are_sent_to_the_nodes() -> None:
         ({}, {"py_modules", "excludes"}),
     ],
 )
-def test_what_a_submitted_job_brings_is_not_changed(
+def test_the_runtime_environment_of_a_submitted_job_is_not_changed(
     of_job: dict[str, object], added: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray refuses a driver that names again what its job has named."""
+    """Ray rejects a driver that sets an entry of the job's runtime environment again."""
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(of_job))
     assert runtime_env(ship=True, variables={}).keys() == added

@@ -1,4 +1,4 @@
-"""Shares of a GPU by measured memory: the arithmetic, what is learned from rows, and which trial may begin."""
+"""GPU shares from measured memory: the arithmetic, the measurements in rows, and whether another trial fits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_trials_fill_a_gpu_evenly_and_each_fits_into_its_share_with_the_margin(
     assert found == 1.0 or found in {part(trials) for trials in range(2, MOST + 1)}
     if found < 1.0:
         trials = int(1.0 / found + 1e-9)
-        assert trials * round(found * 10_000) <= 10_000  # as Ray counts
+        assert trials * round(found * 10_000) <= 10_000  # in Ray's units
         assert trials * found > 0.99
         assert peak * (1.0 + MARGIN) + CONTEXT_GB <= found * gpu
         assert too_little < found * gpu
@@ -50,7 +50,7 @@ def test_shares_are_parts_from_a_sixteenth_to_a_whole_gpu() -> None:
     assert [share(peak, 80.0) for peak in (0.0, 10.0, 30.0, 40.0, 500.0)] == [0.0625, 0.1666, 0.5, 1.0, 1.0]
 
 
-def test_a_class_is_what_decides_memory() -> None:
+def test_a_memory_class_contains_the_settings_that_determine_memory() -> None:
     alike = TrialSpec(method="pcgrad", batch_size=4, lr=0.1, seed=3, epochs=2)
     assert memory_class(SPEC) == memory_class(alike), "two gradients, no reference"
     different: list[dict[str, Any]] = [
@@ -84,7 +84,7 @@ class Trials:
         return self.shares.share_of(SPEC)
 
 
-def test_the_first_trials_take_whole_gpus_and_later_ones_what_was_measured() -> None:
+def test_the_first_trials_take_whole_gpus_and_later_trials_the_measured_share() -> None:
     trials = Trials()
     found = trials.shares
     assert found.share_of(SPEC) == 1.0
@@ -93,11 +93,11 @@ def test_the_first_trials_take_whole_gpus_and_later_ones_what_was_measured() -> 
     assert not found.has_room(), "both GPUs are taken"
     assert trials.end(ON_80) == found.widest == 0.1666
     assert found.at_once == 12
-    assert found.share_of(TrialSpec(method="gdiff", batch_size=4)) == 1.0, "of another class"
+    assert found.share_of(TrialSpec(method="gdiff", batch_size=4)) == 1.0, "the spec is in another class"
     for number in range(2, 8):
         assert found.has_room(0.1666)
         found.take(f"{number:05d}", 0.1666)
-    assert not found.has_room(0.1666), "six on the one GPU, the other still whole"
+    assert not found.has_room(0.1666), "six trials fill one GPU, and a whole GPU is still reserved"
     (line,) = trials.lines
     assert all(fact in line for fact in ("00000", "ngdiff", "10.00 GB", "80.0 GB", "1/6"))
 
@@ -127,23 +127,23 @@ def test_a_share_follows_the_rows_of_its_class(outcomes: list[dict[str, Any]], s
     assert len(trials.lines) == lines
 
 
-def test_rows_of_earlier_sweeps_are_enough_on_a_gpu_of_known_size() -> None:
+def test_rows_of_previous_sweeps_determine_the_share_on_a_gpu_of_known_size() -> None:
     row = {name: str(value) for name, value in {**SPEC.row(), **ON_80}.items() if value is not None}
     trials = Trials(gpu_gb=40.0)
     trials.shares.learn([row | {"peak_gpu_gb": ""}, row | {"method": "of a plug-in"}])
     assert trials.shares.share_of(SPEC) == 1.0
     trials.shares.learn([row])
     trials.shares.print_new()
-    assert trials.shares.share_of(SPEC) == 0.3333, "10 GB on 40, whatever it was measured on"
+    assert trials.shares.share_of(SPEC) == 0.3333, "10 GB on a GPU of 40 GB, although measured on another GPU"
     assert ["1/3" in line for line in trials.lines] == [True]
     unknown = Trials(gpu_gb=None)
     unknown.shares.learn([row])
     assert unknown.shares.share_of(SPEC) == 1.0
-    assert unknown.end(ON_80 | {"reused_from": "other/00000"}) == 1.0, "another sweep's GPU says nothing of this one"
+    assert unknown.end(ON_80 | {"reused_from": "other/00000"}) == 1.0, "the GPU of another sweep may have another size"
     assert unknown.end(ON_80) == 0.1666
 
 
-def test_one_that_waits_at_a_rung_holds_no_gpu() -> None:
+def test_a_paused_trial_holds_no_gpu() -> None:
     trials = Trials(gpus=1.0)
     found = trials.shares
     for trial_id in ("00000", "00001"):
@@ -157,8 +157,8 @@ def test_one_that_waits_at_a_rung_holds_no_gpu() -> None:
     assert [*course, found.has_room(0.5)] == [False, True, False, True]
 
 
-def test_a_trial_always_fits_if_none_runs_and_never_beyond_the_maximum() -> None:
-    assert Trials(gpus=0.5).shares.has_room(1.0), "otherwise it would never begin"
+def test_a_trial_always_fits_if_no_trial_runs_and_never_above_the_maximum() -> None:
+    assert Trials(gpus=0.5).shares.has_room(1.0), "otherwise the trial would never start"
     found = Trials(gpus=4.0, most=2).shares
     found.take("00000", 0.25)
     found.take("00001", 0.25)

@@ -1,4 +1,4 @@
-"""What a node reports of itself and what ``doctor`` makes of it; with real nodes in tests/e2e/test_clusters.py."""
+"""The facts of a node, and the problems that ``doctor`` reports. Real nodes: tests/e2e/test_clusters.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sweeper.execution.nodes import PACKAGES, Facts, differences, facts, unseen,
 from tests.sweeper.cli.conftest import invoke, names, refused
 
 
-def test_a_machine_lists_what_it_has_and_what_it_sees(tmp_path: Path) -> None:
+def test_a_machine_reports_its_hardware_versions_and_folders(tmp_path: Path) -> None:
     (tmp_path / "mark").write_text("x")
     missing = str(tmp_path / "nowhere")
     found = Facts(**facts([str(tmp_path), missing], "mark"))
@@ -23,11 +23,11 @@ def test_a_machine_lists_what_it_has_and_what_it_sees(tmp_path: Path) -> None:
     assert found.unseen == [missing] == unseen([missing, str(tmp_path)])
     assert (found.refused, found.free_gb.keys()) == ({}, {str(tmp_path)})
     other = Facts(**facts([str(tmp_path)], "written-by-the-driver"))
-    assert other.refused.keys() == {str(tmp_path)}, "a folder of the same name that is another one"
+    assert other.refused.keys() == {str(tmp_path)}, "another folder of the same name"
     good, empty = tmp_path.as_uri(), (tmp_path / "other").as_uri()
     found = Facts(**facts(mark="mark", storages=[good, empty, "s4://nowhere/at/all"]))
     assert found.refused.keys() == {empty, "s4://nowhere/at/all"}
-    assert [path.name for path in tmp_path.iterdir()] == ["mark"], "everything is left as it was"
+    assert [path.name for path in tmp_path.iterdir()] == ["mark"], "no file is left"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def alike() -> Facts:
     return Facts(versions(), 8, ("H100", "H100"), 21.4, (), {}, {"/shared": 812.0})
 
 
-def test_every_fault_of_every_node_is_named(alike: Facts) -> None:
+def test_every_problem_of_every_node_is_reported(alike: Facts) -> None:
     here = {"python": "3.11.7", "torch": "2.13.0", "peft": "0.21"}
     assert differences(here, here) == []
     torch, peft = differences(here, here | {"torch": "2.4.0", "peft": None})
@@ -47,7 +47,7 @@ def test_every_fault_of_every_node_is_named(alike: Facts) -> None:
     assert all(names(*pair) for pair in zip(found, expected, strict=True))
 
 
-def test_doctor_lists_the_nodes_and_fails_if_one_does(alike: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_lists_the_nodes_and_fails_if_a_node_does(alike: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = {"good": alike, "bad": None}
     monkeypatch.setattr("sweeper.checks.cluster_health.query_cluster", lambda address, folders, storages: nodes)
     done = invoke("doctor", "--address", "10.0.0.1:6379")
@@ -69,5 +69,5 @@ def test_doctor_lists_the_nodes_and_fails_if_one_does(alike: Facts, monkeypatch:
         ("--address ray://10.0.0.1:10001", "--address ray://10.0.0.1:10001 HOST:PORT 'auto' submit"),
     ],
 )
-def test_a_cluster_that_cannot_be_reached_is_named(typed: str, named: str) -> None:
+def test_invalid_or_unreachable_addresses_are_reported(typed: str, named: str) -> None:
     assert names("\n".join(refused("doctor", *typed.split())), named.split())

@@ -1,4 +1,4 @@
-"""How many trials fit at once, and the errors if none does or a node differs. Ray only lists its nodes here."""
+"""The number of trials that fit, and the errors if no trial fits or nodes differ. Ray is replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE, SHIPPED = versions(), versions() | {PROJECT: None}
 
 
 def node(*, cpus: float = 8, gpus: float = 0, alive: bool = True) -> Node:
-    """A node as Ray describes it; a resource it has none of is not named at all."""
+    """Return a node as in ``ray.nodes()``, which omits resources with amount 0."""
     resources = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus)) if amount}
     return {"Alive": alive, "Resources": resources, "NodeID": "n", "NodeManagerHostname": "host"}
 
@@ -47,12 +47,12 @@ FITS_NOT = {
 
 
 @pytest.mark.parametrize(("resources", "nodes", "fit"), FITS.values(), ids=FITS)
-def test_as_many_trials_run_at_once_as_fit(resources: tuple[float, float], nodes: list[Node], fit: int) -> None:
+def test_the_number_of_trials_that_fit(resources: tuple[float, float], nodes: list[Node], fit: int) -> None:
     assert slots(nodes, Resources(*resources)) == fit
 
 
 @pytest.mark.parametrize(("resources", "nodes", "named"), FITS_NOT.values(), ids=FITS_NOT)
-def test_if_no_trial_fits_the_error_has_what_was_asked_for_and_what_the_nodes_have(
+def test_if_no_trial_fits_the_error_has_the_required_and_the_available_resources(
     resources: tuple[float, float], nodes: list[Node], named: list[str]
 ) -> None:
     with pytest.raises(PlacementError) as caught:
@@ -69,7 +69,7 @@ Install = Callable[..., Calls]
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Replaces Ray; returns the addresses that were joined, and None for each shutdown."""
+    """Return a function that replaces Ray. Its list has the address of each start, and None for each shutdown."""
     before = dict(os.environ)
 
     def install(*nodes: Node, error: Exception | None = None) -> Calls:
@@ -95,7 +95,7 @@ def join(address: str | None = None) -> int:
         return found
 
 
-def test_ray_is_started_here_without_an_address_and_joined_at_one(
+def test_ray_is_started_without_an_address_and_joined_at_an_address(
     stub: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in RAY_ENVIRONMENT:
@@ -105,16 +105,14 @@ def test_ray_is_started_here_without_an_address_and_joined_at_one(
     assert [join(), join("10.0.0.1:6379")] == [4, 4], "a dead node does not count"
     with pytest.raises(KeyboardInterrupt), ray_cluster(None, resources=Resources(1, 0)):
         raise KeyboardInterrupt
-    assert calls == ["local", None, "10.0.0.1:6379", None, "local", None], "it is left even if the sweep fails"
-    assert os.environ["TUNE_GLOBAL_CHECKPOINT_S"] == "7", "what the user has set stays"
+    assert calls == ["local", None, "10.0.0.1:6379", None, "local", None], "Ray is shut down even if the sweep fails"
+    assert os.environ["TUNE_GLOBAL_CHECKPOINT_S"] == "7", "a variable that the user has set is kept"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
 @pytest.mark.parametrize("address", [None, "10.0.0.1:6379"])
 @pytest.mark.parametrize("error", [ConnectionError("no shared memory\nand a long story"), OSError()])
-def test_the_error_of_ray_is_reported_with_the_address_if_there_is_one(
-    stub: Install, error: Exception, address: str | None
-) -> None:
+def test_an_error_of_ray_is_reported_with_the_address(stub: Install, error: Exception, address: str | None) -> None:
     stub(error=error)
     with pytest.raises(PlacementError) as caught:
         join(address)
@@ -123,7 +121,7 @@ def test_the_error_of_ray_is_reported_with_the_address_if_there_is_one(
 
 
 @pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "http://10.0.0.1:8265"])
-def test_ray_client_is_refused_with_the_command_that_works(address: str) -> None:
+def test_addresses_of_ray_client_are_refused_with_the_command_to_use_instead(address: str) -> None:
     assert_names(address_problem(address), f"--address {address}", "ray job submit --address http://HOST:8265")
 
 
@@ -135,7 +133,7 @@ GOOD = ([], HERE)
 @pytest.mark.parametrize(
     ("is_shipped", "patience", "answers", "named"),
     [
-        # A dead node is listed until Ray notices its death.
+        # Ray lists a dead node until it notices the death.
         (False, 60.0, [{"a": GOOD, "b": None}, {"a": GOOD, "b": None}, {"a": GOOD}], ""),
         (False, -1.0, [{"a": GOOD, "b": None}], r"node b "),
         (False, 60.0, [{"a": GOOD, "b": (["/shared"], HERE)}], r"node b .* /shared"),
@@ -146,7 +144,7 @@ GOOD = ([], HERE)
     ],
     ids=["dead", "silent", "unseen folder", "versions", "project missing", "project shipped", "torch of shipped"],
 )
-def test_a_node_that_is_silent_or_different_is_named(
+def test_a_node_that_does_not_respond_or_differs_is_reported(
     monkeypatch: pytest.MonkeyPatch, is_shipped: bool, patience: float, answers: list[Any], named: str
 ) -> None:
     monkeypatch.setattr(ray, "nodes", lambda: [node(), node()])
@@ -163,6 +161,6 @@ def test_a_node_that_is_silent_or_different_is_named(
     assert answers == []
 
 
-def test_one_machine_is_not_asked_whether_it_sees_its_own_folders(stub: Install) -> None:
+def test_the_folders_of_a_single_node_are_not_checked(stub: Install) -> None:
     stub(node())
     require_shared((Path("/nowhere"),))

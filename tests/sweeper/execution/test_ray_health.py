@@ -1,4 +1,4 @@
-"""A lost Ray head is noticed; one that answers, or comes back in time, is left alone."""
+"""The loss of Ray's head is detected, but not if the head responds or restarts in time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.sweeper.conftest import wait_until
 
 @pytest.fixture
 def starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """A socket in place of the process that starts Ray's workers."""
+    """A socket that replaces the raylet, the process that starts Ray's workers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr(ray, "nodes", lambda: [{"NodeManagerAddress": "127.0.0.1", "NodeManagerPort": port}])
@@ -31,7 +31,7 @@ def starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch, starter: socket.socket) -> Iterator[socket.socket]:
-    """A socket in place of Ray's head, which takes connections until it is closed."""
+    """A socket that replaces Ray's head. It accepts connections until it is closed."""
     for name, seconds in (
         ("_INTERVAL", 0.02),
         ("_LOST_AFTER", 0.2),
@@ -68,18 +68,18 @@ def test_a_loss_is_reported_and_then_the_process_ends_even_if_the_block_is_still
     with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False):
         process.close()
         assert calls.lost.wait(120)
-        wait_until(lambda: "process ends" in calls.order)  # also where the block is held up
+        wait_until(lambda: "process ends" in calls.order)  # although the block has not ended
     assert calls.order[:2] == [f"lost {address}", "process ends"]
 
 
 def failing(calls: Recorder, head: socket.socket, *, is_cluster: bool) -> None:
-    """A call of Ray's that notices the loss before the watch does."""
+    """Raise an error like a Ray call that fails before the loss is detected."""
     with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=is_cluster):
         head.close()
         raise OSError("Broken pipe")
 
 
-def test_what_needs_a_lost_head_waits_until_the_loss_is_reported(head: socket.socket) -> None:
+def test_a_call_that_needs_a_lost_head_waits_until_the_loss_is_reported(head: socket.socket) -> None:
     calls = Recorder()
     with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False) as head_answers:
         head.close()
@@ -87,7 +87,7 @@ def test_what_needs_a_lost_head_waits_until_the_loss_is_reported(head: socket.so
         assert calls.order[-1] == "process ends"
 
 
-def test_an_error_of_rays_calls_does_not_come_before_the_loss(head: socket.socket) -> None:
+def test_an_error_of_a_ray_call_is_raised_after_the_loss_is_reported(head: socket.socket) -> None:
     calls = Recorder()
     with pytest.raises(OSError, match="Broken pipe"):
         failing(calls, head, is_cluster=False)
@@ -96,7 +96,7 @@ def test_an_error_of_rays_calls_does_not_come_before_the_loss(head: socket.socke
 
 @contextlib.contextmanager
 def back_in(seconds: float, address: tuple[str, int]) -> Iterator[None]:
-    """The head of a cluster, restarted."""
+    """Restart the head after some seconds."""
     servers: list[socket.socket] = []
     timer = threading.Timer(seconds, lambda: servers.append(socket.create_server(address)))
     timer.start()
@@ -113,7 +113,7 @@ def test_an_error_while_the_head_of_a_cluster_restarts_is_raised_when_it_is_back
     assert calls.order == []
 
 
-def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socket) -> None:
+def test_a_call_that_needs_the_head_waits_until_the_head_has_restarted(head: socket.socket) -> None:
     calls, begun = Recorder(), time.monotonic()
     with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=True) as head_answers:
         head_answers()
@@ -125,7 +125,7 @@ def test_what_needs_the_head_waits_for_its_answer_or_its_loss(head: socket.socke
 
 
 @pytest.mark.parametrize(("is_cluster", "lost"), [(False, None), (True, "starter")], ids=["alone", "a node ends"])
-def test_a_head_that_answers_is_left_alone(
+def test_no_loss_is_reported_while_the_head_responds(
     head: socket.socket, starter: socket.socket, is_cluster: bool, lost: str | None
 ) -> None:
     calls = Recorder()
@@ -136,7 +136,7 @@ def test_a_head_that_answers_is_left_alone(
     assert calls.order == []
 
 
-def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
+def test_the_head_of_a_cluster_has_time_to_restart_unless_the_sweep_is_interrupted(
     head: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = Recorder()
@@ -147,7 +147,7 @@ def test_the_head_of_a_cluster_has_time_to_come_back_unless_the_sweep_is_to_end(
         assert calls.lost.wait(120)
 
 
-# No trial runs ------------------------------------------------------------------------------------------------------
+# Starvation -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

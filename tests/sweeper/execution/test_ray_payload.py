@@ -1,4 +1,4 @@
-"""Shared settings travel with a class or a function, and not through Ray's object store unless they are large."""
+"""Shared settings are pickled with a class or function. Only large settings go through Ray's object store."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sweeper.execution.ray_payload import task_with, trainable_with
 from trainables.worker.ray_trainable import UnlearningTrainable
 
 
-def test_settings_travel_with_the_class_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not through Ray's object store: no Ray runs here, so putting something there would start one."""
+def test_settings_are_pickled_with_the_class_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The object store is not used: Ray does not run here, so ``ray.put`` would start it."""
     got = pickle.loads(cloudpickle.dumps(trainable_with(target=1, cpus=2.0)))
     assert issubclass(got, UnlearningTrainable)
     assert got.__name__ == "UnlearningTrainable"
@@ -41,8 +41,10 @@ def together(*, first: object, second: object) -> tuple[object, object]:
     return first, second
 
 
-def test_settings_of_a_task_travel_with_its_function_unless_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray ends a process that puts something into the object store if the store's node is gone."""
+def test_settings_of_a_task_are_pickled_with_its_function_unless_they_are_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray ends a process that calls ``ray.put`` if the node of the object store is lost."""
     put: list[object] = []
     monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
     sent: list[tuple[object, object]] = []

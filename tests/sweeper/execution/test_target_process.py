@@ -1,4 +1,4 @@
-"""The target of a new sweep is fine-tuned in another process, as in this one."""
+"""The target of a new sweep is fine-tuned in another process, with the same result as in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_the_process_trains_what_this_process_would_have_trained(spec: TrialSpec, tmp_path: Path) -> None:
+def test_the_process_trains_the_same_target_as_this_process(spec: TrialSpec, tmp_path: Path) -> None:
     shown: list[Progress] = []
     with target_process(spec) as wait:
         assert wait is not None
@@ -32,7 +32,7 @@ def test_the_process_trains_what_this_process_would_have_trained(spec: TrialSpec
         assert wait is None, "the target is in the cache"
 
 
-def test_errors_of_the_process_are_raised_here(spec: TrialSpec, tmp_path: Path) -> None:
+def test_errors_of_the_process_are_raised_in_the_driver(spec: TrialSpec, tmp_path: Path) -> None:
     (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
     with target_process(spec) as wait:
         assert wait is not None

@@ -1,4 +1,4 @@
-"""A target made by a worker is the target that the driver would have made, and ends in the driver's cache."""
+"""A worker prepares the same target as the driver would, and the target ends up in the driver's cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class NodeCluster:
-    """In place of Ray: workers run in this process, where the node's own cache is another folder.
+    """Replaces Ray: workers run in this process, with another folder as the node's cache.
 
     The first ``deaths`` workers die before they prepare anything.
     """
@@ -94,7 +94,7 @@ def settings_of(spec: TrialSpec, **given: Any) -> SweepSettings:
 
 
 def sweep_target(spec: TrialSpec, cluster: Any, tmp_path: Path, **given: Any) -> tuple[Target, str]:
-    """The target of a sweep, and what its driver printed."""
+    """Return the target of a sweep, and the driver's output."""
     console = Console(file=io.StringIO(), width=200)
     settings = settings_of(spec, **given)
     target = prepare_for_sweep(spec, settings=settings, cluster=cluster, out=tmp_path / "out", console=console)
@@ -115,40 +115,40 @@ def weights_of(folder: str | Path) -> bytes:
         ({"address": None}, 0, False),
     ],
 )
-def test_it_is_made_elsewhere_where_only_the_nodes_have_gpus(
+def test_the_target_is_prepared_remotely_if_only_the_nodes_have_gpus(
     given: dict[str, Any], gpus: int, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: gpus)
     assert is_prepared_remotely(settings_of(TrialSpec(), **given)) is expected
 
 
-def test_in_a_shared_cache_a_worker_makes_what_the_driver_would_have_made(
+def test_with_a_shared_cache_a_worker_prepares_the_same_target_as_the_driver(
     spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, cache: Path
 ) -> None:
     cluster = make_cluster()
     with pytest.raises(NotCached):
         Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target()
     assert not cache.exists()
-    target, said = sweep_target(spec, cluster, tmp_path)
+    target, printed = sweep_target(spec, cluster, tmp_path)
     assert cluster.asked_for_slots == [((tmp_path / "out").resolve(), cache)]
-    assert "fine-tuning the target" in said
-    assert not (tmp_path / "node").exists(), "nothing is where the driver and other nodes would not see it"
+    assert "fine-tuning the target" in printed
+    assert not (tmp_path / "node").exists(), "the node's own cache is not used"
 
-    again, said = sweep_target(spec, cluster, tmp_path)
-    assert (again, said, cluster.workers) == (target, "", 1)
+    again, printed = sweep_target(spec, cluster, tmp_path)
+    assert (again, printed, cluster.workers) == (target, "", 1)
 
     own = prepare_target(spec, device="cpu", cache=tmp_path / "own")
     assert weights_of(target.path) == weights_of(own.path)
     assert replace(target, path="") == replace(own, path="")
 
 
-def test_through_a_storage_the_driver_gets_model_and_scores(
+def test_with_object_storage_the_driver_downloads_the_model_and_the_scores(
     spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, cache: Path
 ) -> None:
     (tmp_path / "bucket").mkdir()
     given = {"storage": (tmp_path / "bucket").as_uri(), "stored_as": "one-0123"}
     target, _ = sweep_target(spec, cluster := make_cluster(), tmp_path, **given)
-    assert cluster.asked_for_slots == [()], "nothing is shared but the storage"
+    assert cluster.asked_for_slots == [()], "no folder is shared"
     assert Path(target.path).is_relative_to(cache)
     assert weights_of(target.path) == weights_of(tmp_path / "node/sweeper/targets" / Path(target.path).name)
     assert Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target() == target
@@ -160,7 +160,7 @@ def test_a_worker_that_dies_is_restarted_twice(spec: TrialSpec, make_cluster: Ma
     assert cluster.workers == cluster.killed == 3
 
 
-def test_what_a_restarted_worker_cannot_see_is_left_to_the_driver(
+def test_the_driver_prepares_the_target_if_a_node_does_not_see_its_folders(
     spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = TargetTask.prepare
@@ -169,13 +169,15 @@ def test_what_a_restarted_worker_cannot_see_is_left_to_the_driver(
         return real(self, replace(problem, trial=replace(problem.trial, model_path="/nowhere/base")), *places)
 
     monkeypatch.setattr(TargetTask, "prepare", on_the_node)
-    target, said = sweep_target(spec, cluster := make_cluster(deaths=2), tmp_path)
+    target, printed = sweep_target(spec, cluster := make_cluster(deaths=2), tmp_path)
     assert cluster.workers == cluster.killed == 3
-    assert "/nowhere/base" in said
+    assert "/nowhere/base" in printed
     assert Path(target.path).is_dir()
 
 
-def test_an_error_of_the_worker_is_the_drivers_own(spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path) -> None:
+def test_an_error_of_the_worker_is_raised_in_the_driver(
+    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path
+) -> None:
     (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(TargetError, match="base") as raised:
         sweep_target(spec, make_cluster(), tmp_path)

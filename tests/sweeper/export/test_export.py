@@ -1,4 +1,4 @@
-"""An exported folder loads with transformers alone, and its card describes the model."""
+"""Transformers loads an exported folder without this project, and the model card describes the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainables.models.checkpoints import save_model
 from trainables.models.tiny import make_tiny, tokenizer_for
 
 TAKEN = "00011"
-"""The trial that ``pick`` chooses from the golden sweep."""
+"""The id of the trial that ``pick`` chooses from the golden sweep."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def export(golden: Path, checkpoint: Path, out: Path, *arguments: str) -> Result
 
 
 def logits(folder: Path) -> torch.Tensor:
-    """The logits of a folder that is loaded by transformers alone."""
+    """Return the logits of a model folder, loaded only with transformers."""
     tokens = AutoTokenizer.from_pretrained(folder)("Question: Who wrote it?\nAnswer:", return_tensors="pt")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.no_grad():
@@ -85,7 +85,7 @@ def test_a_whole_model_is_copied_with_a_card(golden: Path, models: Path, tmp_pat
     assert [fact for fact in facts if fact not in card] == []
 
 
-def test_an_adapter_loads_beside_its_base_and_merged_without_it(golden: Path, models: Path, tmp_path: Path) -> None:
+def test_an_adapter_needs_its_base_unless_it_is_merged(golden: Path, models: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(models, tmp_path / "models"))
     config = moved / "adapter" / "adapter_config.json"
     content = json.loads(config.read_text()) | {"base_model_name_or_path": str(moved / "base")}
@@ -111,7 +111,7 @@ def test_an_adapter_loads_beside_its_base_and_merged_without_it(golden: Path, mo
     assert not (tmp_path / "again").exists()
 
 
-def test_a_whole_model_has_nothing_to_merge(golden: Path, models: Path, tmp_path: Path) -> None:
+def test_merging_a_whole_model_copies_the_model(golden: Path, models: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["pick", str(golden), "--export", str(tmp_path / "model")])
     assert result.exit_code == 2, "there is no checkpoint yet"
     assert TAKEN in result.stderr

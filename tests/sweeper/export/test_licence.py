@@ -28,7 +28,7 @@ def test_a_licence_is_read_from_the_card_then_from_the_configuration(
     assert (found.name, found.source) == (name, source)
 
 
-def test_a_licence_file_is_taken_along_and_without_one_it_is_unknown(tmp_path: Path) -> None:
+def test_licence_files_are_found_and_without_any_the_licence_is_unknown(tmp_path: Path) -> None:
     assert licence_of(None) == licence_of(tmp_path) == Licence()
     (tmp_path / "LICENSE.md").write_text("Do as you please.")
     assert licence_of(tmp_path) == Licence(files=(tmp_path / "LICENSE.md",))

@@ -41,16 +41,20 @@ def rows(golden: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("number", range(len(SPECS)))
-def test_a_row_gives_its_spec_back_and_the_command_the_same_run(rows: list[dict[str, object]], number: int) -> None:
+def test_a_row_gives_the_spec_and_the_command_gives_the_same_run(rows: list[dict[str, object]], number: int) -> None:
     spec = spec_of_row(rows[number])
     assert spec.spec_hash == SPECS[number].spec_hash
     again = resolved(*shlex.split(unlearn_command(spec, out="new"))[3:]).base
     assert replace(again, target_key=spec.target_key).spec_hash == spec.spec_hash
     ours = (spec.target_epochs, spec.auto_lr_log_forget, spec.metrics)
-    assert (again.target_epochs, again.auto_lr_log_forget, again.metrics) == ours  # not in the hash, some of them
+    assert (
+        again.target_epochs,
+        again.auto_lr_log_forget,
+        again.metrics,
+    ) == ours  # some of these fields are not in the hash
 
 
-def test_the_command_names_the_plug_ins_that_the_run_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_has_the_plug_ins_that_the_run_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = plugins.Plugin(name="toy.py", place="/home/me/my toy.py", source="", digest="d", parts=())
     installed = replace(mine, name="theirs", place="a package", installed=True)
     monkeypatch.setattr(plugins, "_active", [mine, installed])
