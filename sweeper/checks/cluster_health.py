@@ -1,4 +1,4 @@
-"""``doctor --address``: check that all nodes of a cluster respond, have equal versions, and share the folders."""
+"""``doctor --address``: check that all nodes of a cluster respond, have the same package versions and share folders."""
 
 from __future__ import annotations
 

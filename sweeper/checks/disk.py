@@ -21,7 +21,11 @@ _UNADAPTED = ("embed", "wte", "wpe", "lm_head")
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The disk space of a sweep or a run: ``checkpoint`` bytes per kept model, ``state`` bytes per running trial."""
+    """The disk space that a sweep or a run needs.
+
+    ``checkpoint`` and ``state`` are the bytes of one checkpoint and of one trial's saved state. ``models`` is the
+    number of kept checkpoints, and ``running`` the number of saved states.
+    """
 
     checkpoint: int
     state: int
@@ -35,7 +39,7 @@ class Disk:
 
     @property
     def least(self) -> int:
-        """The minimum bytes: one model and the states of the running trials."""
+        """The bytes of one model and of all saved states, without which a sweep cannot run."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
@@ -47,9 +51,9 @@ class Disk:
 
 
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
-    """Return the disk space for ``models`` checkpoints and ``running`` saved states, for trials like ``spec``.
+    """Estimate the disk space for ``models`` checkpoints and ``running`` saved states of trials like ``spec``.
 
-    The report, and epochs that are on the frontier only temporarily, are not included.
+    ``target`` is the target's folder. The report and epochs that leave the frontier again are not counted.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())
@@ -61,7 +65,7 @@ def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk
 
 
 def check_disk(disk: Disk, out: Path) -> str:
-    """Return a line with the needed and the free space, with a warning if the free space may not suffice.
+    """Return a line with the required and the free disk space, and a warning if the space may not suffice.
 
     Raises:
         SweepError: the free space does not suffice for even one model.
@@ -70,11 +74,11 @@ def check_disk(disk: Disk, out: Path) -> str:
     line = disk.format(out, free=free)
     if free < disk.least:
         raise SweepError(
-            f"not enough disk: the first checkpoint and the saved states take {size(disk.least)}, and "
-            f"{size(free)} are free in {out}; make room there, or name another folder with --out"
+            f"not enough disk space: the first checkpoint and the saved states need {size(disk.least)}, but only "
+            f"{size(free)} are free in {out}; free some space, or choose another folder with --out"
         )
     if free < disk.bytes:
-        line += "; this may not suffice: make room, or run fewer --trials (the first to finish are kept)"
+        line += "; this may not suffice: free some space, or run fewer --trials (finished trials are kept)"
     return line
 
 

@@ -21,7 +21,10 @@ TIMEOUT_SECONDS = 6.0
 
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a problem for each ``(kind, id)`` that is neither cached nor on the hub; kind is model or dataset."""
+    """Return a problem for each repository that is neither in the local cache nor available on the hub.
+
+    ``repositories`` has pairs of a kind, ``model`` or ``dataset``, and an id.
+    """
     late = f"no answer within {TIMEOUT_SECONDS:g} s"
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
 
@@ -62,7 +65,7 @@ def _reason(kind: str, name: str) -> str | None:
             return None
         if cut := next((problem for problem in problems if "is truncated" in problem), None):
             # The hub's client accepts any file with the right name, so it would not download a damaged file again.
-            remedy = f"delete {folder} and what it links to, and try again"
+            remedy = f"delete {folder} and the files that it links to, and try again"
             return f"its files in the local cache are damaged ({cut}); {remedy}"
         partly = f"only a part of it is in the local cache ({problems[0]}), and "
     hub, timeout = HfApi(), TIMEOUT_SECONDS - 1
@@ -93,7 +96,7 @@ def _refusal(error: Exception) -> str:
 
 
 def _listing_reason(files: Sequence[str]) -> str | None:
-    """Return what a repository with these files lacks (safetensors weights, shards, a tokenizer), or None."""
+    """Return which files a model repository lacks (weights, shards or a tokenizer), or None if it is complete."""
     weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         return "there are no *.safetensors weights in it"

@@ -1,4 +1,4 @@
-"""The plan that ``--dry-run`` prints: what a command would run, and the time, memory and disk space it would need."""
+"""Compute the plan for ``--dry-run``: what a command would run, and the time, memory and disk space it would need."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ def plan_of_sweep(
         seconds, at_most = (
             min(budget, pace.trial(length) * remaining / at_once) for length in (epochs * share, epochs)
         )
-    of_model = _of_model(base, pace, models=remaining, running=remaining if settings.pauses_trials else at_once)
+    model_fields = _model_fields(base, pace, models=remaining, running=remaining if settings.pauses_trials else at_once)
     if out is None:
-        of_model["disk"] = None
-        of_model["unknown"].pop("disk", None)
+        model_fields["disk"] = None
+        model_fields["unknown"].pop("disk", None)
     return Plan(
         what=settings.kind,
         out=str(out or ""),
@@ -126,7 +126,7 @@ def plan_of_sweep(
         pace=pace,
         measured=measure,
         free=free_bytes(out or Path()),
-        **of_model,
+        **model_fields,
     )
 
 
@@ -155,7 +155,7 @@ def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
     return [folder, *map(Path, (*settings.reuse, *settings.warm_start)), *neighbours]
 
 
-def _of_model(spec: TrialSpec, pace: TrialPace | None, *, models: int, running: int) -> dict[str, Any]:
+def _model_fields(spec: TrialSpec, pace: TrialPace | None, *, models: int, running: int) -> dict[str, Any]:
     """Return the fields of a plan that depend on the model: downloads, target, memory, disk, and what is unknown."""
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
@@ -204,7 +204,7 @@ def _memory(spec: TrialSpec, folder: Path) -> int:
 
 
 def _shown(settings: SweepSettings) -> dict[str, object]:
-    """Return the settings that all trials share and, for a sweep, the searched ranges and the search."""
+    """Return the settings that all trials share and, for a sweep, the searched ranges and the search settings."""
     row = settings.base.row()
     changed = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
     shared = {name: row[name] for name in dict.fromkeys((*_SHOWN, *changed)) if name in row and name != "target_key"}

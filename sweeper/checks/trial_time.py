@@ -47,7 +47,7 @@ class TrialPace:
 def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
-    """Return the median times from the first folder that holds a similar sweep, or None if no folder does."""
+    """Return the median times of trials in the first folder with a similar sweep, or None if there is none."""
     for folder in folders:
         settings = _similar(folder, spec, gpus=gpus)
         if settings is None:

@@ -202,7 +202,7 @@ def _depth(spec: TrialSpec) -> int | None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file, or {} if there is none."""
+    """Return the object in a JSON file, or {} if the file is missing or has no object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

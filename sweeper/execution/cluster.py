@@ -139,7 +139,9 @@ def runtime_env(*, ship: bool, variables: Mapping[str, str]) -> dict[str, Any]:
 def ray_cluster(
     address: str | None, *, resources: Resources, ship: bool = False, python: str | None = None
 ) -> Iterator[int]:
-    """Join the cluster at ``address``, or start Ray on this machine. Yield the number of concurrent trials.
+    """Join the cluster at ``address``, or start Ray on this machine. Shut Ray down when the block ends.
+
+    Yields the number of trials that fit at the same time.
 
     Args:
         resources: the resources that one trial takes.

@@ -88,7 +88,7 @@ class _Measured:
 
 @dataclass(kw_only=True)
 class GpuShares(Follower):
-    """The GPU share of each running trial, and whether another trial fits.
+    """Reserves a GPU share for each running trial, and decides whether another trial fits.
 
     Attributes:
         gpus: the number of GPUs of the cluster.

@@ -183,7 +183,7 @@ def facts_of_nodes(
 
 
 def differences(here: Versions, there: Versions) -> list[str]:
-    """Return how the versions ``there`` differ from those ``here``: ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
+    """Return the version differences of a node from this machine: ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
     return [
         f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
         for package, version in here.items()

@@ -79,7 +79,7 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
 
 
 def _times(part: float, whole: float) -> int:
-    """Return how often ``part`` fits into ``whole``. Unlike ``//``, return 20 for 0.1 in 2."""
+    """Return how often ``part`` fits into ``whole``, without rounding errors such as 2 // 0.1 == 19."""
     return int(whole / part + 1e-9) if part > 0 else _UNLIMITED
 
 

@@ -1,4 +1,4 @@
-"""The facts of a model card, and its text from the template card.md.j2. Hugging Face reads the front matter."""
+"""Render the model card of an exported model from the template card.md.j2."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The facts of a model card. The fields are the variables of the template.
+    """The facts of a model card, as fields for the template.
 
     Attributes:
         row: the model's row of trials.csv or candidates.csv.
-        judged: sentences that compare the model with the thresholds.
+        judged: sentences that compare the metrics of the model with the thresholds.
         picked: the command that chose the model.
         kind: the content of the folder (whole model, adapter or merged model).
         base: the path or hub id of an adapter's base model; "" for a whole model.
@@ -53,7 +53,7 @@ class Card:
 
 
 def card_text(card: Card) -> str:
-    """Return the text of README.md in the exported folder."""
+    """Return the text of the model card, the README.md of the exported folder."""
     import yaml
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -102,7 +102,7 @@ def _template(spec: TrialSpec) -> str:
 
 
 def _scores(card: Card) -> list[tuple[str, str, str, str]]:
-    """Return a tuple (axis label, metric, target's value, model's value) for each measured metric."""
+    """Return the axis label, the name, the target's value and the model's value of each measured metric."""
     before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
     return [
         (columns.axis(name), name, number(before.get(name)), number(finite_cell(card.row, name)))
@@ -112,7 +112,7 @@ def _scores(card: Card) -> list[tuple[str, str, str, str]]:
 
 
 def _settings(card: Card) -> dict[str, object]:
-    """Return the settings that have an effect, and the numbers of steps and epochs of the model."""
+    """Return the settings that affect the model, and the numbers of trained steps and epochs."""
     spec, row = card.spec, card.row
     values = spec.values()
     settings = {

@@ -35,7 +35,9 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
     base = str(json.loads(config.read_text(encoding="utf-8"))["base_model_name_or_path"]) if config.is_file() else ""
     kind = MERGED if base and merge else ADAPTER if base else WHOLE
     if kind == MERGED and Path(base).is_absolute() and not Path(base).is_dir():
-        raise ExportError(f"--merge: the adapter's base model {base} does not exist; the target command makes it again")
+        raise ExportError(
+            f"--merge: the adapter's base model {base} does not exist; the command 'target' trains it again"
+        )
     spec = card.spec
     own_folder, hub_id = spec.model_path or spec.target_path, find_model(spec.model).hub_id
     licence = licence_of(Path(own_folder) if own_folder else cached_snapshot(hub_id) if hub_id else None)
@@ -51,6 +53,6 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
     if merge and kind == WHOLE:
         yield "--merge: the checkpoint has all its weights already; there is no adapter to merge"
     if kind == ADAPTER:
-        yield f"the adapter requires its base, {base}; --merge writes a model that does not"
+        yield f"the adapter requires its base model, {base}; --merge writes a model that does not"
     if licence.name is None:
-        yield "licence: the base model does not name one; find out before you pass this model on"
+        yield "licence: the base model names none; find out which licence applies before you publish this model"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A requested choice. ``rule`` is None for the report's answer; ``limits`` and ``best`` come from the options."""
+    """The rule, the limits and the column by which a model is chosen. ``rule`` is None for the report's answer."""
 
     rule: str | None
     limits: tuple[Constraint, ...]
@@ -41,16 +41,17 @@ class Request:
 
     @property
     def name(self) -> str:
-        """The name of the choice, for example ``answer``, ``knee`` or ``maximize utility``."""
+        """The name of the rule, for example ``answer``, ``knee`` or ``maximize utility``."""
         return self.best.words if self.best is not None else self.rule or "answer"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The chosen model with its judgement: the fields that ``pick`` prints. ``checkpoint`` is None if none was saved.
+    """The chosen model with its judgement. ``pick`` prints the fields.
 
-    ``near`` describes the neighbours on the frontier. ``handed_over`` contains the folder of the export and the version
-    in the registry, for ``pick --json``. ``notes`` contains the messages of the export.
+    ``checkpoint`` is None if no checkpoint was saved. ``near`` describes the neighbours on the frontier. ``delivered``
+    has the folder of the export and the version in the registry, for ``pick --json``. ``notes`` are the messages of the
+    export.
     """
 
     request: Request
@@ -62,12 +63,12 @@ class Choice:
     table: TrialTable
     sweep: SweepFile
     near: tuple[Mapping[str, object], ...]
-    handed_over: Mapping[str, Any] = field(default_factory=dict)
+    delivered: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
     def exists(self) -> bool:
-        """Whether the checkpoint exists."""
+        """Whether the folder of the checkpoint exists."""
         return self.checkpoint is not None and self.checkpoint.is_dir()
 
     @property
@@ -77,7 +78,7 @@ class Choice:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The measured metrics of the model and its costs, without times."""
+        """The measured metrics and the costs of the model, without durations."""
         row: pd.Series = self.found.row
         return {
             column: float(row[column])
@@ -91,7 +92,7 @@ class Choice:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The output of ``pick --json``."""
+        """The JSON object that ``pick --json`` prints."""
         row = self.found.row
         content = {
             "trial_id": row["trial_id"],
@@ -107,31 +108,31 @@ class Choice:
             "neighbours": list(self.near),
         }
         plain_content: Any = plain(content)
-        return {**plain_content, **self.handed_over}
+        return {**plain_content, **self.delivered}
 
 
 def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
-    """Choose a model of the sweep in ``out`` by the options of ``pick``, and copy, export or register its checkpoint.
+    """Choose a model of the sweep in ``out``, and copy, export or register its checkpoint, as the options request.
 
     Raises:
         Problems: all problems with the options.
-        AnalysisError, LoadError, RegistryError: the message is a plain sentence.
+        AnalysisError, LoadError, RegistryError: a model cannot be chosen, exported or registered.
     """
     options = Options(PICK, raw)
     options.problems[:0] = problems
     request = _request(options, out)
-    options.extend(list(_hand_over_problems(options, out)))
+    options.extend(list(_delivery_problems(options, out)))
     refuse(options.problems)
     chosen = _chosen(out, request, options["constraint"])
     if any(options[name] is not None for name in ("copy_to", "export", "register")):
         if not chosen.exists:
             raise Problems([chosen.missing])
-        return _hand_over(chosen, options, command=command_line(PICK, raw, str(out)))
+        return _deliver(chosen, options, command=command_line(PICK, raw, str(out)))
     return chosen
 
 
 def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
-    """Choose the model. A constraint of the request replaces the sweep's own constraints on the same metric."""
+    """Choose the model. A given constraint replaces the sweep's own constraints on the same metric."""
     sweep = SweepFile.read(out)
     named = {parse_constraint(text).name for text in constraints}
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
@@ -144,7 +145,7 @@ def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
     return Choice(request, name, checkpoint, out, found, judgement, table, sweep, near)
 
 
-def _hand_over(chosen: Choice, options: Options, *, command: str) -> Choice:
+def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
     """Copy, export and register the checkpoint. Return the choice with the results."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
@@ -161,7 +162,7 @@ def _hand_over(chosen: Choice, options: Options, *, command: str) -> Choice:
     if options["register"] is not None:
         done["registered"] = _register(chosen, options)
     place = Path(options["copy_to"]) if options["copy_to"] else chosen.checkpoint
-    return replace(chosen, checkpoint=place, handed_over=done, notes=notes)
+    return replace(chosen, checkpoint=place, delivered=done, notes=notes)
 
 
 def _register(chosen: Choice, options: Options) -> dict[str, Any]:
@@ -190,8 +191,8 @@ def _tracking_uri(options: Options, out: Path) -> str:
     return known_uri(read_settings(out).tracking_uri)
 
 
-def _hand_over_problems(options: Options, out: Path) -> Iterator[str]:
-    """Yield the problems with copying, exporting and registering, before any of these is started."""
+def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
+    """Yield the problems that would prevent copying, exporting or registering the checkpoint."""
     from sweeper.followers.mlflow.registry import registry_problems
 
     for name in ("copy_to", "export"):
@@ -240,7 +241,7 @@ def _request(options: Options, out: Path) -> Request:
 
 
 def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best]) -> Iterator[str]:
-    """Yield the problems with the named columns. If a column is unknown, the last line lists the known columns."""
+    """Yield the problems with the named columns and, if a column is unknown, a list of the known columns."""
     sweep = SweepFile.read(out)
     models = TrialTable.read(out, sweep=sweep.name).models.trials
     if models.empty:

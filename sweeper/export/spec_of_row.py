@@ -20,7 +20,7 @@ _ALWAYS = (
 
 
 def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
-    """Return the spec in a row. A field without a column has its default value in all trials of the table."""
+    """Return the trial spec in a row of trials.csv. Fields without a column have their default values."""
     values: dict[str, Any] = {}
     for name, item in FIELDS.items():
         cell = known(row.get(name))
@@ -41,10 +41,7 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
-    """Return the command that runs only this trial, with the active plug-ins.
-
-    On one CPU its result is bit-identical.
-    """
+    """Return the command that repeats a trial, with the active plug-ins. On one CPU, its result is bit-identical."""
     files = [word for plugin in plugins.active() if not plugin.installed for word in ("--plugin", plugin.place)]
     return shlex.join(["python", "-m", "sweeper", "unlearn", *files, *_flags(spec), "--out", out])
 
