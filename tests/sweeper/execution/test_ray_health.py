@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -72,56 +72,42 @@ def test_a_loss_is_reported_and_then_the_process_ends_even_if_the_block_is_still
     assert calls.order[:2] == [f"lost {address}", "process ends"]
 
 
-def failing(calls: Recorder, head: socket.socket, *, is_cluster: bool) -> None:
-    """Raise an error like a Ray call that fails before the loss is detected."""
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=is_cluster):
-        head.close()
-        raise OSError("Broken pipe")
+def lose_head(calls: Recorder, head: socket.socket, *, fails: bool, restart: Callable[[], None] | None = None) -> None:
+    """Lose the head. Then wait for the head, or fail like a Ray call before the loss is detected.
 
-
-def test_a_call_that_needs_a_lost_head_waits_until_the_loss_is_reported(head: socket.socket) -> None:
-    calls = Recorder()
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False) as head_answers:
-        head.close()
+    ``restart`` starts the restart of a cluster's head.
+    """
+    is_cluster = restart is not None
+    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=is_cluster) as head_answers:
         head_answers()
-        assert calls.order[-1] == "process ends"
+        head.close()
+        if restart is not None:
+            restart()
+        if fails:
+            raise OSError("Broken pipe")
+        head_answers()
 
 
-def test_an_error_of_a_ray_call_is_raised_after_the_loss_is_reported(head: socket.socket) -> None:
+def error_if(fails: bool) -> AbstractContextManager[object]:
+    return pytest.raises(OSError, match="Broken pipe") if fails else nullcontext()
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["a wait", "an error"])
+def test_a_wait_for_a_lost_head_or_an_error_ends_after_the_loss_is_reported(head: socket.socket, fails: bool) -> None:
     calls = Recorder()
-    with pytest.raises(OSError, match="Broken pipe"):
-        failing(calls, head, is_cluster=False)
+    with error_if(fails):
+        lose_head(calls, head, fails=fails)
     assert calls.order[-1] == "process ends"
 
 
-@contextlib.contextmanager
-def back_in(seconds: float, address: tuple[str, int]) -> Iterator[None]:
-    """Restart the head after some seconds."""
-    servers: list[socket.socket] = []
-    timer = threading.Timer(seconds, lambda: servers.append(socket.create_server(address)))
-    timer.start()
-    yield
-    timer.join()
+@pytest.mark.parametrize("fails", [False, True], ids=["a wait", "an error"])
+def test_a_wait_for_a_restarting_head_or_an_error_ends_after_the_restart(head: socket.socket, fails: bool) -> None:
+    calls, address, servers = Recorder(), head.getsockname(), []
+    timer = threading.Timer(0.3, lambda: servers.append(socket.create_server(address)))
+    with error_if(fails):
+        lose_head(calls, head, fails=fails, restart=timer.start)
+    assert (len(servers), calls.order) == (1, [])
     servers[0].close()
-
-
-def test_an_error_while_the_head_of_a_cluster_restarts_is_raised_when_it_is_back(head: socket.socket) -> None:
-    calls, begun = Recorder(), time.monotonic()
-    with back_in(0.3, head.getsockname()), pytest.raises(OSError, match="Broken pipe"):
-        failing(calls, head, is_cluster=True)
-    assert time.monotonic() - begun >= 0.3
-    assert calls.order == []
-
-
-def test_a_call_that_needs_the_head_waits_until_the_head_has_restarted(head: socket.socket) -> None:
-    calls, begun = Recorder(), time.monotonic()
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=True) as head_answers:
-        head_answers()
-        with back_in(0.3, head.getsockname()):
-            head.close()
-            head_answers()
-            assert time.monotonic() - begun >= 0.3
-    assert calls.order == []
 
 
 @pytest.mark.parametrize(("is_cluster", "lost"), [(False, None), (True, "starter")], ids=["alone", "a node ends"])
