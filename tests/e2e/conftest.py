@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,18 @@ def trainers(cli: Cli) -> list[int]:
 def results(sweep: Sweep) -> list[list[Row]]:
     """Return the rows of both tables without durations, times of day and process ids, which differ between runs."""
     return [untimed(sweep.trials), untimed(sweep.history)]
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[bool]:
+    """Mount a file system of this size at a new folder. Yield False if this user may not mount one."""
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    try:
+        yield done.returncode == 0
+    finally:
+        if done.returncode == 0:
+            subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ import pytest
 
 from search_spaces.durable import is_held
 from tests.contract.product import Done, Sweep
-from tests.e2e.conftest import GRID, Cli, trainers
+from tests.e2e.conftest import GRID, Cli, small_disk, trainers
 from tests.e2e.nodes import Nodes
 from tests.e2e.test_interruption import assert_equals, assert_whole_in_mlflow
 
@@ -206,23 +206,20 @@ def run_until(
 
 
 @pytest.fixture
-def small_disk(cli: Cli, request: pytest.FixtureRequest) -> Iterator[Path]:
+def disk(cli: Cli) -> Iterator[Path]:
     """A folder on a small disk, or an ordinary folder if this user may not mount a disk."""
     folder = cli.folder / f"disk-{uuid.uuid4().hex[:8]}"
-    folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", folder], capture_output=True)
-    yield folder
-    if not made.returncode:
-        subprocess.run(["umount", "--lazy", folder], check=True)
+    with small_disk(folder, "100m"):
+        yield folder
 
 
 @pytest.mark.parametrize("seed", range(FIRST, LAST))
 def test_after_faults_in_any_order_the_results_equal_those_without_faults(
-    cli: Cli, reference: tuple[Sweep, Done], nodes: Nodes, small_disk: Path, seed: int
+    cli: Cli, reference: tuple[Sweep, Done], nodes: Nodes, disk: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
-    sweep = cli.new(f"{small_disk.name}/story-{seed}")
-    can_fill = small_disk.is_mount()
+    sweep = cli.new(f"{disk.name}/story-{seed}")
+    can_fill = disk.is_mount()
     words: tuple[str | Path, ...] = cli.pareto(sweep, *GRID)
     is_first = True
     print(f"FAULT_SEEDS={seed}:{seed + 1}")  # pytest shows the output if the test fails

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 from tests.contract.product import Done, Sweep, wait_until
 from tests.contract.tracking import records
-from tests.e2e.conftest import GRID, Cli, results, trainers
+from tests.e2e.conftest import GRID, Cli, results, small_disk, trainers
 
 pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
@@ -27,25 +26,10 @@ ONE = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--epochs", "2
 """One short trial."""
 
 
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """Mount a file system of this size at ``folder``."""
-    folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
-    if made.returncode:
-        pytest.skip("this user may not mount a small file system")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def widen(folder: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,size=100m", folder], check=True)
-
-
 def test_after_a_full_disk_resume_runs_the_failed_trials_again(cli: Cli, reference: tuple[Sweep, Done]) -> None:
-    with small_disk(cli.folder / "full", "1500k"):
+    with small_disk(cli.folder / "full", "1500k") as is_small:
+        if not is_small:
+            pytest.skip("this user may not mount a small file system")
         sweep = cli.new("full/sweep")
         done = cli.run(*cli.pareto(sweep, *GRID), code=1)
         assert f"python -m sweeper resume {sweep.out}" in done.stderr + done.stdout
@@ -53,7 +37,7 @@ def test_after_a_full_disk_resume_runs_the_failed_trials_again(cli: Cli, referen
         assert 0 < len(failed) <= 2, "only running trials failed"
         assert all(row["error"].startswith("no space left on the disk") for row in failed)
 
-        widen(sweep.out.parent)
+        subprocess.run(["mount", "-o", "remount,size=100m", sweep.out.parent], check=True)
         summary = cli.run("resume", sweep.out, "--json").json
         assert summary["status"] == {"finished": 4, "stopped": 0, "diverged": 2, "failed": 0}
         assert summary["run_again"] == 0
