@@ -152,14 +152,14 @@ def has_dataset(name: str) -> bool:
 def _size(kind: str, name: str) -> int | None:
     """Return the number of bytes to download, or None if the hub does not respond."""
     from huggingface_hub import HfApi
-    from huggingface_hub.utils import filter_repo_objects
+    from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
     try:
         listing: Any = HfApi().repo_info(name, repo_type=kind, files_metadata=True, timeout=TIMEOUT_SECONDS)
         files = listing.siblings or ()
         if kind == "model":
             files = filter_repo_objects(
-                files, allow_patterns=FILES, ignore_patterns=NOT_FILES, key=lambda item: item.rfilename
+                files, allow_patterns=[*FILES], ignore_patterns=[*NOT_FILES], key=lambda item: item.rfilename
             )
         sizes = [item.size for item in files]
     except Exception:

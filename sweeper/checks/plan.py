@@ -92,10 +92,10 @@ def plan_of_sweep(
     base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
     slots, place = _slots(settings)
     at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
+    gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
     if measure:
-        pace = measured_pace(base)
+        pace: TrialPace | None = measured_pace(base)
     else:
-        gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
         pace = earlier_pace(base, _previous_sweeps(settings, out), scheduler=settings.scheduler, gpus=gpus)
     epochs = float(base.epochs)
     if settings.epoch_budget is not None and remaining:
