@@ -78,8 +78,7 @@ def _misfits(spec: TrialSpec) -> list[str]:
             "its update is not linear in lr; use adamw or sgd, or --auto-lr off"
         )
     if spec.dataset in DATASETS:
-        found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class)
-        found += DATASETS[spec.dataset].seed_problems(spec.data_seed)
+        found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
     if spec.target_seed and spec.target_path is not None:
         found.append("target_seed does not apply to a finished target, which is not trained here")
     return found

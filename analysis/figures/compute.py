@@ -78,7 +78,7 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
     lines = (
         *finite_lines("best of n fixed rates, expected", picks, expected, OKABE_ITO[0], look="dots"),
         Line("AutoLR", ends, (curve.auto, curve.auto), INK, "dashed"),
-        Line("AutoLR, at what it is charged", (curve.charge,), (curve.auto,), INK, "marks", "D"),
+        Line("AutoLR, at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )
     label = "n* < 1: below a single rate" if curve.auto < expected[0] else f"n* = {curve.equals:.3g}"
     guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)

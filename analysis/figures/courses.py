@@ -108,7 +108,7 @@ def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
     return figure_of(
         (_courses_at_rates(part, metric, low, high) for part in drawn.values() for metric in shown_metrics(table)),
         name="courses_by_learning_rate",
-        title="The course of training at each learning rate",
+        title="Training curves at each learning rate",
         caption=note("courses_by_learning_rate"),
         rates=(low, high),
     )

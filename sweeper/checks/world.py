@@ -244,8 +244,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         hub.append(("dataset", dataset.hub_id))
     elif not (
         found
-        or dataset.choice_problems(spec.forget_split, spec.forget_class)
-        or dataset.seed_problems(spec.data_seed)
+        or dataset.choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
         or (spec.limit is not None and spec.limit <= 0)
     ):
         try:

@@ -1,4 +1,4 @@
-"""Fictitious authors with TOFU's columns, generated from a seed: the language data set that needs no network.
+"""Generate questions about fictitious authors, with TOFU's columns. This language data set needs no network.
 
 Every author has a unique name. An author's facts are drawn from lists, without replacement if the list is long enough.
 Every answer uses one of several sentences at random. So the answers about one author reveal neither the facts nor the
@@ -29,7 +29,7 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of question. In its texts, ``{name}`` stands for the author, and ``{x}`` and ``{y}`` for the facts."""
+    """A kind of question. Its texts have the placeholders ``{name}`` for the author, ``{x}`` and ``{y}`` for facts."""
 
     facts: tuple[str, str]
     questions: tuple[str, ...]
@@ -38,7 +38,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The lists of words by name, the name of the list from which each fact is drawn, and the kinds of questions."""
+    """The lists of words by name, the list of words from which each fact is drawn, and the kinds of questions."""
 
     words: Mapping[str, Sequence[str]]
     facts: Mapping[str, Sequence[str]]
@@ -106,7 +106,7 @@ def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
 
 
 def _made_up(rng: random.Random, fact: str) -> str:
-    """Return a random value for a fact that has no list of values and is composed of parts instead."""
+    """Return a random value for a fact that is not drawn from a list, such as a date."""
     if fact == "date":
         months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Images = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
     """Pixels ``(N, 32, 32, 3)`` (red, green, blue) and labels ``(N,)``."""
 
+Stamps = tuple[tuple[Path, int], ...]
+SPLITS = ("train", "test")
 FORGET_IMAGES = 500
 SIDE = 32
 CIFAR_10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -86,13 +88,10 @@ def load_cifar(
 
     if data_dir is None:
         splits = load_hub(variant.hub_id, instead="digits")
-        tables = [splits[split].with_format("arrow")[:] for split in ("train", "test")]
-        (train, train_labels), (test, test_labels) = (_images(table, variant, variant.hub_id) for table in tables)
+        parts = [_images(splits[split].with_format("arrow")[:], variant, variant.hub_id) for split in SPLITS]
     else:
-        (train, train_labels), (test, test_labels) = (
-            _read(variant, tuple((path, path.stat().st_mtime_ns) for path in files))
-            for files in _files(variant, data_dir)
-        )
+        parts = [_read(variant, stamps) for stamps in _files(variant, data_dir)]
+    (train, train_labels), (test, test_labels) = parts
     rows = np.arange(len(train) + len(test), dtype=np.int64)
     images = LabelledImages(
         pixels=np.concatenate([train, test]),
@@ -113,19 +112,20 @@ def load_cifar(
     )
 
 
-def _files(variant: Variant, folder: Path) -> list[list[Path]]:
+def _files(variant: Variant, folder: Path) -> list[Stamps]:
+    """Return the files of each split, each with the time of its last change."""
     if not folder.is_dir():
-        raise DataError(f"cannot read {folder}: no such folder; --data-dir needs the files of {variant.name}")
+        raise DataError(f"--data-dir {folder}: no such folder; expected a folder with the files of {variant.name}")
     found = []
-    for split in ("train", "test"):
-        found.append(sorted(folder.rglob(f"{split}-*.parquet")))
+    for split in SPLITS:
+        found.append(tuple((path, path.stat().st_mtime_ns) for path in sorted(folder.rglob(f"{split}-*.parquet"))))
         if not found[-1]:
-            raise DataError(f"{folder}: no {split}-*.parquet; expected the hub's files of {variant.name}")
+            raise DataError(f"--data-dir {folder}: no {split}-*.parquet; expected the hub's files of {variant.name}")
     return found
 
 
 @lru_cache(maxsize=4)
-def _read(variant: Variant, stamps: tuple[tuple[Path, int], ...]) -> Images:
+def _read(variant: Variant, stamps: Stamps) -> Images:
     """Read the images of all files. The result is cached, because checks and training read the same data."""
     import pyarrow
     import pyarrow.parquet
@@ -146,7 +146,7 @@ def _images(table: Any, variant: Variant, where: str) -> Images:
 
     for column in ("img", variant.label_column):
         if column not in table.column_names:
-            raise DataError(f"{where}: no column '{column}'; its columns are {', '.join(table.column_names)}")
+            raise DataError(f"{where}: no column '{column}'; the columns are {', '.join(table.column_names)}")
     pixels = np.empty((table.num_rows, SIDE, SIDE, 3), dtype=np.uint8)
     labels = np.asarray(table.column(variant.label_column), dtype=np.int64)
     for row, cell in enumerate(table.column("img")):
@@ -156,9 +156,8 @@ def _images(table: Any, variant: Variant, where: str) -> Images:
         except Exception as error:
             raise DataError(f"{where}, row {row + 1}: expected an image of 32 x 32 pixels ({error})") from None
         if not 0 <= labels[row] < len(variant.classes):
-            raise DataError(
-                f"{where}, row {row + 1}: the label is {labels[row]}, expected from 0 to {len(variant.classes) - 1}"
-            )
+            most = len(variant.classes) - 1
+            raise DataError(f"{where}, row {row + 1}: expected a label from 0 to {most}, got {labels[row]}")
     return pixels, labels
 
 

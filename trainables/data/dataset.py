@@ -98,10 +98,7 @@ class DataSet:
         Raises:
             DataError: an argument does not apply, a file is missing or malformed, or the hub cannot be reached.
         """
-        problems = self.choice_problems(forget_split, forget_class)
-        problems += self.folder_problems(data_dir)
-        problems += self.seed_problems(seed)
-        if problems:
+        if problems := self.choice_problems(forget_split, forget_class, seed) + self.folder_problems(data_dir):
             raise DataError(*problems)
         choices = {
             "forget_split": forget_split or self.forget_split,
@@ -111,22 +108,18 @@ class DataSet:
         }
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
-    def choice_problems(self, forget_split: str | None, forget_class: str | None) -> list[str]:
-        """Return the reasons why this forget set cannot be chosen. Class names are checked only during loading."""
+    def choice_problems(self, forget_split: str | None, forget_class: str | None, seed: int) -> list[str]:
+        """Return the choices that the data set does not offer. Class names are checked only during loading."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
-            expected = expected_one_of(forget_split, splits) if splits else "this data set has no forget splits"
-            found.append(f"forget split '{forget_split}' does not fit data set {self.name}: {expected}")
+            expected = expected_one_of(forget_split, splits) if splits else "this data set has only one forget set"
+            found.append(f"data set {self.name} has no forget split '{forget_split}': {expected}")
         if forget_class is not None and self.forget_class is None:
-            found.append(f"forget_class does not apply to data set {self.name}: its examples have no classes")
-        return found
-
-    def seed_problems(self, seed: int) -> list[str]:
-        """Return the reasons why the data set cannot be generated with this seed."""
+            found.append(f"forget_class does not apply to data set {self.name}, whose examples have no classes")
         if seed and not self.generated:
-            return [f"data_seed does not apply to data set {self.name}, which is read and not generated"]
-        return []
+            found.append(f"data_seed does not apply to data set {self.name}, which is read and not generated")
+        return found
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
         """Return a message if the data set needs a folder but none is given, or if it does not use the given folder."""

@@ -1,4 +1,4 @@
-"""Digits: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels, the vision data set that needs no network.
+"""Load scikit-learn's 1,797 handwritten digits of 8 x 8 pixels. This vision data set needs no network.
 
 The images are the test part of the UCI data set "Optical Recognition of Handwritten Digits". Every fifth image is held
 out for evaluation.

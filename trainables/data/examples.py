@@ -25,7 +25,7 @@ class Example:
 
     @property
     def is_text(self) -> bool:
-        """Whether this is a plain text and not a question with an answer."""
+        """Whether the example is a plain text and not a question with an answer."""
         return not self.question
 
 
@@ -88,13 +88,13 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The forget items that metrics use: ``forget_eval``; for running text F itself, which is cut into the same
-        windows for all models."""
+        """The items on which metrics measure forgetting: ``forget_eval``, or the forget set F if F is running text,
+        which is cut into the same windows for all models."""
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
     def judged_as_trained(self) -> bool:
-        """Whether ``judged`` equals the forget set F in questions and answers, so that one forward pass serves both."""
+        """Whether ``judged`` and the forget set have equal questions and answers, so one forward pass is sufficient."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
     @property
@@ -106,7 +106,7 @@ class UnlearningData:
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy whose retain loss uses at most ``most`` items; the data unchanged if there are not more."""
+        """Return a copy whose retain loss uses at most ``most`` items; the same data if retain_eval is not larger."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
@@ -128,9 +128,7 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
     """Keep at most ``limit`` retain examples, rounded down to whole authors of ``per_author`` questions.
 
-    If ``limit`` is None, all retain examples are kept.
-
-    ``full`` and ``retain_eval`` are reduced accordingly.
+    If ``limit`` is None, all retain examples are kept. ``full`` and ``retain_eval`` are reduced accordingly.
 
     Raises:
         DataError: ``limit`` is less than the number of questions per author.
@@ -140,8 +138,8 @@ def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> 
     kept = limit // per_author * per_author
     if kept == 0:
         raise DataError(
-            f"--limit {limit} keeps no whole author: this data set has {per_author} questions per author, "
-            f"give at least {per_author}"
+            f"--limit {limit} is less than one author: this data set has {per_author} questions per author, so the "
+            f"limit must be at least {per_author}"
         )
     retain = data.retain[:kept]
     known = {example.question for example in retain}

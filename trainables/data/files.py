@@ -1,7 +1,7 @@
 """Read the rows of a table by its name, from the hub or from files with JSON lines, a JSON array, parquet or CSV.
 
-The file of a table has the table's name and the ending of a supported format. The file of the table ``a/b`` may also be
-named ``a-b``. A table may be divided into several files, as on the hub (``NAME-00000-of-00002.parquet`` or
+The file of a table has the table's name and the extension of a supported format. The file of the table ``a/b`` may
+also be named ``a-b``. A table may be divided into several files, as on the hub (``NAME-00000-of-00002.parquet`` or
 ``NAME/train-00000-of-00001.parquet``).
 """
 
@@ -23,7 +23,7 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. ``place`` names the row's file and line, or its row number in formats without lines.
+    """A row of a table. ``place`` names the row's file and line, or its row number in formats without lines.
 
     If the row could not be read, ``problem`` is the reason, which is reported together with problems of other rows.
     """
@@ -52,13 +52,13 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
     """Return the rows of several tables, by table name. ``needs`` describes the expected files in messages.
 
-    If a table is missing, unreadable or empty, it has one row per problem instead.
+    A table that is missing, unreadable or empty gets one row per problem instead.
 
     Raises:
         DataError: the folder does not exist.
     """
     if not folder.is_dir():
-        raise DataError(f"--data-dir {folder}: no such folder; it needs {needs}")
+        raise DataError(f"--data-dir {folder}: no such folder; expected a folder with {needs}")
     tables: dict[str, list[Row]] = {}
     for name in names:
         tables[name] = []
@@ -75,7 +75,7 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 
 
 def read_file(path: Path) -> list[Row]:
-    """Return all rows of a file. The file's ending determines the format. Byte-order marks and Windows line ends are
+    """Return all rows of a file. The file's extension determines the format. Byte-order marks and Windows line ends are
     accepted.
 
     Raises:
@@ -117,7 +117,7 @@ def load_hub(repository: str, *name: str, instead: str, table: str = "", **choic
     except Exception as error:
         raise DataError(
             f"cannot load {repository}{table} from the hub: {str(error).splitlines()[0][:200]}; "
-            f"give its files with --data-dir DIR, or use --dataset {instead}"
+            f"download the files and use --data-dir DIR, or use --dataset {instead}"
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from trainables.data.errors import DataError, shortened
 from trainables.data.examples import Example
@@ -42,21 +43,21 @@ def question(row: Row) -> Example:
     Raises:
         DataError: a column is missing or has the wrong type.
     """
-    value = _columns(row, "question and answer")
-    asked, answer = _filled(row, "question"), _filled(row, "answer")
+    asked, answer = _filled(row, "question", "answer")
+    value: Any = row.value
     paraphrase, perturbed = value.get("paraphrased_answer") or "", value.get("perturbed_answer") or []
     if not isinstance(paraphrase, str):
         raise DataError(f"{row.place}: column 'paraphrased_answer' must be a text, got {paraphrase!r:.60}")
     if not isinstance(perturbed, list) or not all(isinstance(item, str) and item.strip() for item in perturbed):
         raise DataError(f"{row.place}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
-    # Real authors and world facts have no paraphrase, and TOFU scores the answer itself instead.
+    # TOFU's real authors and world facts have no paraphrase. The answer itself is scored instead.
     return Example(asked, answer, paraphrase or (answer if perturbed else ""), tuple(perturbed))
 
 
 def text(row: Row) -> Example:
     """Convert a row with a plain text. Raises DataError if the text is missing."""
-    _columns(row, "text")
-    return Example("", _filled(row, "text"))
+    (content,) = _filled(row, "text")
+    return Example("", content)
 
 
 def passage(row: Row) -> Example:
@@ -65,22 +66,20 @@ def passage(row: Row) -> Example:
     Raises:
         DataError: a column is missing or has the wrong type.
     """
-    _columns(row, "prompt and gt")
-    return Example(_filled(row, "prompt"), _filled(row, "gt"))
+    prompt, continuation = _filled(row, "prompt", "gt")
+    return Example(prompt, continuation)
 
 
-def _columns(row: Row, expected: str) -> Mapping[str, object]:
+def _filled(row: Row, *columns: str) -> list[str]:
+    """Return the texts in these columns. Raises DataError if a text is missing, empty or not valid Unicode."""
     if row.problem:
         raise DataError(row.problem)
     if not isinstance(row.value, Mapping):
-        raise DataError(f"{row.place}: expected an object with {expected}, got {row.value!r:.60}")
-    return row.value
-
-
-def _filled(row: Row, column: str) -> str:
-    value = _columns(row, column).get(column)
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{row.place}: column '{column}' must be a non-empty text, got {value!r:.60}")
-    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise DataError(f"{row.place}: column '{column}' has half a surrogate pair, which is not a character")
-    return value
+        raise DataError(f"{row.place}: expected an object with {' and '.join(columns)}, got {row.value!r:.60}")
+    for column in columns:
+        value = row.value.get(column)
+        if not isinstance(value, str) or not value.strip():
+            raise DataError(f"{row.place}: column '{column}' must be a non-empty text, got {value!r:.60}")
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise DataError(f"{row.place}: column '{column}' has half a surrogate pair, which is not a character")
+    return [row.value[column] for column in columns]

@@ -12,7 +12,7 @@ from trainables.data.rows import question, read_examples
 HUB_ID = "locuslab/TOFU"
 RETAIN_OF = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
 QUESTIONS_PER_AUTHOR = 20
-FILES = "TOFU's files under their own names"
+FILES = "TOFU's files with their original names"
 
 
 def tofu_files(forget_split: str) -> dict[str, str]:

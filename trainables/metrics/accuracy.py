@@ -20,7 +20,7 @@ def _accuracy(
         modalities=(VISION,),
         needs=needs,
         cost=Cost.FORWARD,
-        formula=f"share of {images} whose most probable label is theirs",
+        formula=f"share of {images} whose most probable label is the true label",
         citation="Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020 (arXiv:1911.04933)",
         measure=lambda scores: scores.accuracy(part),
     )

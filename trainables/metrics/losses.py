@@ -1,14 +1,18 @@
-"""The losses: the cross-entropy on the forget set and on the retain sample. They are measured after every epoch."""
+"""The metrics that are measured after every epoch: the cross-entropy on the forget set and on the retain sample."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainables.metrics.items import Array
 from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class ItemLosses(NamedTuple):
@@ -18,22 +22,20 @@ class ItemLosses(NamedTuple):
         totals: the sum of the losses of an item's supervised positions (nats).
         capped: the same sum, with each position's loss capped at the loss of a uniform guess.
         counts: the number of supervised positions.
-        agreed: the number of leading positions at which the model would generate the true token, because it is the most
-            probable token; None if unknown.
-        instead: for sequences, the token that the model would generate at the first position that does not agree; -1 if
-            all positions agree.
+        agreed: the number of leading supervised positions at which the true token or label is the most probable.
+        instead: the most probable token or label at the first other position; -1 if there is none.
     """
 
     totals: Array
     capped: Array
     counts: Array
-    agreed: Array | None = None
-    instead: Array | None = None
+    agreed: NDArray[np.int64]
+    instead: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetLosses:
-    """The per-item losses of both sets. ``random_guess`` is the loss of a uniform guess, ``ln|V|``."""
+    """The per-item losses of the forget set and the retain sample, and the loss of a uniform guess, ``ln|V|``."""
 
     forget: ItemLosses
     retain: ItemLosses
@@ -61,14 +63,12 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Return the mean share of an item's supervised positions before the first one that the model predicts wrong.
+    """Return the mean share of an item's supervised positions before the first position that the model predicts wrong.
 
     For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token. The
     share needs only one forward pass and is a lower estimate of the greedy answer's ROUGE-L recall. For images, the
-    result is the accuracy. If ``agreed`` is None, the result is NaN.
+    result is the accuracy.
     """
-    if losses.agreed is None:
-        return math.nan
     return float((losses.agreed / losses.counts).mean())
 
 
@@ -80,9 +80,8 @@ def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
     """
     if math.isnan(mean_loss(losses)):
         return math.nan
-    return min(
-        mean_loss(losses._replace(totals=losses.capped)), random_guess
-    )  # with rounding errors, the mean may exceed the cap
+    mean = mean_loss(losses._replace(totals=losses.capped))
+    return min(mean, random_guess)  # with rounding errors, the mean may exceed the cap
 
 
 _loss = partial(Metric, unit="nats per {item}", high=None, loss=True, modalities=(LANGUAGE, VISION), cost=Cost.FORWARD)
@@ -93,7 +92,7 @@ METRICS = (
         direction="max",
         of="forget",
         formula="sum of -log p over the supervised tokens of the forget set / their number",
-        citation="the paper's L_F; as an objective each token's is capped at ln|V|",
+        citation="the paper's L_F; a search optimises forget_loss_capped instead",
         measure=lambda losses: mean_loss(losses.forget),
         optimised_as="forget_loss_capped",
     ),
@@ -102,7 +101,7 @@ METRICS = (
         label="retain loss",
         direction="min",
         of="retain",
-        formula="the same on the fixed sample of the retain set",
+        formula="sum of -log p over the supervised tokens of the retain set's fixed sample / their number",
         citation="the paper's L_R",
         measure=lambda losses: mean_loss(losses.retain),
     ),
@@ -112,7 +111,7 @@ METRICS = (
         direction="max",
         of="forget",
         formula="sum of min(-log p, ln|V|) over the supervised tokens of the forget set / their number",
-        citation="the paper's L_F, as a search optimises it: no token counts as more forgotten than a uniform guess",
+        citation="the paper's L_F with a cap, so that no token counts as more forgotten than a uniform guess",
         measure=lambda losses: capped_mean_loss(losses.forget, losses.random_guess),
     ),
 )

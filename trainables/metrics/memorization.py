@@ -73,7 +73,7 @@ METRICS = (
     _memorised(
         name="exact_memorization",
         label="exact memorization of the forget set",
-        formula="mean share of answer tokens that are the likeliest after the true ones before them",
+        formula="mean share of answer tokens that are the most probable token after the true previous tokens",
         citation="Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770)",
         measure=lambda scores: _mean(exact_memorization, scores),
     ),

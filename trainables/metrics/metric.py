@@ -36,7 +36,7 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that a metric needs. ``met(data, retain_model)`` returns whether the need is met."""
+    """A requirement of a metric, in words. ``met(data, retain_model)`` returns whether the requirement is met."""
 
     words: str
     met: Callable[[Any, bool], bool]

@@ -102,11 +102,11 @@ def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Met
             name=f"{of}_longest_loop",
             label=f"longest loop in answers on the {of} set",
             unit="share of the answer",
-            formula="mean share of an answer's words and punctuation marks in its longest stretch that repeats one "
-            f"phrase at least three times, of the answers that {answers} is measured on",
+            formula="mean share of an answer's words and punctuation marks in its longest loop, a phrase that is "
+            f"repeated at least three times in a row, of the answers that {answers} is measured on",
             citation="Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), "
-            "which counts generations that end in a phrase repeated at least three times; here the part of an answer "
-            "that loops",
+            "which counts generations that end in a phrase repeated at least three times; this metric is the share of "
+            "an answer that is a loop",
             measure=lambda scores: longest_loop(scores.answers_given(of, prompts=answers)).mean(),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.models import checkpoints
@@ -94,8 +94,19 @@ class Language:
         return found.totals.tolist(), found.counts.astype(int).tolist()
 
     def evaluator(
-        self, data: UnlearningData, processor: PreTrainedTokenizerBase, *, classes: int, **sizes: Any
+        self,
+        data: UnlearningData,
+        processor: PreTrainedTokenizerBase,
+        *,
+        classes: int,
+        max_length: int,
+        batch_size: int,
+        device: torch.device | str,
     ) -> Evaluator:
         from trainables.scoring.evaluator import Evaluator
+        from trainables.text.scorer import TextScorer
 
-        return Evaluator(data, processor, vocabulary_size=classes, template=self.template, **sizes)
+        scorer = TextScorer(
+            tokenizer=processor, max_length=max_length, batch_size=batch_size, device=device, template=self.template
+        )
+        return Evaluator(data, scorer, vocabulary_size=classes)

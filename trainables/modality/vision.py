@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from trainables.models.checkpoints import folder_problems
 from trainables.objectives.base import Reference
@@ -80,12 +80,19 @@ class Vision:
     def nll(
         self, model: PreTrainedModel, items: ImageSet, *, processor: ImageProcessor, batch_size: int
     ) -> tuple[list[float], list[int]]:
-        nll, _ = losses.score(model, items, processor=processor, batch_size=batch_size, device=model.device)
-        return nll.tolist(), self.lengths(items)
+        found = losses.image_losses(model, items, processor=processor, batch_size=batch_size, device=model.device)
+        return found.totals.tolist(), self.lengths(items)
 
     def evaluator(
-        self, data: ImageData, processor: ImageProcessor, *, max_length: int, **sizes: Any
+        self,
+        data: ImageData,
+        processor: ImageProcessor,
+        *,
+        classes: int,
+        max_length: int,
+        batch_size: int,
+        device: torch.device | str,
     ) -> ClassificationEvaluator:
         from trainables.scoring.classification import ClassificationEvaluator
 
-        return ClassificationEvaluator(data, processor, **sizes)
+        return ClassificationEvaluator(data, processor, classes=classes, batch_size=batch_size, device=device)

@@ -54,9 +54,9 @@ OBJECTIVE = ForgetObjective(
     reference=Reference.HIDDEN,
     mean_over=MeanOver.POSITIONS,
     options=(
-        Field(
-            "scale", 20.0, "s, the target length of the forget sequences' hidden states", above=0.0, high=1e4
-        ).searched(1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, with the size of hidden states"),
+        Field("scale", 20.0, "s, the target norm of the forget sequences' hidden states", above=0.0, high=1e4).searched(
+            1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, depending on the norm of hidden states"
+        ),
         Field(
             "layer",
             AUTOMATIC,

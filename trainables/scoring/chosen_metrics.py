@@ -34,7 +34,8 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
     if wrong:
         can = ", ".join(name for name in METRICS if name not in missing)
         raise MetricError(
-            f"the data set {data.name} does not allow every requested metric: {'; '.join(wrong)}; it allows {can}"
+            f"some requested metrics cannot be measured on the data set {data.name}: {'; '.join(wrong)}; metrics that "
+            f"can be measured: {can}"
         )
     wanted = {name for chosen in names or ("default",) for name in SETS.get(chosen, (chosen,))} - missing.keys()
     return tuple(name for name, metric in METRICS.items() if name in wanted and not metric.loss)

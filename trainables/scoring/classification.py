@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainables.data.images import ImageData, ImageSet
-from trainables.metrics.losses import ItemLosses, SetLosses
+from trainables.metrics.losses import ItemLosses, SetLosses, agreement
 from trainables.scoring.lazy_dict import LazyDict
 from trainables.scoring.measured import ItemLog, ModelEvaluator, Scores
-from trainables.vision.losses import score
+from trainables.vision.losses import image_losses
 from trainables.vision.processing import ImageProcessor
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from trainables.scoring.model_scores import RetainValues
 
-    Scored: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-
 MEMORISED_ACCURACY = 0.99
 """The data count as memorised if the accuracies on the forget set and on the retain sample are above this value."""
 
@@ -30,11 +28,14 @@ MEMORISED_ACCURACY = 0.99
 class ImageScores(Scores):
     """The per-image values of one model, by evaluation set: forget, retain, test.
 
-    ``images`` has, for each set, the losses of its images (nats) and their most probable labels, each ``(n,)``.
+    ``images`` has, for each set, the losses of its images.
     """
 
     def __init__(
-        self, sets: Mapping[str, ImageSet], score: Callable[[ImageSet], Scored], known: Mapping[str, Scored] | None
+        self,
+        sets: Mapping[str, ImageSet],
+        score: Callable[[ImageSet], ItemLosses],
+        known: Mapping[str, ItemLosses] | None,
     ) -> None:
         reused = known or {}
         self.images = LazyDict(lambda part: reused[part] if part in reused else score(sets[part]))
@@ -42,27 +43,23 @@ class ImageScores(Scores):
 
     def accuracy(self, part: str) -> float:
         """Return the share of images for which the most probable label is the true label."""
-        return float((self.images[part][1].numpy() == self._sets[part].labels).mean())
+        return agreement(self.images[part])
 
     def set_losses(self, random_guess: float) -> SetLosses:
-        def losses(part: str) -> ItemLosses:
-            nll, guesses = self.images[part]
-            right = guesses.numpy() == self._sets[part].labels
-            return ItemLosses(nll.numpy(), nll.clamp(max=random_guess).numpy(), np.ones(len(nll)), right)
+        return SetLosses(self.images["forget"], self.images["retain"], random_guess)
 
-        return SetLosses(losses("forget"), losses("retain"), random_guess)
-
-    def known(self) -> Mapping[str, Scored]:
+    def known(self) -> Mapping[str, ItemLosses]:
         return dict(self.images)
 
     def items(self) -> ItemLog:
         """Return the loss, the most probable label and the true label of each image that was scored."""
         log: ItemLog = {}
-        for part, (nll, guesses) in self.images.items():
-            labels = self._sets[part].labels
-            columns = {"loss": nll.tolist(), "predicted": guesses.tolist(), "label": labels.tolist()}
+        for part, losses in self.images.items():
+            labels, instead = self._sets[part].labels, losses.instead
+            columns = {"loss": losses.totals, "predicted": np.where(instead < 0, labels, instead), "label": labels}
             log[part] = {
-                name: {str(place): value for place, value in enumerate(values)} for name, values in columns.items()
+                name: {str(place): value for place, value in enumerate(values.tolist())}
+                for name, values in columns.items()
             }
         return log
 
@@ -75,10 +72,14 @@ class ClassificationEvaluator(ModelEvaluator):
     ) -> None:
         super().__init__(data, classes=classes)
         self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
-        self._score = partial(score, processor=processor, batch_size=batch_size, device=device)
+        self._score = partial(image_losses, processor=processor, batch_size=batch_size, device=device)
 
     def scores(
-        self, model: PreTrainedModel, *, retain: RetainValues | None = None, known: Mapping[str, Scored] | None = None
+        self,
+        model: PreTrainedModel,
+        *,
+        retain: RetainValues | None = None,
+        known: Mapping[str, ItemLosses] | None = None,
     ) -> ImageScores:
         return ImageScores(self._sets, partial(self._score, model), known)
 

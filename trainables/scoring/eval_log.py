@@ -8,9 +8,10 @@ each with columns of per-item values, keyed by item index. The aggregates are th
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 from trainables.metrics.forget_quality import forget_quality
 from trainables.metrics.items import Array
+from trainables.metrics.metric import EXTRA_SETS
 from trainables.metrics.model_utility import Scores, model_utility
 from trainables.metrics.probability import normalised_probability, probability
 from trainables.metrics.repetition import longest_loop, repetition
@@ -32,7 +34,8 @@ PARTS = {
     "forget": "eval_log_forget.json",
 }
 _LOSSES = ("avg_gt_loss", "avg_paraphrased_loss", "average_perturb_loss")
-_NAMED = 5  # an error names this many items or keys and counts the rest
+_NAMED = 5  # an error names this many items and counts the others
+_MAX = sys.float_info.max
 
 
 class EvalLogError(ValueError):
@@ -58,13 +61,10 @@ class EvalPart:
 
 @dataclass(frozen=True, eq=False)
 class EvalLog:
-    """The four evaluation sets of one model, read from ``path``."""
+    """The four evaluation sets of one model by name (the keys of ``PARTS``), read from ``path``."""
 
     path: Path
-    retain: EvalPart
-    real_authors: EvalPart
-    world_facts: EvalPart
-    forget: EvalPart
+    parts: Mapping[str, EvalPart]
 
 
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
@@ -78,14 +78,14 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
             not finite numbers or not recalls. The message names the file and the position in it.
     """
     path = Path(path)
-    log = _parse(path)
-    missing = [part for part in PARTS.values() if part not in log]
-    if missing:
-        raise EvalLogError(
-            f"{path}: no {_quoted(missing)}; expected a TOFU evaluation log with the parts {_quoted(PARTS.values())}, "
-            f"found {_quoted(log) or 'nothing'}"
-        )
-    return EvalLog(path, **{name: _read_part(f"{path}: {part}", log[part]) for name, part in PARTS.items()})
+    try:
+        log = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EvalLogError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise EvalLogError(f"{path}: not JSON: {error}") from error
+    _require(str(path), log, PARTS.values())
+    return EvalLog(path, {name: _read_part(f"{path}: {part}", log[part]) for name, part in PARTS.items()})
 
 
 def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, Any]:
@@ -100,88 +100,74 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     Raises:
         EvalLogError: the forget items of the two logs differ, so a test would compare the items instead of the models.
     """
-    outside = {"retain": _scores(log.retain, probability(log.retain.answer_loss), retain_truth_ratio)}
-    for name, part in (("real_authors", log.real_authors), ("world_facts", log.world_facts)):
-        right_among_choices = normalised_probability(part.answer_loss, part.perturbed_loss)
-        outside[name] = _scores(part, right_among_choices, retain_truth_ratio)
-    scores = outside | {"forget": _scores(log.forget, probability(log.forget.answer_loss), forget_truth_ratio)}
+    scores: dict[str, Scores] = {}
+    fluency: dict[str, dict[str, float | None]] = {}
+    for name, part in log.parts.items():
+        if name in EXTRA_SETS:
+            probabilities = normalised_probability(part.answer_loss, part.perturbed_loss)
+        else:
+            probabilities = probability(part.answer_loss)
+        aggregate = forget_truth_ratio if name == "forget" else retain_truth_ratio
+        ratio = aggregate(truth_ratio(part.paraphrased_loss, part.perturbed_loss))
+        scores[name] = Scores(float(probabilities.mean()), float(part.rouge_l_recall.mean()), ratio)
+        fluency[name] = {
+            measure.__name__: None if part.answers is None else float(measure(part.answers).mean())
+            for measure in (repetition, longest_loop)
+        }
     p_value = statistic = None
     if retain_log is not None:
-        if log.forget.indices != retain_log.forget.indices:
+        forget, retained = log.parts["forget"], retain_log.parts["forget"]
+        if forget.indices != retained.indices:
             raise EvalLogError(
-                f"{retain_log.path}: {len(retain_log.forget.indices)} forget items, not the "
-                f"{len(log.forget.indices)} of {log.path}: forget quality needs the log of a retain model on the same "
-                "forget set"
+                f"{retain_log.path}: {len(retained.indices)} forget items, which are not the {len(forget.indices)} of "
+                f"{log.path}; forget quality needs the log of a retain model on the same forget set"
             )
-        p_value, statistic = forget_quality(_log_ratios(log.forget), _log_ratios(retain_log.forget))
+        ratios = [log_truth_ratio(part.paraphrased_loss, part.perturbed_loss) for part in (forget, retained)]
+        p_value, statistic = forget_quality(*ratios)
     return {
-        "model_utility": model_utility(**outside),
+        "model_utility": model_utility(**{name: found for name, found in scores.items() if name != "forget"}),
         "forget_quality": p_value,
         "forget_quality_statistic": statistic,
-        **{name: found._asdict() | _fluency(getattr(log, name)) for name, found in scores.items()},
+        **{name: found._asdict() | fluency[name] for name, found in scores.items()},
     }
 
 
-def _scores(part: EvalPart, probabilities: Array, aggregate: Callable[[Array], float]) -> Scores:
-    ratios = truth_ratio(part.paraphrased_loss, part.perturbed_loss)
-    return Scores(float(probabilities.mean()), float(part.rouge_l_recall.mean()), aggregate(ratios))
-
-
-def _fluency(part: EvalPart) -> dict[str, float | None]:
-    measured = {"repetition": repetition, "longest_loop": longest_loop}
-    return {name: None if part.answers is None else float(of(part.answers).mean()) for name, of in measured.items()}
-
-
-def _log_ratios(part: EvalPart) -> Array:
-    return log_truth_ratio(part.paraphrased_loss, part.perturbed_loss)
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        log = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EvalLogError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise EvalLogError(f"{path}: not JSON: {error}") from error
-    if not isinstance(log, dict):
-        raise EvalLogError(f"{path}: expected a JSON object of evaluation parts, got {_shown(log)}")
-    return log
-
-
-def _read_part(where: str, part: object) -> EvalPart:
-    if not isinstance(part, dict):
-        raise EvalLogError(f"{where}: expected an object of columns, got {_shown(part)}")
-    missing = [name for name in _LOSSES if name not in part]
-    if "rougeL_recall" not in part and "generated_text" not in part:
-        missing.append("rougeL_recall")
-    if missing:
-        raise EvalLogError(
-            f"{where}: no {_quoted(missing)}; expected per-item values of {_quoted(_LOSSES)} and 'rougeL_recall' "
-            "(or 'generated_text', from which it is computed)"
-        )
+def _read_part(where: str, part: Any) -> EvalPart:
+    texts_logged = isinstance(part, dict) and "generated_text" in part
+    recall = () if texts_logged else ("rougeL_recall",)
+    _require(where, part, (*_LOSSES, *recall), note=" ('generated_text' can replace 'rougeL_recall')")
     columns = {name: _column(f"{where}, {name}", part[name], read) for name, read in _READERS.items() if name in part}
     items = columns["avg_gt_loss"].keys()
     for name, column in columns.items():
         for what, others in (("without", items - column.keys()), ("but also", column.keys() - items)):
             if others:
-                raise EvalLogError(
-                    f"{where}, {name}: expected the items of avg_gt_loss; "
-                    f"{what} {_quoted(sorted(others, key=_by_number))}"
-                )
+                shown = _quoted(sorted(others, key=_by_number))
+                raise EvalLogError(f"{where}, {name}: expected the items of avg_gt_loss; {what} {shown}")
     indices = tuple(sorted(items, key=_by_number))
     ordered = {name: [column[index] for index in indices] for name, column in columns.items()}
-    texts = ordered.get("generated_text")
-    answers = None if texts is None else tuple(generated for _, generated, _ in texts)
+    texts = ordered.get("generated_text", ())
+    answers = tuple(generated for _, generated, _ in texts)
+    if "rougeL_recall" in ordered:
+        recalls = np.array(ordered["rougeL_recall"])
+    else:
+        recalls = rouge_l_recall([reference for _, _, reference in texts], answers)
     return EvalPart(
         indices=indices,
         answer_loss=np.array(ordered["avg_gt_loss"]),
         paraphrased_loss=np.array(ordered["avg_paraphrased_loss"]),
         perturbed_loss=tuple(map(np.array, ordered["average_perturb_loss"])),
-        rouge_l_recall=np.array(ordered["rougeL_recall"])
-        if "rougeL_recall" in ordered
-        else rouge_l_recall([reference for _, _, reference in ordered["generated_text"]], answers or ()),
-        answers=answers,
+        rouge_l_recall=recalls,
+        answers=answers if texts_logged else None,
     )
+
+
+def _require(where: str, value: Any, keys: Collection[str], *, note: str = "") -> None:
+    """Raise EvalLogError if ``value`` is not a JSON object with these keys."""
+    missing = [key for key in keys if not isinstance(value, dict) or key not in value]
+    if missing:
+        raise EvalLogError(
+            f"{where}: no {_quoted(missing)}; expected an object with {_quoted(keys)}{note}, got {_shown(value)}"
+        )
 
 
 def _by_number(index: str) -> tuple[bool, int, str]:
@@ -197,25 +183,15 @@ def _column(where: str, values: object, read: Callable[[str, object], Any]) -> d
     return {index: read(f"{where}, item {index}", value) for index, value in values.items()}
 
 
-def _number(where: str, value: object) -> float:
-    try:
-        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    except OverflowError:  # integers in JSON can be arbitrarily large
-        number = math.inf
-    if not math.isfinite(number):
-        raise EvalLogError(f"{where}: expected a finite number, got {_shown(value)}")
-    return number
+def _number(where: str, value: object, *, low: float = -_MAX, high: float = _MAX) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        expected = "a finite number" if high == _MAX else f"a number in [{low:g}, {high:g}]"
+        raise EvalLogError(f"{where}: expected {expected}, got {_shown(value)}")
+    return float(value)
 
 
 def _numbers(where: str, value: object) -> list[float]:
     return list(_column(where, value, _number).values())
-
-
-def _recall(where: str, value: object) -> float:
-    recall = _number(where, value)
-    if not 0.0 <= recall <= 1.0:
-        raise EvalLogError(f"{where}: expected a recall in [0, 1], got {recall}")
-    return recall
 
 
 def _texts(where: str, value: object) -> list[str]:
@@ -225,17 +201,17 @@ def _texts(where: str, value: object) -> list[str]:
 
 
 _READERS: dict[str, Callable[[str, object], Any]] = {
-    **dict.fromkeys(_LOSSES[:2], _number),
-    _LOSSES[2]: _numbers,
-    "rougeL_recall": _recall,
+    "avg_gt_loss": _number,
+    "avg_paraphrased_loss": _number,
+    "average_perturb_loss": _numbers,
+    "rougeL_recall": partial(_number, low=0.0, high=1.0),
     "generated_text": _texts,
 }
 
 
-def _quoted(names: Iterable[str]) -> str:
-    found = list(names)
-    shown = ", ".join(f"'{name}'" for name in found[:_NAMED])
-    return shown if len(found) <= _NAMED else f"{shown} and {len(found) - _NAMED} more"
+def _quoted(names: Collection[str]) -> str:
+    shown = ", ".join(f"'{name}'" for name in list(names)[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def _shown(value: object) -> str:

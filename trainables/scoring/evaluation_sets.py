@@ -9,7 +9,7 @@ from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.metric import has_choices
 from trainables.scoring.lazy_dict import LazyDict
 from trainables.scoring.prompted import prompted_sets
-from trainables.scoring.text_scorer import TextScorer
+from trainables.text.scorer import TextScorer
 
 Parts: TypeAlias = Mapping[str, Sequence[Example]]
 
@@ -35,11 +35,8 @@ class ChoiceSet:
         answers = [(item.paraphrased_answer, *item.perturbed_answers) for _, item in usable]
         self.items = [place for place, _ in usable]
         self.sizes = [len(choices) for choices in answers]
-        self.sequences = tuple(
-            scorer.encode_answer(item.question, answer)
-            for (_, item), choices in zip(usable, answers, strict=True)
-            for answer in choices
-        )
+        pairs = zip(usable, answers, strict=True)
+        self.sequences = scorer.encode([Example(item.question, text) for (_, item), texts in pairs for text in texts])
 
 
 class EvaluationSets:

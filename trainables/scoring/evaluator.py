@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
 from trainables.metrics.losses import ItemLosses
@@ -11,11 +11,10 @@ from trainables.metrics.registry import METRICS
 from trainables.scoring.evaluation_sets import EvaluationSets
 from trainables.scoring.measured import ModelEvaluator
 from trainables.scoring.model_scores import ModelScores, RetainValues
-from trainables.scoring.text_scorer import TextScorer
-from trainables.template import QUESTION_ANSWER
+from trainables.text.scorer import TextScorer
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
 
 MEMORISED_VERBMEM = 0.95
 """The data count as memorised if the mean ROUGE-L recall of the forget answers is above this value."""
@@ -24,18 +23,9 @@ MEMORISED_VERBMEM = 0.95
 class Evaluator(ModelEvaluator):
     """Evaluates language models. ``random_guess`` is ``ln|V|``, the logarithm of the size of the vocabulary."""
 
-    def __init__(
-        self,
-        data: UnlearningData,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        vocabulary_size: int,
-        template: str = QUESTION_ANSWER,
-        **sizes: Any,
-    ) -> None:
-        """``sizes`` are ``max_length``, ``batch_size`` and ``device`` of :class:`TextScorer`."""
+    def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
         super().__init__(data, classes=vocabulary_size)
-        self._sets = EvaluationSets(data, TextScorer(tokenizer=tokenizer, template=template, **sizes))
+        self._sets = EvaluationSets(data, scorer)
 
     def scores(
         self,
@@ -59,4 +49,10 @@ class Evaluator(ModelEvaluator):
         return self.verbmem(model) > MEMORISED_VERBMEM
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        return self.scores(model).reference(key=key, path=path, min_k=METRICS["mia_min_k"].measure)
+        scores, sets = self.scores(model), self._sets
+        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
+        if not sets.has("holdout"):
+            return RetainValues(key, path, ratios, (), (), None)
+        METRICS["mia_loss"].measure(scores)
+        inside, outside = (tuple(mean_log_probs.tolist()) for mean_log_probs in scores.attacks["mia_loss"])
+        return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))

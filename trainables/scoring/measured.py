@@ -32,7 +32,7 @@ class Measured:
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return only the columns with generated text."""
+    """Return the column with the generated texts of each part."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 

@@ -176,15 +176,6 @@ class ModelScores(Scores):
             self.attacks[name] = (inside, outside)
         return self.attacks[name]
 
-    def reference(self, *, key: str, path: str, min_k: Callable[[ModelScores], float]) -> RetainValues:
-        """Return the values of this model, which is a retain model. ``min_k`` measures the AUC of the min-k% attack."""
-        sets = self.sets
-        ratios = tuple(self.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
-        if not sets.has("holdout"):
-            return RetainValues(key, path, ratios, (), (), None)
-        inside, outside = (tuple(float(item.log_probs.mean()) for item in self.tokens[part]) for part in self._sides())
-        return RetainValues(key, path, ratios, inside, outside, min_k(self))
-
     def _generated(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
         return self.generated_from_prompts[prompts] if prompts in self.sets.prompted else self.generated[part]
 

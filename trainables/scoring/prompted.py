@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example, Prompted, UnlearningData
-from trainables.scoring.text_scorer import TextScorer
+from trainables.text.scorer import TextScorer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -38,7 +38,7 @@ class PromptedSet:
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         room = max(1, context - self.max_new_tokens) if context is not None else None
         prompts = [prompt if room is None else prompt[-room:] for prompt in self.prompts]
-        texts = scorer.continuations(model, prompts, max_new_tokens=self.max_new_tokens, strip=False)
+        texts = scorer.generate(model, prompts, max_new_tokens=self.max_new_tokens)
         return [until(text, stop).strip() for text, stop in zip(texts, self.stop, strict=True)]
 
 
@@ -72,8 +72,10 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
-    """Return a prompted set. A prompt is the first 50 tokens of a text, but at most half of the text. The reference is
-    the next 128 tokens."""
+    """Return a prompted set of plain texts.
+
+    A prompt is the first 50 tokens of a text, but at most half of the text. The reference is the next 128 tokens.
+    """
     prompts, references = [], []
     for example in texts:
         ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])

@@ -1,3 +1,3 @@
-"""Conformance checks for your own weightings, objectives, metrics, data sets and so on.
+"""Checks for your own weightings, objectives, metrics, data sets, models and prompt templates.
 
-A check raises AssertionError if it fails."""
+Each check raises AssertionError if it fails."""

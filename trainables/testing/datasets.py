@@ -16,26 +16,38 @@ NOWHERE = "no such choice"
 
 
 def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
-    """Run all checks below on the data that are loaded with ``choices`` (forget_split, forget_class).
+    """Check the record of a data set, and the data that are loaded with ``choices`` (forget_split, forget_class).
 
-    ``limit`` must be less than the size of the retain set, and at least one unit.
+    Checks that the fields of the record are consistent; that invalid choices raise DataError; that loading is
+    reproducible and does not use the global random state; that the sets are not empty, have items of one type, and are
+    disjoint if they must be; and that a limit reduces the retain set to whole units. ``limit`` must be less than the
+    size of the retain set, and at least one unit.
 
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    check_record(record)
-    check_refusals(record, data_dir=data_dir, **choices)
+    _check_record(record)
+    _check_refusals(record, data_dir=data_dir, **choices)
     before = random.getstate()
     data = record.load(data_dir=data_dir, **choices)
     assert random.getstate() == before, "loading changes the global random state: use a separate generator"
-    check_problem(record, data)
+    _check_sets(record, data)
     again = record.load(data_dir=data_dir, **choices)
     assert again.content_hash == data.content_hash, "loading twice gives two content hashes"
-    check_limit(record, data, limit=limit, data_dir=data_dir, **choices)
+    limited = record.load(data_dir=data_dir, limit=limit, **choices)
+    assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
+    assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples"
+    assert _size(limited.retain) < _size(data.retain), f"limit {limit} keeps the whole retain set"
+    assert _size(limited.full) <= _size(data.full), "with a limit, the target is trained on more data than without"
+    assert list(limited.forget) == list(data.forget), "a limit changes the forget set"
+    assert limited.content_hash != data.content_hash, "a limit does not change the content hash"
+    _check_sets(record, limited)
+    if record.unit > 1:
+        sentence = _refusal(record, **choices, data_dir=data_dir, limit=record.unit - 1)
+        assert str(record.unit) in sentence, f"the message about a limit below one unit does not name it: {sentence}"
 
 
-def check_record(record: DataSet) -> None:
-    """Check that the fields of the record are consistent."""
+def _check_record(record: DataSet) -> None:
     assert record.name == record.name.strip().lower() != "", f"the name must be in lower case, got '{record.name}'"
     assert record.modality in MODALITIES, (
         f"unknown modality '{record.modality}': expected one of {', '.join(MODALITIES)}"
@@ -53,20 +65,20 @@ def check_record(record: DataSet) -> None:
     )
 
 
-def check_refusals(record: DataSet, *, data_dir: Path | None = None, **choices: Any) -> None:
+def _check_refusals(record: DataSet, *, data_dir: Path | None, **choices: Any) -> None:
     """Check that invalid choices raise DataError, with a message that names the data set and the valid choices."""
     sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_split": NOWHERE})
     for name in (record.name, *record.forget_splits):
-        assert name in sentence, f"the refusal of a wrong split does not name {name}: {sentence}"
+        assert name in sentence, f"the message about an unknown split does not name {name}: {sentence}"
     sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_class": NOWHERE})
-    assert record.name in sentence, f"the refusal of a wrong class does not name the data set: {sentence}"
+    assert record.name in sentence, f"the message about an unknown class does not name the data set: {sentence}"
     sentence = _refusal(record, **{**choices, "data_dir": Path(NOWHERE)})
-    assert record.files is None or NOWHERE in sentence, f"the refusal of a missing folder does not name it: {sentence}"
+    assert record.files is None or NOWHERE in sentence, f"the message does not name the missing folder: {sentence}"
     if record.files is not None and record.hub_id is None:
         assert "--data-dir" in _refusal(record, **choices), "the message about a missing folder must name --data-dir"
 
 
-def check_problem(record: DataSet, data: TaskData) -> None:
+def _check_sets(record: DataSet, data: TaskData) -> None:
     """Check that the sets are not empty, have items of one type, and are disjoint if they must be."""
     assert data.modality == record.modality, (
         f"the modality of the data is {data.modality}, but the record says {record.modality}"
@@ -74,9 +86,9 @@ def check_problem(record: DataSet, data: TaskData) -> None:
     assert data.name.startswith(record.name), (
         f"the name of the data is '{data.name}', which does not start with the record's name '{record.name}'"
     )
-    sets = {name: getattr(data, name) for name in ("forget", "retain", "full", "forget_eval", "retain_eval")}
+    sets = {name: getattr(data, name) for name in ("forget", "retain", "full", "forget_eval", "retain_eval", "holdout")}
     kind = type(next(iter(data.forget), None))
-    for name, part in (*sets.items(), ("holdout", data.holdout)):
+    for name, part in sets.items():
         assert len(part) or name == "holdout", f"{name} is empty"
         assert len(list(part)) == len(part), f"{name} has length {len(part)} but iterates over {len(list(part))} items"
         assert {type(item) for item in part} <= {kind}, (
@@ -94,21 +106,6 @@ def check_problem(record: DataSet, data: TaskData) -> None:
     assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
     assert not set(alone.forget) & forget, "the retain model is evaluated on forget items that it never learned"
     assert alone.content_hash != data.content_hash, "the retain model's data have the target's content hash"
-
-
-def check_limit(record: DataSet, data: TaskData, *, limit: int, **choices: Any) -> None:
-    """Check that a limit reduces the retain set to whole units, and does not change the forget set."""
-    limited = record.load(limit=limit, **choices)
-    assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
-    assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples"
-    assert _size(limited.retain) < _size(data.retain), f"limit {limit} keeps the whole retain set"
-    assert _size(limited.full) <= _size(data.full), "with a limit, the target is trained on more data than without"
-    assert list(limited.forget) == list(data.forget), "a limit changes the forget set"
-    assert limited.content_hash != data.content_hash, "a limit does not change the content hash"
-    check_problem(record, limited)
-    if record.unit > 1:
-        sentence = _refusal(record, **choices, limit=record.unit - 1)
-        assert str(record.unit) in sentence, f"the refusal of less than one unit does not name it: {sentence}"
 
 
 def _refusal(record: DataSet, **choices: Any) -> str:

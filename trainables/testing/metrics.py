@@ -10,22 +10,16 @@ import math
 from trainables.data.authors import authors
 from trainables.metrics.metric import LANGUAGE, Metric
 
-_SET_SIZES = {"authors": 4, "questions": 4, "forget_authors": 1}
-
 
 def check_metric(metric: Metric) -> None:
-    """Run all checks below. Values are checked only for metrics of language models that need no retain model.
+    """Check that a metric's record is consistent, and its values for two untrained models.
+
+    The name must be usable as a table column, and the bounds must be an interval. The values must be finite, within the
+    bounds, and reproducible. They are checked only for metrics of language models that need no retain model.
 
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    check_record(metric)
-    if LANGUAGE in metric.modalities and not metric.loss:
-        check_values(metric)
-
-
-def check_record(metric: Metric) -> None:
-    """Check that the record can be listed, that its name can be a table column, and that its bounds are valid."""
     is_column = metric.name.isidentifier() and metric.name == metric.name.lower()
     assert is_column, f"the name must be a column name (lower case, digits, '_'), got '{metric.name}'"
     assert metric.label, "the label is empty"
@@ -37,27 +31,26 @@ def check_record(metric: Metric) -> None:
     assert metric.low < high, f"the bounds {metric.low:g} and {high:g} are not an interval"
     assert metric.ideal is None or metric.low <= metric.ideal <= high, f"the ideal {metric.ideal} is out of bounds"
     assert metric.threshold is None or metric.of, "a metric with a threshold must name its set, forget or retain"
+    if LANGUAGE in metric.modalities and not metric.loss:
+        _check_values(metric)
 
 
-def check_values(metric: Metric) -> None:
-    """Check that the values of two untrained models are finite, within the bounds, and reproducible."""
-    import torch
-
+def _check_values(metric: Metric) -> None:
     from trainables.models.checkpoints import ensure_pad_token
     from trainables.models.tiny import make_tiny, tokenizer_for
     from trainables.scoring.evaluator import Evaluator
+    from trainables.text.scorer import TextScorer
 
-    data = authors(**_SET_SIZES)
+    data = authors(authors=4, questions=4, forget_authors=1)
     if metric.lacks(data, retain_model=False):
         return  # the metric needs data, or a retain model, that this test does not have
     tokenizer = tokenizer_for("tiny-phi", data.full)
     ensure_pad_token(tokenizer)
+    scorer = TextScorer(tokenizer=tokenizer, max_length=96, batch_size=8, device="cpu")
     for seed in (0, 1):
         model = make_tiny("tiny-phi", tokenizer, seed=seed)
         size = int(model.config.vocab_size)
-        evaluator = Evaluator(
-            data, tokenizer, vocabulary_size=size, max_length=96, batch_size=8, device=torch.device("cpu")
-        )
+        evaluator = Evaluator(data, scorer, vocabulary_size=size)
         value, again = (float(metric.measure(evaluator.scores(model))) for _ in range(2))
         low, high = metric.bounds(math.log(size))
         assert math.isfinite(value), f"the value of an untrained model is {value}"

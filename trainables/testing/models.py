@@ -15,18 +15,14 @@ from trainables.models.registry import ModelInfo
 
 
 def check_model(info: ModelInfo) -> None:
-    """Run all checks below. The model itself is checked only if the record has a function ``make``.
+    """Check that a model's record is consistent and, if the record has a function ``make``, the model itself.
+
+    The model must depend only on its seed, must survive saving and loading, and must have finite losses. The losses
+    must not depend on the batch.
 
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    check_record(info)
-    if info.make is not None:
-        check_made(info)
-
-
-def check_record(info: ModelInfo) -> None:
-    """Check that the fields of the record are consistent."""
     assert info.description, "the description is empty"
     assert info.dataset in DATASETS, f"unknown data set '{info.dataset}': expected one of {', '.join(DATASETS)}"
     fits = DATASETS[info.dataset].modality
@@ -39,10 +35,11 @@ def check_record(info: ModelInfo) -> None:
         "batch sizes and epochs must be at least 1"
     )
     assert info.recipe.lr > 0, f"the recipe's learning rate must be greater than 0, got {info.recipe.lr:g}"
+    if info.make is not None:
+        _check_made(info)
 
 
-def check_made(info: ModelInfo) -> None:
-    """Check that the model depends only on its seed, can be saved and loaded, and has finite losses."""
+def _check_made(info: ModelInfo) -> None:
     import torch
 
     from trainables.models.checkpoints import write_model
@@ -57,17 +54,15 @@ def check_made(info: ModelInfo) -> None:
             write_model(*info.make(data, seed), Path(folder))
             return modality.load_base(info.name, Path(folder), data, seed=seed)
 
-    (model, processor), (again, _), (other, _) = made(0), made(0), made(1)
-
     def same(one: Any, two: Any) -> bool:
         return all(map(torch.equal, one.state_dict().values(), two.state_dict().values()))
 
+    (model, processor), (again, _), (other, _) = made(0), made(0), made(1)
     assert same(model, again), "two models with one seed have different weights"
     assert not same(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
     items = modality.encode(processor, data.forget, max_length=128)
-    totals, _ = modality.nll(model, items, processor=processor, batch_size=8)
-    assert all(0 <= total < float("inf") for total in totals), "the model's loss on the data is not finite"
-    apart, _ = modality.nll(model, items, processor=processor, batch_size=1)
-    assert all(abs(one - other) <= 1e-3 * (1 + one) for one, other in zip(apart, totals, strict=True)), (
-        "an item's loss depends on the batch: a token must not see what comes after it, such as padding"
+    together, apart = (modality.nll(model, items, processor=processor, batch_size=size)[0] for size in (8, 1))
+    assert all(0 <= total < float("inf") for total in together), "the model's loss on the data is not finite"
+    assert all(abs(one - other) <= 1e-3 * (1 + one) for one, other in zip(apart, together, strict=True)), (
+        "an item's loss depends on the batch: a token must not depend on later tokens, such as padding"
     )

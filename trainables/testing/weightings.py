@@ -9,7 +9,7 @@ import copy
 import json
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from search_spaces.fields import defaults
@@ -19,6 +19,7 @@ from trainables.weightings import Gramian, Losses, Needs, State, Weighting, Weig
 _NORMS = (0.0, 1e-150, 1e-6, 0.3, 1.0, 1.7, 1e6, 1e150)
 _COSINES = (-1.0, 1e-12 - 1.0, -0.9, 0.0, 0.3, 0.999, 1.0 - 1e-12, 1.0 - 1e-16, 1.0)
 _LOSSES = (0.0, 1e-310, -1e-30, 1.0, -2.0, 100.0, 1e30)
+_HISTORIES = 60
 
 Step = tuple[Losses, Gramian]
 
@@ -26,7 +27,12 @@ Step = tuple[Losses, Gramian]
 def check_weighting(
     weighting: Weighting, *, non_negative: bool = True, scale_free: bool = True, symmetric: bool = False
 ) -> None:
-    """Run all checks below that apply to a weighting with these needs.
+    """Check that the record of a weighting is consistent, and that its function has the promised properties.
+
+    ``weigh`` must return finite weights for any scale, angle, history and options, and for zero and parallel gradients.
+    It must not change its arguments. It must return equal results for equal arguments and for a state that was stored
+    as JSON. A NaN must not become a number. ``weigh`` without a Gramian must raise ValueError if and only if the
+    weighting declares to need one. ``combine`` must have the same properties.
 
     Args:
         non_negative: check that weights are never negative.
@@ -37,108 +43,74 @@ def check_weighting(
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    check_record(weighting)
-    if weighting.needs is Needs.GRADIENTS:
-        check_combination(weighting)
-        return
-    check_needs(weighting)
-    check_weights(weighting, non_negative=non_negative)
-    check_purity(weighting)
-    check_state(weighting)
-    check_nan(weighting)
-    if weighting.needs is Needs.GRAMIAN:
-        if scale_free:
-            check_scale(weighting)
-        if symmetric:
-            check_symmetry(weighting)
-
-
-def check_record(weighting: Weighting) -> None:
-    """Check that the record can be shown in a list, and that its options are valid."""
     assert 0 < len(weighting.formula) < 100, f"the formula must have 1 to 99 characters, has {len(weighting.formula)}"
     assert "\n" not in weighting.formula + weighting.citation, "formula and citation must be one line each"
     assert any(part in weighting.citation for part in ("19", "20")), "the citation names no year"
     check_options(weighting.options)
-
-
-def check_needs(weighting: Weighting) -> None:
-    """Check that ``weigh`` without a Gramian raises ValueError if and only if the weighting declares to need one."""
-    arguments = (Losses(1.0, -1.0), None, weighting.init(7), defaults(weighting.options))
-    if weighting.needs is not Needs.GRAMIAN:
-        weights, _ = weighting.weigh(*arguments)
-        assert weights.retain + weights.forget > 0, f"losses of 1 and -1 have no weight: {weights}"
+    if weighting.needs is Needs.GRADIENTS:
+        _check_combination(weighting)
         return
-    assert _refuses(weighting, *arguments), (
-        "the weighting declares that it needs the Gramian, so 'weigh' without a Gramian must raise ValueError"
-    )
-
-
-def check_weights(weighting: Weighting, *, non_negative: bool) -> None:
-    """Check that weights are finite for any scale, angle, history and options, and for zero and parallel gradients."""
+    if weighting.needs is Needs.GRAMIAN:
+        assert _refuses(weighting), (
+            "the weighting declares that it needs the Gramian, so 'weigh' without a Gramian must raise ValueError"
+        )
+    else:
+        weights, _ = _weigh(weighting, Losses(1.0, -1.0), None)
+        assert weights.retain + weights.forget > 0, f"losses of 1 and -1 have no weight: {weights}"
     for options in option_values(weighting.options):
-        for taken in _histories(60):
-            for weights in _run(weighting, taken, options=options):
-                found = f"{weights} after {taken} with {options}"
-                assert math.isfinite(weights.retain), f"the weights must be finite: {found}"
-                assert math.isfinite(weights.forget), f"the weights must be finite: {found}"
-                if non_negative:
-                    assert min(weights.retain, weights.forget) >= 0.0, f"no weight may be negative: {found}"
+        for history in _histories():
+            _check_history(weighting, history, options, non_negative=non_negative)
+    _check_nan(weighting)
+    if weighting.needs is Needs.GRAMIAN:
+        if scale_free:
+            _check_scale(weighting)
+        if symmetric:
+            _check_symmetry(weighting)
 
 
-def check_purity(weighting: Weighting) -> None:
-    """Check that equal arguments give equal results, and that the arguments are not changed."""
-    options = defaults(weighting.options)
-    for taken in _histories(30):
-        state = weighting.init(7)
-        for losses, gramian in taken:
-            given = dict(state), dict(options)
-            first = weighting.weigh(losses, gramian, *given)
-            assert given == (state, options), "the state or the options were changed: return new ones"
-            assert weighting.weigh(losses, gramian, *given) == first, f"not a function of {losses}, {gramian}"
-            state = first[1]
+def _check_history(
+    weighting: Weighting, history: Sequence[Step], options: dict[str, float], *, non_negative: bool
+) -> None:
+    """Check every step of one run, also with the state from before the step as it is restored from JSON."""
+    state = weighting.init(7)
+    for losses, gramian in history:
+        restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
+        found = weights, new = weighting.weigh(losses, gramian, *given)
+        assert given == (state, options), "the state or the options were changed: return new ones"
+        again = weighting.weigh(losses, gramian, restored, options)
+        assert again == found, f"not a function of {losses}, {gramian} and the state, stored as JSON"
+        shown = f"{weights} after {history} with {options}"
+        assert math.isfinite(weights.retain), f"the weights must be finite: {shown}"
+        assert math.isfinite(weights.forget), f"the weights must be finite: {shown}"
+        assert not non_negative or min(weights.retain, weights.forget) >= 0.0, f"no weight may be negative: {shown}"
+        state = new
 
 
-def check_state(weighting: Weighting) -> None:
-    """Check that a run that is resumed from its state, stored as JSON, continues as if it had not been interrupted."""
-    histories = list(_histories(60))
-    for before, after in zip(histories[::2], histories[1::2], strict=True):
-        state = weighting.init(7)
-        for losses, gramian in before:
-            _, state = weighting.weigh(losses, gramian, state, defaults(weighting.options))
-        restored = json.loads(json.dumps(dict(state), allow_nan=False))
-        whole = _run(weighting, [*before, *after])
-        assert _run(weighting, after, restored) == whole[len(before) :], f"the state {restored} is incomplete"
-
-
-def check_nan(weighting: Weighting) -> None:
+def _check_nan(weighting: Weighting) -> None:
     """Check that NaN arguments give a NaN, if the method uses its arguments."""
-
-    def weigh(losses: Losses, gramian: Gramian) -> tuple[Weights, State]:
-        return weighting.weigh(losses, gramian, weighting.init(7), defaults(weighting.options))
-
     nan = math.nan
-    weights, state = weigh(Losses(nan, nan), Gramian(nan, nan, nan))
-    looks = weigh(Losses(1.0, -2.0), _gramian(0.3, 1.7, 0.3)) != weigh(Losses(3.0, -0.5), _gramian(2.0, 0.1, -0.9))
+    weights, state = _weigh(weighting, Losses(nan, nan), Gramian(nan, nan, nan))
+    one = _weigh(weighting, Losses(1.0, -2.0), _gramian(0.3, 1.7, 0.3))
+    uses_arguments = one != _weigh(weighting, Losses(3.0, -0.5), _gramian(2.0, 0.1, -0.9))
     kept = any(math.isnan(value) for value in (weights.retain, weights.forget, *state.values()))
-    assert kept or not looks, f"a NaN became {weights}"
+    assert kept or not uses_arguments, f"NaN arguments give {weights}"
 
 
-def check_scale(weighting: Weighting) -> None:
-    """Check that scaling both gradients by the same factor does not change the direction."""
+def _check_scale(weighting: Weighting) -> None:
+    """Check that scaling both gradients by the same factor does not change the direction in any of three steps."""
+
+    def directions(rho: float, phi: float, cosine: float) -> Iterator[float]:
+        for weights in _run(weighting, [(Losses(1.0, -2.0), _gramian(rho, phi, cosine))] * 3):
+            yield math.atan2(weights.forget * phi, weights.retain * rho)
+
     for cosine in (-0.999, -0.6, 0.0, 0.3, 0.999):
-        small = _gramian(0.3, 1.7, cosine)
         for scale in (2.0**-300, 2.0**-20, 2.0**20, 2.0**300):
-            large = _gramian(0.3 * scale, 1.7 * scale, cosine)
-            for before, after in zip(
-                _run(weighting, [(Losses(1.0, -2.0), small)] * 3),
-                _run(weighting, [(Losses(1.0, -2.0), large)] * 3),
-                strict=True,
-            ):
-                same = _close(_direction(before, small), _direction(after, large), 1e-12)
-                assert same, f"scaling both gradients by {scale:g} at a cosine of {cosine} changes the direction"
+            small, large = directions(0.3, 1.7, cosine), directions(0.3 * scale, 1.7 * scale, cosine)
+            same = all(math.isclose(*angles, rel_tol=1e-12) for angles in zip(small, large, strict=True))
+            assert same, f"scaling both gradients by {scale:g} at a cosine of {cosine} changes the direction"
 
 
-def check_symmetry(weighting: Weighting) -> None:
+def _check_symmetry(weighting: Weighting) -> None:
     """Check that exchanging the tasks exchanges the weights, in a step with equal and a step with unequal losses."""
     draw = random.Random("symmetry")
     for _ in range(30):
@@ -147,18 +119,18 @@ def check_symmetry(weighting: Weighting) -> None:
         straight = [(losses, _gramian(rho, phi, cosine)) for losses in (Losses(1.0, 1.0), Losses(one, other))]
         swapped = [(losses, _gramian(phi, rho, cosine)) for losses in (Losses(1.0, 1.0), Losses(other, one))]
         for mine, theirs in zip(_run(weighting, straight), _run(weighting, swapped), strict=True):
-            same = _close((mine.retain, mine.forget), (theirs.forget, theirs.retain), 1e-9)
+            same = math.isclose(mine.retain, theirs.forget, rel_tol=1e-9)
+            same = same and math.isclose(mine.forget, theirs.retain, rel_tol=1e-9)
             assert same, f"exchanging the tasks changes the weights from {mine} to {theirs}"
 
 
-def check_combination(weighting: Weighting) -> None:
+def _check_combination(weighting: Weighting) -> None:
     """Check that ``combine`` exists and is finite, pure and resumable, and that ``weigh`` raises ValueError."""
     import torch
 
     combine, options = weighting.combine, defaults(weighting.options)
     assert combine is not None, "the weighting declares that it acts on the gradients, but it has no 'combine'"
-    refused = _refuses(weighting, Losses(1.0, -1.0), None, weighting.init(7), options)
-    assert refused, "a weighting that acts on the gradients has no weights, so 'weigh' must raise ValueError"
+    assert _refuses(weighting), "a weighting that acts on the gradients has no weights: 'weigh' must raise ValueError"
 
     def gradients(number: int) -> list[torch.Tensor | None]:
         generator = torch.Generator().manual_seed(number)
@@ -182,17 +154,14 @@ def check_combination(weighting: Weighting) -> None:
         state = new
 
 
-# Helpers -------------------------------------------------------------------------------------------------------------
-
-
-def _histories(number: int) -> Iterator[list[Step]]:
-    """Yield ``number`` runs of one to four steps. About half of the numbers are extreme values. Reproducible."""
+def _histories() -> Iterator[list[Step]]:
+    """Yield runs of one to four steps. About half of the numbers are extreme values. Reproducible."""
     draw = random.Random("histories")
 
     def one(extremes: Sequence[float], usual: float) -> float:
         return draw.choice(extremes) if draw.random() < 0.5 else usual
 
-    for _ in range(number):
+    for _ in range(_HISTORIES):
         yield [
             (
                 Losses(one(_LOSSES, draw.uniform(-100.0, 100.0)), one(_LOSSES, draw.uniform(-100.0, 100.0))),
@@ -206,9 +175,9 @@ def _histories(number: int) -> Iterator[list[Step]]:
         ]
 
 
-def _refuses(weighting: Weighting, *arguments: Any) -> bool:
+def _refuses(weighting: Weighting) -> bool:
     try:
-        weighting.weigh(*arguments)
+        _weigh(weighting, Losses(1.0, -1.0), None)
     except ValueError:
         return True
     return False
@@ -218,28 +187,16 @@ def _gramian(rho: float, phi: float, cosine: float) -> Gramian:
     return Gramian(rho * rho, cosine * rho * phi, phi * phi)
 
 
-def _run(
-    weighting: Weighting,
-    taken: Sequence[Step],
-    state: State | None = None,
-    *,
-    options: Mapping[str, float] | None = None,
-) -> list[Weights]:
+def _weigh(
+    weighting: Weighting, losses: Losses, gramian: Gramian | None, state: State | None = None
+) -> tuple[Weights, State]:
+    """Return the weights and the new state, with the default options and by default the first state."""
     state = weighting.init(7) if state is None else state
-    options = defaults(weighting.options) if options is None else options
-    weights = []
-    for losses, gramian in taken:
-        step, state = weighting.weigh(losses, gramian, state, options)
-        weights.append(step)
-    return weights
+    return weighting.weigh(losses, gramian, state, defaults(weighting.options))
 
 
-def _direction(weights: Weights, gramian: Gramian) -> tuple[float, float]:
-    """Return the lengths of both gradients' parts in d, as a unit vector, which does not change if d is rescaled."""
-    retain, forget = weights.retain * gramian.rho, weights.forget * gramian.phi
-    length = math.hypot(retain, forget)
-    return retain / length, forget / length
-
-
-def _close(one: tuple[float, float], other: tuple[float, float], tolerance: float) -> bool:
-    return all(math.isclose(a, b, rel_tol=tolerance) for a, b in zip(one, other, strict=True))
+def _run(weighting: Weighting, history: Sequence[Step]) -> Iterator[Weights]:
+    state: Any = None
+    for losses, gramian in history:
+        weights, state = _weigh(weighting, losses, gramian, state)
+        yield weights

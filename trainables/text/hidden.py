@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Reached(Exception):
-    """Ends the forward pass once the output of the block is known."""
+    """Raised to stop the forward pass after the chosen block."""
 
 
 def decoder_blocks(model: PreTrainedModel) -> ModuleList:
@@ -28,13 +28,13 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == depth:
             return module
-    raise ValueError(f"a {type(model).__name__} has no decoder blocks, whose hidden states this objective needs")
+    raise ValueError(f"this objective needs the hidden states of decoder blocks, but {type(model).__name__} has none")
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
     """Return the output of block ``layer``, counted from 0: ``(B, T, d)``. Later layers do not run.
 
-    As in :func:`trainables.text.losses.predict`, no attention mask is used, so the states of padding are meaningless.
+    As in :func:`trainables.text.losses.predict`, no attention mask is used, so ignore the states of padding tokens.
     """
     found: list[Tensor] = []
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from trainables.batches import sorted_batches
 from trainables.metrics.losses import ItemLosses
-from trainables.predictions import Predictions, scoring
+from trainables.predictions import Predictions, item_losses
 from trainables.text.tokens import IGNORED, Batch, Tokens, collate
 
 if TYPE_CHECKING:
@@ -52,37 +50,9 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> ItemLosses:
-    """Compute the losses of each sequence, in order, and how many of its tokens the model would generate itself.
+    """Compute the losses of each sequence, in order, and how many of its tokens the model would generate itself."""
 
-    The model runs in eval mode. The cap of a token's loss is ``ln|V|``, where ``|V|`` is the number of logits.
-    """
-    import numpy as np
-    import torch
+    def predicted(indices: Sequence[int]) -> Predictions:
+        return predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
 
-    found = np.zeros((5, len(sequences)))
-    with scoring(model):
-        for indices in sorted_batches([len(item) for item in sequences], batch_size):
-            predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
-            nll = predicted.nll.double()
-            capped = nll.clamp(max=math.log(predicted.logits.shape[-1]))
-            sums = (nll.sum(dim=1), capped.sum(dim=1), predicted.supervised.sum(dim=1))
-            found[:, indices] = torch.stack([*sums, *_agreement(predicted)]).cpu().numpy()
-    totals, token_capped, counts, agreed, instead = found
-    return ItemLosses(totals, token_capped, counts, agreed.astype(int), instead.astype(int))
-
-
-def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two tensors ``(B,)``: how many leading supervised tokens the model predicts right, and its most probable
-    token at the next position; -1 if it predicts all tokens right.
-    """
-    import torch
-
-    logits, labels = predicted.logits, predicted.labels
-    own = logits.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0]
-    # On a CPU, argmax over all positions would take as long as the cross-entropy; amax takes a twentieth of that.
-    same = (own >= logits.amax(dim=-1)) | ~predicted.supervised
-    leading = same.long().cumprod(dim=1).bool()
-    first = (~same).long().argmax(dim=1)
-    guesses = logits[torch.arange(len(first), device=logits.device), first].argmax(dim=-1)
-    instead = torch.where(leading[:, -1], -1, guesses)
-    return (leading & predicted.supervised).sum(dim=1), instead
+    return item_losses(model, [len(item) for item in sequences], predicted, batch_size=batch_size)

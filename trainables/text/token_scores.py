@@ -1,23 +1,17 @@
-"""Score every supervised token of a text, for memorisation scores and membership inference."""
+"""The scores of the supervised tokens of a text, for memorisation metrics and membership inference."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.batches import sorted_batches
 from trainables.metrics.items import Array
-from trainables.predictions import scoring
-from trainables.text.losses import predict
-from trainables.text.tokens import Tokens, collate
 
 if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
-    from transformers import PreTrainedModel
 
 _ROWS = 256
 """The number of positions whose distributions are in memory at once: 64 MB in float32 for a vocabulary of 64,000."""
@@ -38,34 +32,8 @@ class TokenScores:
     labels: NDArray[np.int64]
 
 
-def token_scores(
-    model: PreTrainedModel,
-    sequences: Sequence[Tokens],
-    *,
-    pad_id: int,
-    ends: Sequence[int],
-    batch_size: int,
-    device: torch.device | str,
-) -> list[TokenScores]:
-    """Return the scores of each sequence, in order. The model runs in eval mode.
-
-    ``ends`` are the tokens that end a text. A final end token is not scored, unless it is the only supervised token.
-    """
-    found: list[TokenScores | None] = [None] * len(sequences)
-    with scoring(model):
-        for indices in sorted_batches([len(item) for item in sequences], batch_size):
-            predicted = predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
-            for row, index in enumerate(indices):
-                kept = predicted.supervised[row].nonzero()[:, 0]
-                labels = predicted.labels[row, kept]
-                if len(kept) > 1 and int(labels[-1]) in ends:
-                    kept, labels = kept[:-1], labels[:-1]
-                found[index] = _of_row(predicted.logits[row, kept], labels)
-    return [item for item in found if item is not None]
-
-
-def _of_row(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
-    """Return the scores of one text from its logits ``(T, V)`` and labels ``(T,)``."""
+def token_scores(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
+    """Return the scores of one text from the logits ``(T, V)`` and the labels ``(T,)`` of its supervised tokens."""
     import torch
 
     columns = []

@@ -1,6 +1,6 @@
 r"""Convert questions and answers to token ids, labels and padded batches.
 
-The template of base models is ``Question: {question}\\nAnswer: {answer}`` + EOS; template.py has other templates. The
+The template of base models is ``Question: {question}\nAnswer: {answer}`` + EOS; template.py has other templates. The
 answer's tokens and the end token are supervised. The space before the answer belongs to the answer's first token. The
 whole text is tokenised once and split by character offsets, so that "Answer:" has no loss and the answer's first token
 has a loss.
@@ -30,7 +30,7 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One tokenised sequence: the token ids, and the number of them that belong to the prompt."""
+    """A tokenised sequence: the token ids of the prompt and the answer, and the number of tokens in the prompt."""
 
     ids: tuple[int, ...]
     prompt_length: int
@@ -58,7 +58,7 @@ class Batch:
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the padding token's id. :func:`trainables.models.checkpoints.ensure_pad_token` has set the token."""
+    """Return the id of the padding token, which :func:`trainables.models.checkpoints.ensure_pad_token` sets."""
     return int(tokenizer.pad_token_id)
 
 
@@ -67,11 +67,6 @@ def prompt_text(
 ) -> str:
     """Return the prompt, without the space before the answer."""
     return around(template, question, tokenizer)[0].rstrip(" ")
-
-
-def end_ids(tokenizer: PreTrainedTokenizerBase, template: str = QUESTION_ANSWER) -> tuple[int, ...]:
-    """Return the tokens that stop generation: the tokenizer's EOS and, if it is different, the template's end token."""
-    return tuple(dict.fromkeys((int(tokenizer.eos_token_id), end_id(template, "?", tokenizer))))
 
 
 def encode(
@@ -105,8 +100,8 @@ def encode(
         ids.append(end)
     if first >= max_length:
         raise DataError(
-            f"the prompt of '{question[:60]}' takes {first} tokens, which leaves no room for an answer within "
-            f"max_length {max_length}: raise max_length"
+            f"the prompt of '{question[:60]}' takes {first} tokens, so no answer fits into max_length {max_length}: "
+            "raise max_length"
         )
     return Tokens(tuple(ids[:max_length]), first)
 

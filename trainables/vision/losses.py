@@ -1,23 +1,23 @@
-"""Compute the cross-entropy of images, in the shape of token losses: each image is one supervised position."""
+"""Compute the cross-entropy of images. An image counts as a sequence with one supervised position."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trainables.batches import sorted_batches
-from trainables.predictions import Predictions, scoring
+from trainables.metrics.losses import ItemLosses
+from trainables.predictions import Predictions, item_losses
 from trainables.vision.processing import ImageBatch, ImageProcessor, collate
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
     from transformers import PreTrainedModel
 
     from trainables.data.images import ImageSet
 
 
 def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
-    """Run one forward pass. Return logits ``(B, 1, K)``, labels and nll ``(B, 1)``; all positions are supervised."""
+    """Run one forward pass and return the predictions: logits ``(B, 1, K)``, and labels and nll ``(B, 1)``."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -31,24 +31,17 @@ def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
     )
 
 
-def score(
+def image_losses(
     model: PreTrainedModel,
     items: ImageSet,
     *,
     processor: ImageProcessor,
     batch_size: int,
     device: torch.device | str,
-) -> tuple[Tensor, Tensor]:
-    """Return ``-log p`` of each image's label, ``(n,)`` float64, and its most probable label, ``(n,)`` int64, in order.
+) -> ItemLosses:
+    """Compute the loss of each image, in order, and whether the model predicts its label."""
 
-    The losses are in nats. The model runs in eval mode. Both tensors are in host memory.
-    """
-    import torch
+    def predicted(indices: Sequence[int]) -> Predictions:
+        return predict(model, collate(items, indices, processor=processor, device=device))
 
-    nll, guesses = [], []
-    with scoring(model):
-        for indices in sorted_batches([1] * len(items), batch_size):
-            predicted = predict(model, collate(items, indices, processor=processor, device=device))
-            nll.append(predicted.nll[:, 0].double())
-            guesses.append(predicted.logits[:, 0].argmax(dim=-1))
-    return torch.cat(nll).cpu(), torch.cat(guesses).cpu()
+    return item_losses(model, [1] * len(items), predicted, batch_size=batch_size)

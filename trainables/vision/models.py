@@ -1,4 +1,4 @@
-"""The image classifiers: ResNets with random weights, or models from a folder with a head for the data's classes."""
+"""Create a ResNet with random weights, or load an image classifier from a folder."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def base_classifier(
 ) -> tuple[PreTrainedModel, ImageProcessor]:
     """Return the model from which the target for ``data`` is trained, and its processor.
 
-    If ``folder`` is None, it is the architecture ``name`` with random weights. Otherwise it is the classifier in
-    ``folder``, with a new head if the number of classes differs.
+    If ``folder`` is None, the model has the architecture ``name`` and random weights. Otherwise, the model is the
+    classifier in ``folder``, with a new head if the number of classes differs.
 
     Raises:
         LoadError: ``folder`` cannot be loaded, or its model needs images with another number of channels.
@@ -70,8 +70,8 @@ def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int =
 
 
 def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageProcessor:
-    """Return a processor that normalises with the data set's statistics, and enlarges images by a whole factor to at
-    least ``side``."""
+    """Return a processor that normalises with the data set's statistics, and enlarges images by an integer factor
+    to at least ``side``."""
     height = images.pixels.shape[1]
     repeats = channels // len(images.mean)
     return ImageProcessor(

@@ -1,4 +1,4 @@
-"""Convert stored pixels to a classifier's input (rescale, normalise, enlarge), and save these steps to a file."""
+"""Convert images to a classifier's input (rescale, normalise, enlarge), and save the settings of these steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILE = "preprocessor_config.json"
 _NEAREST = 0
-"""Pillow's number for nearest-neighbour resizing. A whole factor repeats pixels, so all libraries agree."""
+"""Pillow's number for nearest-neighbour resizing. With an integer factor, all libraries give the same result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class ImageBatch:
 
 @dataclass(frozen=True, slots=True)
 class ImageProcessor:
-    """Computes ``(pixel / white - mean) / std`` per channel, and repeats pixels up to ``side`` x ``side``.
+    """Computes ``(pixel * rescale_factor - mean) / std`` per channel, and enlarges the image to ``side`` x ``side``.
 
-    For a model with three channels, a grey image is used for each channel.
+    If the model has three channels, each channel gets a copy of a grey image.
     """
 
     side: int
@@ -58,8 +58,8 @@ class ImageProcessor:
             raise DataError(f"the images have {channels} channels, but the model takes {len(self.mean)}")
         if height != width or self.side % height:
             raise DataError(
-                f"the images have {height} x {width} pixels, which cannot be enlarged to {self.side} x {self.side} "
-                "by a whole factor"
+                f"the images have {height} x {width} pixels and cannot be enlarged to {self.side} x {self.side} by an "
+                "integer factor"
             )
         values = on_device(torch.from_numpy(pixels), device).permute(0, 3, 1, 2).float() * self.rescale_factor
         mean, std = (torch.tensor(item, device=values.device).view(1, -1, 1, 1) for item in (self.mean, self.std))
@@ -93,8 +93,8 @@ class ImageProcessor:
                     raise ValueError(f"{name} is {content[name]}")
         except (KeyError, TypeError, ValueError) as error:
             raise LoadError(
-                f"{path}: expected square images resized to the nearest pixel (resample 0), rescaled and normalised, "
-                f"as 'target' writes them ({type(error).__name__}: {error})"
+                f"{path}: expected the steps that the command 'target' writes: resize to a square with resample 0 "
+                f"(nearest pixel), rescale, normalise ({type(error).__name__}: {error})"
             ) from None
         return found
 

@@ -12,11 +12,11 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     Even at c = 1 and c = 0, both batches are computed. So history.csv has both losses, and batch statistics and the
     random numbers of dropout are the same for every c. ``gd`` and ``ga`` give the same directions at half the cost.
 
-    The retain loss of memorised data is small and has a weak gradient, so only values of c close to 1 trade one loss
-    for the other. For a small Phi that had memorised TOFU's forget01, these values were 0.7 to 0.99 at lr 1e-4, and
-    above 0.95 at lr 3e-4. At smaller values, the forget loss is already higher than that of a random guess, so a
-    smaller c only raises the retain loss. Therefore c is searched from 0.1 (the paper's lower bound) to 0.995,
-    uniformly in log(1 - c). Half of the samples are above 0.93.
+    The retain loss of memorised data is small and has a small gradient, so only values of c close to 1 give a
+    trade-off between the losses. For a small Phi that had memorised TOFU's forget01, these values were 0.7 to 0.99 at
+    lr 1e-4, and above 0.95 at lr 3e-4. At smaller values, the forget loss is already higher than that of a random
+    guess, so a smaller c only raises the retain loss. Therefore c is searched from 0.1 (the paper's lower bound) to
+    0.995, uniformly in log(1 - c). Half of the samples are above 0.93.
     """
     c = options["c"]
     return Weights(c, 1.0 - c), state
@@ -30,7 +30,7 @@ WEIGHTING = Weighting(
     citation="Liu et al., Continual Learning and Private Unlearning, CoLLAs 2022 (arXiv:2203.12817)",
     options=(
         Field("c", 0.5, "share of the retain loss: 1 only retains, 0 only forgets", low=0.0, high=1.0).searched(
-            0.1, 0.995, LOG_TO_ONE, "the paper: 0.1, 0.5, 0.9; fine near 1, see weigh"
+            0.1, 0.995, LOG_TO_ONE, "the paper: 0.1, 0.5, 0.9; finer near 1, see weigh"
         ),
     ),
 )

@@ -87,7 +87,11 @@ WEIGHTING = Weighting(
     "ICML 2018 (arXiv:1711.02257)",
     options=(
         Field(
-            "alpha", 1.5, "how hard the slower task is favoured; 0 asks for equal gradient norms", low=0.0, high=10.0
+            "alpha",
+            1.5,
+            "strength of the preference for the slower task; 0 equalises the gradient norms",
+            low=0.0,
+            high=10.0,
         ).searched(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; gains for every value in (0, 3)"),
         Field("weight_lr", 0.025, "largest change of a weight in one step, before rescaling", above=0.0, high=1.0),
     ),

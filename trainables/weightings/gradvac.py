@@ -1,4 +1,4 @@
-"""GradVac: if the gradients are less similar than on average in earlier steps, turn them towards each other."""
+"""GradVac: if the gradients are less similar than on average in earlier steps, turn both towards each other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,11 @@ WEIGHTING = Weighting(
     "Multilingual Models, ICLR 2021 (arXiv:2010.05874)",
     options=(
         Field(
-            "ema_beta", 1e-2, "how fast the target similarity follows the observed one; 0 fixes it", low=0.0, high=1.0
+            "ema_beta",
+            1e-2,
+            "update rate of the target similarity towards the observed one; 0 fixes it",
+            low=0.0,
+            high=1.0,
         ).searched(0.001, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),
         Field("target", 0.0, "the target similarity of the first step", low=-1.0, high=1.0),
     ),

@@ -60,7 +60,7 @@ SMALL, WHOLE = (png(np.zeros((size, size, 3), dtype=np.uint8)) for size in (16, 
         ([WHOLE, b"no image"], [0, 1], "label", "row 2: "),
         ([SMALL], [0], "label", "row 1: .*32 x 32"),
         ([WHOLE], [0], "fine_label", "'label'.*img, fine_label"),
-        ([WHOLE], [-1], "label", "-1, expected from 0 to 9"),
+        ([WHOLE], [-1], "label", "from 0 to 9, got -1"),
     ],
 )
 def test_spoiled_files_are_named(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from trainables.metrics.registry import METRICS
 GUESS = math.log(100)
 
 
-def _losses(*items: list[float]) -> ItemLosses:
+def _losses(*items: list[float], agreed: Sequence[int] = ()) -> ItemLosses:
     """Of items given token by token."""
     return ItemLosses(
+        agreed=np.array(agreed),
+        instead=np.array([]),
         totals=np.array([sum(item) for item in items]),
         capped=np.array([sum(min(nll, GUESS) for nll in item) for item in items]),
         counts=np.array([float(len(item)) for item in items]),
@@ -23,9 +26,7 @@ def _losses(*items: list[float]) -> ItemLosses:
 
 
 def test_the_agreement_is_the_mean_of_shares_and_not_the_share_of_all() -> None:
-    losses = _losses([0.1] * 4, [0.1])
-    assert agreement(losses._replace(agreed=np.array([1, 1]))) == (1 / 4 + 1 / 1) / 2
-    assert math.isnan(agreement(losses)), "where it is not known"
+    assert agreement(_losses([0.1] * 4, [0.1], agreed=[1, 1])) == (1 / 4 + 1 / 1) / 2
 
 
 def _capped(forget: ItemLosses) -> float:
@@ -66,7 +67,7 @@ def test_the_standard_error_is_the_spread_of_the_means_of_new_samples() -> None:
     def drawn() -> ItemLosses:
         counts = rng.integers(5, 60, size=200).astype(float)
         totals = counts * rng.gamma(2.0, 0.3, size=200)
-        return ItemLosses(totals, totals, counts)
+        return _losses([1.0])._replace(totals=totals, counts=counts)
 
     samples = [drawn() for _ in range(2000)]
     spread = np.std([mean_loss(sample) for sample in samples])

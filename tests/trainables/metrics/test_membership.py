@@ -37,18 +37,24 @@ def test_auc_is_the_share_of_pairs_won_with_ties_counting_half(members: list[flo
     assert membership_auc(members, others) == won / (len(members) * len(others))
 
 
-def test_the_loss_score_is_the_log_of_the_geometric_mean_probability() -> None:
-    found = loss_scores([np.log([0.5, 0.125]), np.log([0.2])])
-    assert np.exp(found) == pytest.approx([0.25, 0.2], rel=1e-14)
+ROWS = [[-1.0, -5.0, -2.0, -4.0, -3.0], [-1.0, -9.0]]
+TEXTS = ["ab" * 500, "Ĉu ne? 東京"]
+SIZES = [len(zlib.compress(text.encode("utf-8"))) for text in TEXTS]
 
 
-def test_the_zlib_score_is_relative_to_the_compressed_bytes_of_the_text() -> None:
-    texts = ["ab" * 500, "Ĉu ne? 東京"]
-    compressor = zlib.compressobj()
-    sizes = [len(zlib.compress(texts[0].encode("utf-8"))), len(compressor.compress(texts[1].encode()))]
-    sizes[1] += len(compressor.flush())
-    assert sizes[0] < 50 < len(texts[0])
-    assert zlib_scores([[-2.0, -4.0], [-1.0]], texts) == pytest.approx([-3.0 / sizes[0], -1.0 / sizes[1]], rel=1e-15)
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (loss_scores(ROWS), [-3.0, -5.0]),
+        (zlib_scores(ROWS, TEXTS), [-3.0 / SIZES[0], -5.0 / SIZES[1]]),
+        (min_k_scores(ROWS), [-4.5, -9.0]),  # 40 percent, and at least one token
+        (reference_scores(ROWS, [[-4.0, -4.0], [-1.0, -2.0, -3.0]]), [1.0, -3.0]),
+    ],
+    ids=["loss", "zlib", "min-k", "reference"],
+)
+def test_scores_by_hand(found: Array, expected: list[float]) -> None:
+    assert SIZES[0] < 50 < len(TEXTS[0])
+    assert found == pytest.approx(expected, rel=1e-15)
 
 
 @given(tokens=log_probabilities, percent=st.integers(1, 100))
@@ -60,10 +66,6 @@ def test_min_k_is_the_mean_of_the_least_likely_tokens(tokens: list[float], perce
         remaining.remove(lowest[-1])
     expected = math.fsum(lowest) / len(lowest)
     assert min_k_scores([tokens], fraction=fraction)[0] == pytest.approx(expected, rel=1e-12, abs=1e-300)
-
-
-def test_min_k_takes_40_percent_and_at_least_one_token() -> None:
-    assert min_k_scores([[-1.0, -5.0, -2.0, -4.0, -3.0], [-1.0, -9.0]]).tolist() == [-4.5, -9.0]
 
 
 def test_min_k_plus_plus_of_two_words_is_the_root_of_their_odds() -> None:
@@ -84,11 +86,6 @@ def test_min_k_plus_plus_of_a_position_without_doubt_is_finite() -> None:
     """A model sure of one word: log p = 0 is also the mean, and the spread 0."""
     assert min_k_plus_plus_scores([[0.0]], [[0.0]], [[0.0]]).tolist() == [0.0]
     assert min_k_plus_plus_scores([[-2.0]], [[0.0]], [[0.0]]).tolist() == [-2000.0]
-
-
-def test_the_reference_score_is_the_gain_over_the_reference_model() -> None:
-    found = reference_scores([[-1.0, -3.0], [-5.0]], [[-4.0, -4.0], [-1.0, -2.0, -3.0]])
-    assert found.tolist() == [2.0, -3.0]
 
 
 Attack = Callable[[Sequence[Array]], Array]

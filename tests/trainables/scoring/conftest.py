@@ -9,6 +9,7 @@ import pytest
 
 from trainables.data.examples import UnlearningData
 from trainables.scoring.evaluator import Evaluator
+from trainables.text.scorer import TextScorer
 
 MakeEvaluator = Callable[..., Evaluator]
 
@@ -18,7 +19,7 @@ def make_evaluator(tokenizer: Any, tiny_data: UnlearningData) -> MakeEvaluator:
     """Makes an evaluator on the CPU, of the tiny data unless others are given."""
 
     def make(data: UnlearningData = tiny_data, *, batch_size: int = 5) -> Evaluator:
-        size = len(tokenizer)
-        return Evaluator(data, tokenizer, vocabulary_size=size, max_length=64, batch_size=batch_size, device="cpu")
+        scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=batch_size, device="cpu")
+        return Evaluator(data, scorer, vocabulary_size=len(tokenizer))
 
     return make

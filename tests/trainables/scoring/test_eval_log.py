@@ -145,8 +145,8 @@ def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> N
         column: {names[index]: value for index, value in values.items()} for column, values in log[FORGET].items()
     }
     read = read_eval_log(write(tmp_path, log))
-    assert read.forget.indices == ("400", "3600", "3601")
-    assert read.forget.rouge_l_recall.tolist() == [0.25, 0.5, 0.0]
+    assert read.parts["forget"].indices == ("400", "3600", "3601")
+    assert read.parts["forget"].rouge_l_recall.tolist() == [0.25, 0.5, 0.0]
     assert_by_hand(evaluate_log(read))
 
 

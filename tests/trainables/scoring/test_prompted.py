@@ -12,12 +12,12 @@ import torch
 from rouge_score.rouge_scorer import RougeScorer
 from transformers import PhiForCausalLM
 
+from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, Prompted, UnlearningData
 from trainables.data.muse import load_muse
 from trainables.metrics.rouge import rouge_l_recall
-from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.prompted import PromptedSet, from_prompts, from_texts, prompted_sets, until
-from trainables.scoring.text_scorer import TextScorer
+from trainables.text.scorer import TextScorer
 
 STOP = ("\n\n", "\nQuestion", "Question:")
 REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop")
@@ -105,7 +105,7 @@ def test_a_prompt_beyond_the_context_loses_its_beginning(make_network: Any, toke
 
 
 def test_texts_are_continued_and_questions_answered(
-    known_network: PhiForCausalLM, tiny_data: UnlearningData, tokenizer: Any
+    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData, tokenizer: Any
 ) -> None:
     """The network has memorised "Ada lives in Oslo" after its question, so it continues with it there."""
 
@@ -114,7 +114,7 @@ def test_texts_are_continued_and_questions_answered(
 
     forget, retain = as_text(tiny_data.forget), as_text(tiny_data.retain)
     texts = replace(tiny_data, forget=forget, retain=retain, forget_eval=forget, retain_eval=retain)
-    evaluator = Evaluator(texts, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=8, device="cpu")
+    evaluator = make_evaluator(texts)
     scores = evaluator.measure(known_network).metrics
     sets = prompted_sets(texts, tokenizer)
     assert prompted_sets(tiny_data, tokenizer) == {}, "questions with answers have no prompts of their own"
@@ -126,10 +126,12 @@ def test_texts_are_continued_and_questions_answered(
     assert evaluator.verbmem(known_network) == scores["verbmem"]
 
 
-def test_muse_is_scored_on_its_own_prompts(make_network: Any, tokenizer: Any, write_muse: Callable[..., Path]) -> None:
+def test_muse_is_scored_on_its_own_prompts(
+    make_evaluator: MakeEvaluator, make_network: Any, tokenizer: Any, write_muse: Callable[..., Path]
+) -> None:
     data = load_muse("muse-news", data_dir=write_muse())
     model = make_network()
-    evaluator = Evaluator(data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=4, device="cpu")
+    evaluator = make_evaluator(data)
     with torch.no_grad():
         losses, scores = evaluator.losses(model), evaluator.measure(model).metrics
     assert set(scores) == {"verbmem", "knowmem", "utility", *REPETITION}

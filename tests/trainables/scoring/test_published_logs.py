@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trainables.metrics.repetition import longest_loop, repetition
 from trainables.metrics.rouge import rouge_l_recall
-from trainables.scoring.eval_log import PARTS, EvalLog, evaluate_log, read_eval_log
+from trainables.scoring.eval_log import PARTS, evaluate_log, read_eval_log
 
 REPOSITORY = Path(__file__).parents[3]
 DIRECTORY = Path(os.environ.get("TOFU_EVAL_LOGS_DIR") or REPOSITORY / "../shared/data/tofu_eval_logs")
@@ -38,41 +39,38 @@ SCORES = {  # probability, ROUGE-L recall, truth ratio
 }
 
 
+Found = dict[str, Any]
+
+
 @pytest.fixture(scope="module")
-def logs() -> dict[str, EvalLog]:
-    return {name: read_eval_log(path) for name, path in LOGS.items()}
+def found() -> dict[str, Found]:
+    """The aggregates of both logs, each with the forget quality relative to the retain model."""
+    logs = {name: read_eval_log(path) for name, path in LOGS.items()}
+    return {name: evaluate_log(log, retain_log=logs["retain90"]) for name, log in logs.items()}
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_model_utility_is_the_published_one(logs: dict[str, EvalLog], name: str) -> None:
-    assert evaluate_log(logs[name])["model_utility"] == pytest.approx(UTILITY[name], rel=0, abs=1e-9)
+def test_the_aggregates_are_the_published_ones(found: dict[str, Found], name: str) -> None:
+    assert found[name]["model_utility"] == pytest.approx(UTILITY[name], rel=0, abs=1e-9)
+    for part in PARTS:
+        expected = dict(zip(("probability", "rouge_l_recall", "truth_ratio"), SCORES[name, part], strict=True))
+        assert {score: found[name][part][score] for score in expected} == pytest.approx(expected, rel=0, abs=1e-9)
 
 
-@pytest.mark.parametrize(("name", "part"), SCORES)
-def test_the_scores_of_every_set_are_the_published_ones(logs: dict[str, EvalLog], name: str, part: str) -> None:
-    found = evaluate_log(logs[name])[part]
-    expected = dict(zip(("probability", "rouge_l_recall", "truth_ratio"), SCORES[name, part], strict=True))
-    assert {score: found[score] for score in expected} == pytest.approx(expected, rel=0, abs=1e-9)
+def test_forget_quality_is_the_published_one_and_1_for_the_retain_model_itself(found: dict[str, Found]) -> None:
+    assert found["full"]["forget_quality"] == pytest.approx(2.1942743021891237e-16, rel=1e-9)
+    assert found["full"]["forget_quality_statistic"] == pytest.approx(104 / 300, rel=0, abs=1e-12)
+    assert found["retain90"]["forget_quality"] == 1.0
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_generated_answers_loop_and_the_references_do_not(logs: dict[str, EvalLog], part: str) -> None:
+def test_generated_answers_loop_and_the_references_do_not(found: dict[str, Found], part: str) -> None:
     """The authors let their models write on after the answer; the references are what fluent text scores."""
-    found = evaluate_log(logs["full"])[part]
     items = json.loads(LOGS["full"].read_text())[PARTS[part]]
     references = [reference for _, _, reference in items["generated_text"].values()]
-    assert longest_loop(references).max() == 0.0 < found["longest_loop"] < 0.1
-    assert repetition(references).mean() < 0.01 < 0.2 < found["repetition"]
-
-
-def test_forget_quality_of_the_full_model_against_the_retain_model(logs: dict[str, EvalLog]) -> None:
-    found = evaluate_log(logs["full"], retain_log=logs["retain90"])
-    assert found["forget_quality"] == pytest.approx(2.1942743021891237e-16, rel=1e-9)
-    assert found["forget_quality_statistic"] == pytest.approx(104 / 300, rel=0, abs=1e-12)
-
-
-def test_the_retain_model_is_indistinguishable_from_itself(logs: dict[str, EvalLog]) -> None:
-    assert evaluate_log(logs["retain90"], retain_log=logs["retain90"])["forget_quality"] == 1.0
+    scores = found["full"][part]
+    assert longest_loop(references).max() == 0.0 < scores["longest_loop"] < 0.1
+    assert repetition(references).mean() < 0.01 < 0.2 < scores["repetition"]
 
 
 @pytest.mark.parametrize("part", PARTS)

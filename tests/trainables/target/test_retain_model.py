@@ -25,6 +25,7 @@ from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.scoring.evaluator import Evaluator
 from trainables.target.finetune import Progress, TargetError
 from trainables.target.target import Target
+from trainables.text.scorer import TextScorer
 
 Train = Callable[..., Target]
 RETAIN_RECIPE = replace(RECIPE, batch_size=4, epochs=3)
@@ -80,9 +81,8 @@ def test_forget_quality_of_the_target_is_scipys_test_against_it(train: Train, ti
     target = train()
     ratios = []
     for folder in (Path(target.path), _retain_path(target)):
-        evaluator = Evaluator(
-            tiny_data, load_tokenizer(folder), vocabulary_size=9, max_length=64, batch_size=3, device="cpu"
-        )
+        scorer = TextScorer(tokenizer=load_tokenizer(folder), max_length=64, batch_size=3, device="cpu")
+        evaluator = Evaluator(tiny_data, scorer, vocabulary_size=9)
         ratios.append(evaluator.scores(load_model(folder)).choices["forget"].truth_ratios)
     assert target.baseline["forget_quality"] == pytest.approx(ks_2samp(*ratios).pvalue, rel=1e-9)
 

@@ -29,6 +29,7 @@ from trainables.target.prepare import WAITING
 from trainables.target.target import Target
 from trainables.target.target_spec import target_recipe, target_spec_of
 from trainables.target.training import load_base
+from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode_examples
 
 
@@ -81,9 +82,8 @@ def test_baseline_and_reference_likelihoods_are_those_of_the_weights(
     exact = [exact_nll(model, item) for item in forget]
     assert target.reference_nll == pytest.approx([float(nll.sum()) for nll in exact], rel=1e-5)
     assert target.baseline["forget_loss"] == pytest.approx(float(torch.cat(exact).mean()), rel=1e-5)
-    evaluator = Evaluator(
-        tiny_data, tokenizer, vocabulary_size=len(tokenizer), max_length=64, batch_size=32, device="cpu"
-    )
+    scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=32, device="cpu")
+    evaluator = Evaluator(tiny_data, scorer, vocabulary_size=len(tokenizer))
     assert target.baseline == {**evaluator.losses(model), **evaluator.measure(model).metrics}
     assert target.vocabulary_size == len(tokenizer)
     assert target.data == tiny_data

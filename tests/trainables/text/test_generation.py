@@ -11,8 +11,7 @@ import torch
 from transformers import LlamaConfig, MambaConfig, PhiConfig, PhiForCausalLM
 
 from trainables.data.examples import UnlearningData
-from trainables.scoring.text_scorer import TextScorer
-from trainables.text.generation import generate_greedy, generation_batch_size
+from trainables.text.scorer import TextScorer, generation_batch_size
 from trainables.text.tokens import encode_examples
 
 
@@ -38,8 +37,13 @@ def prompts(tokenizer: Any, tiny_data: UnlearningData) -> list[tuple[int, ...]]:
     return [*known[:5], *others, *known[5:]]
 
 
+def _scorer(tokenizer: Any, batch_size: int) -> TextScorer:
+    return TextScorer(tokenizer=tokenizer, max_length=64, batch_size=batch_size, device="cpu")
+
+
 def _generate(model: Any, tokenizer: Any, prompts: Any, *, limit: int, batch_size: int) -> list[str]:
-    return generate_greedy(model, tokenizer, prompts, max_new_tokens=limit, batch_size=batch_size, device="cpu")
+    texts = _scorer(tokenizer, batch_size).generate(model, prompts, max_new_tokens=limit)
+    return [text.strip() for text in texts]
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
@@ -66,8 +70,10 @@ def test_generation_is_greedy_and_ends_after_max_new_tokens_whatever_the_models_
 def test_answers_verified_against_the_references_are_those_generated_token_by_token(
     network: str, request: pytest.FixtureRequest, make_network: Any, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:
+    """Also if the rest of a reference is verified again after two right tokens."""
+    request.getfixturevalue("monkeypatch").setattr("trainables.text.scorer._MIN_VERIFIED", 2)
     model = make_network(seed=3) if network == "random" else request.getfixturevalue(network)
-    scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
+    scorer = _scorer(tokenizer, 8)
     sequences = scorer.encode(tiny_data.full)
     found = scorer.greedy_answers(model, sequences, scorer.nll(model, sequences), max_new_tokens=40)
     assert found == [_by_hand(model, tokenizer, item.prompt, 40) for item in sequences]
@@ -76,7 +82,7 @@ def test_answers_verified_against_the_references_are_those_generated_token_by_to
 def test_verified_answers_are_not_generated(
     known_network: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
+    scorer = _scorer(tokenizer, 8)
     sequences = scorer.encode(tiny_data.full)
     losses = scorer.nll(known_network, sequences)
     monkeypatch.setattr(known_network, "forward", None)  # any further pass would fail

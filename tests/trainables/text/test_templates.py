@@ -13,10 +13,10 @@ from tokenizers import processors
 
 from trainables.data.examples import Example
 from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_tokenizer
-from trainables.template import CHAT, Template, TemplateError, template_problems
+from trainables.template import CHAT, QUESTION_ANSWER, Template, TemplateError, template_problems
 from trainables.testing.templates import check_template
-from trainables.text.generation import generate_greedy
-from trainables.text.tokens import encode, end_ids, prompt_text
+from trainables.text.scorer import TextScorer
+from trainables.text.tokens import encode, prompt_text
 
 EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "No, in Norway")] * 5
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>", "<think>", "</think>"]
@@ -105,17 +105,21 @@ def test_a_users_own_template_passes_the_suite(tokenizer: Any, name: str) -> Non
     check_template(Template(name="own", text=OWN_TEMPLATES[name], description="own"), tokenizer)
 
 
-def test_greedy_answers_stop_at_the_templates_end_too() -> None:
+def test_greedy_answers_stop_at_the_templates_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = byte_level()
     tokenizer.chat_template, end, _ = CHAT_TEMPLATES["Gemma, trimmed, ended by a turn's end"]
-    assert end_ids(tokenizer, CHAT) == (tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids(end))
-    assert end_ids(tokenizer) == (tokenizer.eos_token_id,)
+    plain, chat = (
+        TextScorer(tokenizer=tokenizer, template=template, max_length=200, batch_size=1, device="cpu")
+        for template in (QUESTION_ANSWER, CHAT)
+    )
+    assert plain.ends == (tokenizer.eos_token_id,)
+    assert chat.ends == (tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids(end))
     model = make_tiny("tiny-phi", tokenizer)
     prompt = encode(tokenizer, "Where is Lima?", "Lima", max_length=200).prompt
-    asked = {"max_new_tokens": 8, "batch_size": 1, "device": torch.device("cpu"), "strip": False}
     whole = model.generate(torch.tensor([prompt]), max_new_tokens=8, do_sample=False)[0, len(prompt) :].tolist()
     stop = next(token for token in whole[2:] if token not in whole[:2])
-    (text,) = generate_greedy(model, tokenizer, [prompt], ends=(tokenizer.eos_token_id, stop), **asked)
+    monkeypatch.setattr("trainables.text.scorer.end_id", lambda *_: stop)
+    (text,) = plain.generate(model, [prompt], max_new_tokens=8)
     assert text == tokenizer.decode(whole[: whole.index(stop) + 1], skip_special_tokens=True)
 
 

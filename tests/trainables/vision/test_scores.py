@@ -16,7 +16,7 @@ from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.registry import SETS
 from trainables.predictions import mean_loss
 from trainables.scoring.classification import ClassificationEvaluator
-from trainables.vision.losses import predict, score
+from trainables.vision.losses import image_losses, predict
 from trainables.vision.processing import ImageProcessor, collate
 
 
@@ -52,11 +52,13 @@ def test_scores_do_not_depend_on_the_batches_and_keep_the_order(
 ) -> None:
     logits, labels = logits_of(network, plain_input, data, data.full)
     network.train()
-    nll, guesses = score(network, data.full, processor=processor, batch_size=batch_size, device="cpu")
+    found = image_losses(network, data.full, processor=processor, batch_size=batch_size, device="cpu")
     assert network.training
     network.eval()
-    torch.testing.assert_close(nll, cross_entropy(logits.double(), labels, reduction="none"), rtol=1e-4, atol=1e-5)
-    assert guesses.tolist() == logits.argmax(dim=1).tolist()
+    expected = cross_entropy(logits.double(), labels, reduction="none")
+    torch.testing.assert_close(torch.from_numpy(found.totals), expected, rtol=1e-4, atol=1e-5)
+    assert np.where(found.instead < 0, labels, found.instead).tolist() == logits.argmax(dim=1).tolist()
+    assert found.agreed.tolist() == (logits.argmax(dim=1) == labels).int().tolist()
 
 
 def test_losses_are_means_over_each_set_and_each_forget_image_is_capped_at_the_guess(

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tests.trainables.weightings.gramians import Vector, combined, gramian_between, gramian_of, weigh
+from tests.trainables.weightings.gramians import LOSSES, Vector, combined, gramian_between, gramian_of, weigh
 from trainables.weightings import Losses, Weights
 
-ORTHOGONAL = gramian_of(1.0, 1.0, 0.0)
 vectors = st.tuples(
     arrays(np.float64, 4, elements=st.floats(-1.0, 1.0).map(lambda x: x if abs(x) > 1e-6 else 0.0)),
     st.floats(-6.0, 6.0).map(lambda exponent: 10.0**exponent),
@@ -36,14 +35,15 @@ def test_methods_made_for_it_conflict_with_neither_gradient(name: str, g_r: Vect
         assert g @ d >= -1e-13 * contributions * np.linalg.norm(g)
 
 
-@pytest.mark.parametrize(("losses", "expected"), [((4.0, -0.5), (0.25, 2.0)), ((0.0, -4.0), (0.0, 0.25))])
-def test_lossnorm_divides_each_loss_by_its_size_unless_that_is_zero(
-    losses: tuple[float, float], expected: tuple[float, float]
-) -> None:
-    assert weigh("lossnorm", ORTHOGONAL, Losses(*losses)) == Weights(*expected)
-
-
-def test_gdiff_has_the_share_it_is_given_between_ga_and_gd() -> None:
-    assert weigh("gdiff", ORTHOGONAL, c=1.0) == weigh("gd", ORTHOGONAL) == Weights(1.0, 0.0)
-    assert weigh("gdiff", ORTHOGONAL, c=0.75) == Weights(0.75, 0.25)
-    assert weigh("gdiff", ORTHOGONAL, c=0.0) == weigh("ga", ORTHOGONAL) == Weights(0.0, 1.0)
+@pytest.mark.parametrize(
+    ("name", "losses", "options", "expected"),
+    [
+        ("lossnorm", Losses(4.0, -0.5), {}, Weights(0.25, 2.0)),
+        ("lossnorm", Losses(0.0, -4.0), {}, Weights(0.0, 0.25)),
+        ("gd", LOSSES, {}, Weights(1.0, 0.0)),
+        ("ga", LOSSES, {}, Weights(0.0, 1.0)),
+        *(("gdiff", LOSSES, {"c": c}, Weights(c, 1.0 - c)) for c in (0.0, 0.75, 1.0)),
+    ],
+)
+def test_weights_of_losses_by_hand(name: str, losses: Losses, options: dict[str, float], expected: Weights) -> None:
+    assert weigh(name, gramian_of(1.0, 1.0, 0.0), losses, **options) == expected

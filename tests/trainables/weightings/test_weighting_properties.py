@@ -46,7 +46,7 @@ SOUND = WEIGHTINGS["ngdiff"]
 BROKEN = {
     "may be negative": replace(SOUND, weigh=weighing(lambda losses, g, state: (-1.0, 1.0))),
     "must be finite": replace(SOUND, weigh=weighing(lambda losses, g, state: (g.rr * g.rr, 1.0))),
-    "NaN became": replace(SOUND, weigh=weighing(lambda losses, g, state: (1.0 if g.rr > 1.0 else 0.5, 1.0))),
+    "NaN arguments": replace(SOUND, weigh=weighing(lambda losses, g, state: (1.0 if g.rr > 1.0 else 0.5, 1.0))),
     "changes the direction": replace(
         SOUND, weigh=weighing(lambda losses, g, state: (min(g.rho, 1.0) if g.rho == g.rho else g.rho, 1.0))
     ),
@@ -77,78 +77,53 @@ def test_a_method_on_the_gradients_with_other_draws_each_time_is_caught() -> Non
         check_weighting(replace(graddrop, combine=combine))
 
 
-every_gramian = pytest.mark.parametrize(
-    "weighting", [w for w in WEIGHTINGS.values() if w.needs is Needs.GRAMIAN], ids=lambda w: str(w.name)
-)
-
-
-# What each method returns where a gradient is zero: (retain zero), (forget zero), (both zero), the other norm being 2.
-AT_ZERO = {
-    "ngdiff": ((0.0, 0.5), (0.5, 0.0), (0.0, 0.0)),
-    "imtl-g": ((0.0, 1.0), (1.0, 0.0), (0.0, 0.0)),
-    "nash-mtl": ((0.0, 0.5), (0.5, 0.0), (0.0, 0.0)),
-    "pcgrad": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
-    "pcgrad-paper": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
-    "gradvac": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
-    "gradnorm": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
-    "mgda": ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5)),
-    "cagrad": ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5)),
-    "aligned-mtl": ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5)),
-    "upgrad": ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5)),
-    "dualproj": ((0.5, 0.5), (0.5, 0.5), (0.5, 0.5)),
-    "rotograd": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
-    "rotograd-scale": ((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)),
+# The weights where the retain gradient, the forget gradient or both are zero and the other norm is 2. Then |d|, signed
+# along g_r, where g_f = -2 g_r and where g_f = 2 g_r, with |g_r| = 1.
+MEAN, PLAIN_SUM, NONE = (0.5, 0.5), (1.0, 1.0), (0.0, 0.0)
+LIMITS = {
+    "ngdiff": ((0.0, 0.5), (0.5, 0.0), NONE, 0.0, 2.0),
+    "imtl-g": ((0.0, 1.0), (1.0, 0.0), NONE, 0.0, 4 / 3),
+    "nash-mtl": ((0.0, 0.5), (0.5, 0.0), NONE, 0.0, math.sqrt(2.0)),
+    "pcgrad": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, 0.0, 3.0),
+    "pcgrad-paper": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, 1.0, 1.0),
+    "gradvac": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, 0.0, 3.0),
+    "gradnorm": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, -1.0, 3.0),
+    "mgda": ((1.0, 0.0), (0.0, 1.0), MEAN, 0.0, 1.0),
+    # The mean, -1/2 or 3/2, moved by 0.4 of its length towards the shorter gradient.
+    "cagrad": (MEAN, MEAN, MEAN, -0.3, 2.1),
+    "aligned-mtl": (MEAN, MEAN, MEAN, -0.5, 1.5),
+    "upgrad": (MEAN, MEAN, MEAN, 0.0, 1.5),
+    "dualproj": (MEAN, MEAN, MEAN, 0.0, 1.5),
+    "rotograd": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, 0.0, 3.0),  # the two span no plane to turn in
+    "rotograd-scale": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, 0.0, 3.0),  # at the first step both have the mean length, 3/2
 }
 
 
-@every_gramian
-@pytest.mark.parametrize(("case", "rho", "phi"), [(0, 0.0, 2.0), (1, 2.0, 0.0), (2, 0.0, 0.0)])
-def test_zero_gradients_give_the_documented_weights(weighting: Weighting, case: int, rho: float, phi: float) -> None:
-    weights = weigh(weighting.name, gramian_of(rho, phi, 0.0))
-    assert (weights.retain, weights.forget) == AT_ZERO[weighting.name][case]
-
-
-# |d| of each method, signed along g_r, where g_f = -2 g_r and where g_f = +2 g_r, with |g_r| = 1.
-ALONG_A_LINE = {
-    "ngdiff": (0.0, 2.0),
-    "imtl-g": (0.0, 4 / 3),
-    "nash-mtl": (0.0, math.sqrt(2.0)),
-    "pcgrad": (0.0, 3.0),
-    "pcgrad-paper": (1.0, 1.0),
-    "gradvac": (0.0, 3.0),
-    "gradnorm": (-1.0, 3.0),
-    "mgda": (0.0, 1.0),
-    "cagrad": (-0.3, 2.1),  # the mean, -1/2 or 3/2, moved by 0.4 of its length towards the shorter gradient
-    "aligned-mtl": (-0.5, 1.5),
-    "upgrad": (0.0, 1.5),
-    "dualproj": (0.0, 1.5),
-    "rotograd": (0.0, 3.0),  # the two span no plane to turn in
-    "rotograd-scale": (0.0, 3.0),  # at the first step both have the mean length, 3/2
-}
-
-
-@every_gramian
-@pytest.mark.parametrize(("case", "sign"), [(0, -1.0), (1, 1.0)], ids=["opposed", "aligned"])
-def test_parallel_gradients_give_the_documented_direction(weighting: Weighting, case: int, sign: float) -> None:
-    weights = weigh(weighting.name, gramian_of(1.0, 2.0, sign))
-    expected = ALONG_A_LINE[weighting.name][case]
-    assert weights.retain + 2.0 * sign * weights.forget == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize("name", [w.name for w in WEIGHTINGS.values() if w.needs is Needs.GRAMIAN])
+def test_zero_and_parallel_gradients_give_the_documented_weights(name: str) -> None:
+    *at_zero, opposed, aligned = LIMITS[name]
+    for (rho, phi), expected in zip(((0.0, 2.0), (2.0, 0.0), (0.0, 0.0)), at_zero, strict=True):
+        assert weigh(name, gramian_of(rho, phi, 0.0)) == Weights(*expected)
+    for sign, length in ((-1.0, opposed), (1.0, aligned)):
+        weights = weigh(name, gramian_of(1.0, 2.0, sign))
+        assert weights.retain + 2.0 * sign * weights.forget == pytest.approx(length, abs=1e-12)
 
 
 # The value types ------------------------------------------------------------------------------------------------------
 
 
-def test_c_is_the_share_of_the_retain_weight_and_nan_if_the_weights_sum_to_zero() -> None:
-    assert Weights(3.0, 1.0).c == 0.75
-    assert Weights(-1.5, 1.0).c == 3.0
-    assert math.isnan(Weights(0.0, 0.0).c)
-    assert math.isnan(Weights(-1.0, 1.0).c)
-
-
-def test_unit_weights_sum_to_one_and_keep_the_direction_or_stay_as_they_are() -> None:
-    assert Weights(30.0, 10.0).unit() == Weights(0.75, 0.25)
-    for weights in (Weights(0.0, 0.0), Weights(-1.5, 1.0)):  # of zero or negative sum
-        assert weights.unit() == weights
+@pytest.mark.parametrize(
+    ("weights", "c", "unit"),
+    [
+        (Weights(30.0, 10.0), 0.75, Weights(0.75, 0.25)),
+        (Weights(-1.5, 1.0), 3.0, Weights(-1.5, 1.0)),  # a negative sum would reverse the direction
+        (Weights(0.0, 0.0), math.nan, Weights(0.0, 0.0)),
+        (Weights(-1.0, 1.0), math.nan, Weights(-1.0, 1.0)),
+    ],
+)
+def test_c_is_the_retain_weights_share_and_unit_weights_sum_to_one(weights: Weights, c: float, unit: Weights) -> None:
+    assert weights.c == pytest.approx(c, abs=0, nan_ok=True)
+    assert weights.unit() == unit
 
 
 @pytest.mark.parametrize(

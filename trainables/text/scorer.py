@@ -1,0 +1,172 @@
+"""Encode texts, and score and generate texts with a language model, for one tokenizer, template, length and device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainables.batches import sorted_batches
+from trainables.data.examples import Example
+from trainables.metrics.losses import ItemLosses
+from trainables.predictions import scoring
+from trainables.template import QUESTION_ANSWER, end_id
+from trainables.text.losses import predict, sequence_nll
+from trainables.text.token_scores import TokenScores, token_scores
+from trainables.text.tokens import Tokens, collate, encode_examples, pad_id, prompt_text
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_MIN_VERIFIED = 8
+"""The minimum number of correct draft tokens to verify the rest of the draft; with fewer, generation is faster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextScorer:
+    """Encodes, scores and generates texts.
+
+    ``template`` is the prompt template (template.py). Sequences are cut after ``max_length`` tokens. Models are scored
+    in eval mode, in batches of ``batch_size`` sequences.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int
+    batch_size: int
+    device: torch.device | str
+    template: str = QUESTION_ANSWER
+
+    def encode(self, examples: Sequence[Example]) -> tuple[Tokens, ...]:
+        """Return the tokens of each question with its answer. A plain text gives one sequence per window of tokens."""
+        return encode_examples(self.tokenizer, examples, max_length=self.max_length, template=self.template)
+
+    def prompt_of(self, question: str) -> str:
+        """Return the prompt of a question, without the space that begins the answer."""
+        return prompt_text(question, template=self.template, tokenizer=self.tokenizer)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end an answer: the tokenizer's EOS and, if it is different, the template's end token."""
+        return tuple(dict.fromkeys((int(self.tokenizer.eos_token_id), end_id(self.template, "?", self.tokenizer))))
+
+    def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        """Decode token ids to texts, without special tokens."""
+        texts: list[str] = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
+        return texts
+
+    def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> ItemLosses:
+        """Return the losses of each sequence."""
+        padding = pad_id(self.tokenizer)
+        return sequence_nll(model, sequences, pad_id=padding, batch_size=self.batch_size, device=self.device)
+
+    def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
+        """Return the model's scores of each supervised token of each sequence.
+
+        A final end token is not scored, unless it is the only supervised token of the sequence.
+        """
+        padding, ends = pad_id(self.tokenizer), self.ends
+        found: dict[int, TokenScores] = {}
+        with scoring(model):
+            for indices in sorted_batches([len(item) for item in sequences], self.batch_size):
+                predicted = predict(model, collate(sequences, indices, pad_id=padding, device=self.device))
+                for row, index in enumerate(indices):
+                    kept = predicted.supervised[row].nonzero()[:, 0]
+                    if len(kept) > 1 and int(predicted.labels[row, kept[-1]]) in ends:
+                        kept = kept[:-1]
+                    found[index] = token_scores(predicted.logits[row, kept], predicted.labels[row, kept])
+        return [found[index] for index in range(len(sequences))]
+
+    def greedy_answers(
+        self, model: PreTrainedModel, sequences: Sequence[Tokens], losses: ItemLosses, *, max_new_tokens: int
+    ) -> list[str]:
+        """Return the greedy answer to each sequence's prompt.
+
+        The forward pass that computed ``losses`` has verified each answer up to the first token that the model would
+        not generate, so generation starts there. This is speculative decoding with the reference answer as the draft
+        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the answer is likely to agree
+        with the reference again after the first differing token, so another pass verifies the rest. If two tokens are
+        equally likely up to float32 rounding, the result may differ from plain greedy decoding.
+        """
+        prefixes: list[list[int]] = [[] for _ in sequences]
+        drafts, ends = dict(enumerate(sequences)), self.ends
+        while drafts:
+            verified = zip(drafts.items(), losses.agreed.tolist(), losses.instead.tolist(), strict=True)
+            drafts = {}
+            for (at, draft), agreed, instead in verified:
+                prefixes[at] += draft.ids[draft.prompt_length : draft.prompt_length + agreed]
+                prefixes[at] += [instead] if instead >= 0 else []
+                known = (*sequences[at].prompt, *prefixes[at])
+                rest = sequences[at].ids[len(known) :]
+                if rest and agreed >= _MIN_VERIFIED and instead not in (-1, *ends):
+                    drafts[at] = Tokens((*known, *rest), len(known))
+            losses = self.nll(model, [*drafts.values()])
+        prompts = [item.prompt for item in sequences]
+        return [text.strip() for text in self.generate(model, prompts, max_new_tokens=max_new_tokens, known=prefixes)]
+
+    def generate(
+        self,
+        model: PreTrainedModel,
+        prompts: Sequence[Sequence[int]],
+        *,
+        max_new_tokens: int,
+        known: Sequence[Sequence[int]] | None = None,
+    ) -> list[str]:
+        """Return the greedy continuation of each prompt as text, in order, without special tokens.
+
+        Prompts are left-padded in batches of similar length. Generation stops after ``max_new_tokens`` tokens, or at an
+        end token. ``known`` has the first tokens of each continuation, if they are known. They count towards the
+        length. If they contain an end token, the continuation is complete.
+        """
+        import torch
+
+        padding, ends = pad_id(self.tokenizer), self.ends
+        generated = [list(tokens) for tokens in known] if known is not None else [[] for _ in prompts]
+        unfinished = [
+            at for at, tokens in enumerate(generated) if not {*ends} & {*tokens} and len(tokens) < max_new_tokens
+        ]
+        longest = max(map(len, prompts), default=1) + max_new_tokens
+        batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
+        with scoring(model):
+            for batch in sorted_batches([len(prompts[at]) + len(generated[at]) for at in unfinished], batch_size):
+                indices = [unfinished[place] for place in batch]
+                given = [[*prompts[at], *generated[at]] for at in indices]
+                width = max(map(len, given))
+                ids = torch.full((len(indices), width), padding, dtype=torch.long)
+                mask = torch.zeros_like(ids)
+                for row, tokens in enumerate(given):
+                    ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
+                    mask[row, width - len(tokens) :] = 1
+                output = model.generate(
+                    input_ids=ids.to(self.device),
+                    attention_mask=mask.to(self.device),
+                    max_new_tokens=max_new_tokens - min(len(generated[at]) for at in indices),
+                    do_sample=False,
+                    num_beams=1,
+                    repetition_penalty=1.0,  # some models set another value in their generation config
+                    use_cache=True,
+                    pad_token_id=padding,
+                    eos_token_id=ends if len(ends) > 1 else ends[0],
+                )
+                for at, tokens in zip(indices, output[:, width:].tolist(), strict=True):
+                    generated[at] = [*generated[at], *tokens][:max_new_tokens]
+        return self.decode(generated)
+
+
+def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
+    """Return the batch size for generation, if scoring uses ``batch_size`` sequences of up to ``max_length`` tokens.
+
+    A generation step with a few more rows takes about the same time. Scoring needs memory for the logits of every
+    position, and generation needs memory for keys and values. So the batch for generation has up to four times as many
+    rows, as long as twice its keys and values need no more memory than the logits, and it has no more tokens.
+    """
+    config = model.config.get_text_config()
+    query_heads = getattr(config, "num_attention_heads", None)
+    if query_heads is None:
+        return batch_size
+    heads = getattr(config, "num_key_value_heads", None) or query_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // query_heads
+    size = model.dtype.itemsize
+    kept: int = 2 * config.num_hidden_layers * heads * width * size
+    scored: int = config.vocab_size * (size + 2 * 4)  # logits, and float32 copies around the softmax
+    return batch_size * max(1, min(4, scored // (2 * kept), max_length // longest))
