@@ -83,9 +83,11 @@ def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
     import torch
 
     logits, labels = predicted.logits, predicted.labels
-    own = logits.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0]
-    # On a CPU, argmax over all positions would take as long as the cross-entropy; amax takes a twentieth of that.
-    same = (own >= logits.amax(dim=-1)) | ~predicted.supervised
+    if logits.shape[1] == 1:
+        right = logits.argmax(dim=-1) == labels
+    else:  # On a CPU, argmax over many positions takes as long as the cross-entropy; amax takes a twentieth of that.
+        right = logits.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0] >= logits.amax(dim=-1)
+    same = right | ~predicted.supervised
     leading = same.long().cumprod(dim=1).bool()
     first = (~same).long().argmax(dim=1)
     guesses = logits[torch.arange(len(first), device=logits.device), first].argmax(dim=-1)

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.registry import SETS
-from trainables.predictions import mean_loss
+from trainables.predictions import Predictions, item_losses, mean_loss
 from trainables.scoring.classification import ClassificationEvaluator
 from trainables.vision.losses import image_losses, predict
 from trainables.vision.processing import ImageProcessor, collate
@@ -59,6 +59,13 @@ def test_scores_do_not_depend_on_the_batches_and_keep_the_order(
     torch.testing.assert_close(torch.from_numpy(found.totals), expected, rtol=1e-4, atol=1e-5)
     assert np.where(found.instead < 0, labels, found.instead).tolist() == logits.argmax(dim=1).tolist()
     assert found.agreed.tolist() == (logits.argmax(dim=1) == labels).int().tolist()
+
+
+def test_a_classifier_with_equal_logits_predicts_the_first_label() -> None:
+    labels = torch.tensor([[0], [2]])
+    tied = Predictions(torch.zeros(2, 1, 3), labels, torch.zeros(2, 1), torch.ones(2, 1, dtype=torch.bool))
+    found = item_losses(torch.nn.Identity(), [1, 1], lambda indices: tied, batch_size=2)
+    assert (found.agreed.tolist(), found.instead.tolist()) == ([1, 0], [-1, 0])
 
 
 def test_losses_are_means_over_each_set_and_each_forget_image_is_capped_at_the_guess(
