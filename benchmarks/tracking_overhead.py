@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from sweeper.followers.mlflow import Tracker
 from sweeper.followers.mlflow.runs import TrackedSweep
 from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.store.columns import HISTORY_METRICS
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind

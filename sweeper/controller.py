@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sweeper.search.reuse import CachedTrial, ReusableTrials
 from sweeper.search.schedulers import ReportScheduler
 from sweeper.search.stopping import End, Stopping
-from sweeper.search.study import Proposal, SweepStudy
+from sweeper.search.study import SweepStudy
 from sweeper.store.columns import OUTCOME_METRICS
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event, Kind
@@ -30,16 +30,15 @@ _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "r
 
 
 class NextTrial(NamedTuple):
-    """A trial to run, and the study's proposal from which it was made."""
+    """A trial to run."""
 
     id: str
     spec: TrialSpec
-    proposal: Proposal
 
 
 @dataclass(eq=False, kw_only=True)
 class Controller(Follower):
-    """Decides which trials of a sweep run and which stop. All facts about trials are in the event log.
+    """Decides which trials of a sweep run and which stop. Everything known about the trials is in the event log.
 
     ``scheduler`` stops or pauses trials early; if it is None, every trial runs to its end. ``failure`` is the
     infrastructure error that ended the sweep. After a resume, trials that were paused when the sweep was killed wait in
@@ -96,7 +95,7 @@ class Controller(Follower):
 
     def requeue(self, trial: NextTrial) -> None:
         """Return the trial to the front of the queue."""
-        self.study.requeue(trial.proposal)
+        self.study.requeue(trial.id)
 
     def has_next(self) -> bool:
         """Return whether there is a trial to run. Trials whose results can be reused are first recorded as ended."""
@@ -120,7 +119,7 @@ class Controller(Follower):
                 self.log.record(Kind.TRIAL_REQUEUED, proposal.trial_id, {"step": -1})
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
             self.log.record(Kind.TRIAL_PROPOSED, proposal.trial_id, {"settings": settings})
-        return NextTrial(proposal.trial_id, spec, proposal)
+        return NextTrial(proposal.trial_id, spec)
 
     def _promoted(self) -> NextTrial | None:
         if self.scheduler is None or not self._at_rung or self.is_over:

@@ -85,8 +85,9 @@ def _run(
             losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
             if tables is not None:
-                tables.add_report(spec.spec_hash, report.row() | {"auto_lr": report.auto_lr})
-                tables.write()
+                tables.history.append([{"trial_id": spec.spec_hash, "reported_at": time.time(), **report.row()}])
+                if report.auto_lr:
+                    tables.auto_lr.append({"trial_id": spec.spec_hash, **update} for update in report.auto_lr)
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
     if (share := report.training.get("interpolation")) is not None:

@@ -32,7 +32,7 @@ from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target
 from trainables.target.target_spec import target_spec_of
 
-_UNHEARD = """error: interrupted, but Ray did not stop; everything finished is kept. Continue with:
+_UNHEARD = """error: interrupted, but Ray did not stop; all finished trials are kept. Continue with:
   {command}
 """
 EndProcess = Callable[[Callable[[], Summary]], None]
@@ -117,7 +117,9 @@ def _load_targets(
         raise changed
     targets |= {seed: load(settings.base_of(seed)) for seed in others}
     if len({target.vocabulary_size for target in targets.values()}) > 1:
-        raise SweepError("the targets of the seeds have vocabularies of different sizes, so losses share no bound")
+        raise SweepError(
+            "the targets of the seeds have vocabularies of different sizes, so their losses have different upper bounds"
+        )
     if settings.bucket:
         for target in targets.values():
             share_target(target, settings.bucket)

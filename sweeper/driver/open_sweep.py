@@ -15,9 +15,9 @@ from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
-from sweeper.followers.mlflow import Tracker
 from sweeper.followers.mlflow.runs import TrackedSweep
 from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.followers.progress import Remaining, remaining
 from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
@@ -31,7 +31,7 @@ from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind
 from sweeper.store.import_tables import events_of_tables
-from sweeper.store.saved_states import SavedState, find_states
+from sweeper.store.saved_states import SavedState, find_states, state_storage
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from trainables.metrics.registry import primary_metrics
@@ -135,16 +135,10 @@ def open_sweep(
     target = next(iter(targets.values()))
     log = _open_log(out)
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
-    tables = ResultTables(
-        out, every_epoch=bool(settings.goals), without=unused_columns(settings.methods, settings.base.metrics)
-    )
+    tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
     study = open_study(out, settings, target, console=console)
-    results = {trial.id: trial for trial in log.state.ended_trials if trial.has_result}
-    study.restore(
-        {trial_id: trial.row() for trial_id, trial in results.items()},
-        {trial_id: list(trial.candidates()) for trial_id, trial in results.items()},
-    )
+    study.restore({trial.id: trial.row() for trial in log.state.ended_trials if trial.has_result})
     controller = Controller(
         log=log,
         study=study,
@@ -154,9 +148,9 @@ def open_sweep(
         stopping=Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
         scheduler=open_scheduler(settings, target),
     )
-    checkpoints = CheckpointManager(out, settings.goals, states=settings.ray_storage(out), syncer=syncer)
+    checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
     followers = Followers(
-        tables=TableWriter(tables, checkpoints.find),
+        tables=TableWriter(tables, checkpoints.find, every_epoch=bool(settings.goals)),
         checkpoints=checkpoints,
         tracker=_tracker(log, settings, sweep_id, syncer),
         display=Display(
@@ -204,7 +198,7 @@ def _requeue(
     unfinished = {
         trial.id: trial.last_step for trial in log.state.trials.values() if not trial.outcome or trial.id in failed
     }
-    states = find_states(settings.bucket or settings.ray_storage(out), unfinished)
+    states = find_states(settings, out, unfinished)
     for trial_id in unfinished:
         step = states[trial_id].step if trial_id in states else -1
         log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})

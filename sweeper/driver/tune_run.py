@@ -24,7 +24,7 @@ from sweeper.execution.shutdown import abort_main_thread, detach_tune, is_interr
 from sweeper.search.stopping import End
 from sweeper.settings.resources import Resources
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.saved_states import place_of_run_states
+from sweeper.store.saved_states import tune_storage
 
 WORKER_RESTARTS = 3
 HeadWatch = AbstractContextManager[Callable[[], None]]
@@ -133,7 +133,7 @@ def run_config(sweep: OpenSweep) -> Any:
     from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder
 
     settings = sweep.settings
-    where, attempt = place_of_run_states(settings, sweep.out)
+    where, attempt = tune_storage(settings, sweep.out)
     starvation = StarvationCheck(settings.resources, is_cluster=settings.address is not None)
     return RunConfig(
         name=f"attempt-{attempt}",

@@ -16,8 +16,9 @@ from search_spaces.durable import remove_whole
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
-from sweeper.store.saved_states import remove_run_states
+from sweeper.store.saved_states import remove_states
 from sweeper.store.state import Row, SweepState, Trial
+from trainables.storage import Storage, StorageError
 from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
 
 Candidate = tuple[str, float]
@@ -29,10 +30,11 @@ class CheckpointManager(Follower):
     """Maintains the front of all evaluated epochs, and keeps the checkpoints of its members on disk.
 
     Epochs with equal objectives are all members. If ``goals`` is empty, only the last epoch of a trial is a candidate,
-    and the front stays empty. If ``syncer`` is given, models and saved states in object storage are deleted too.
+    and the front stays empty. ``states`` has the saved states of the trials. If ``syncer`` is given, models and saved
+    states in object storage are deleted too.
     """
 
-    def __init__(self, out: Path, goals: Goals, *, states: Path, syncer: Syncer | None = None) -> None:
+    def __init__(self, out: Path, goals: Goals, *, states: Storage, syncer: Syncer | None = None) -> None:
         self._out = out
         self._goals = goals
         self._states = states
@@ -94,8 +96,9 @@ class CheckpointManager(Follower):
         for trial_id in self._over:
             if self._syncer is not None:
                 self._syncer.forget(trial_id)
-            else:
-                remove_run_states(self._states, trial_id)
+                continue
+            with contextlib.suppress(StorageError, OSError):
+                remove_states(self._states, trial_id)
         self._over.clear()
 
     def reconcile(self) -> None:

@@ -1,4 +1,4 @@
-"""Compute the cost of a sweep and estimate the remaining trials and time. Describe a trial's settings in short."""
+"""Compute the cost of a sweep, estimate the remaining trials and time, and format the main settings of a trial."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.lease import FILE as DRIVER
 from sweeper.store.plugins import FOLDER as PLUGINS
-from sweeper.store.saved_states import run_state_keys
+from sweeper.store.saved_states import RUN_STATES, remove_states
 from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import TABLES
 from trainables.storage import Storage, StorageError
@@ -32,7 +32,7 @@ _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
 """The per-item metric files that the driver uploads: those of the target and of epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log", EVENTS)
-"""The files that are uploaded last, in this order. So the stored event log never refers to files not stored yet."""
+"""The files that are uploaded last, in this order, so the stored event log refers only to files that are stored."""
 _PATIENCE = 2
 """The number of consecutive failed downloads after which no further downloads are tried."""
 _PAUSE = 10.0
@@ -197,7 +197,7 @@ class Syncer(Follower):
     def _upload(self, _: str) -> None:
         with self._throttle.saving():
             log = self._out / EVENTS
-            # Read before all files to which its events refer.
+            # The event log is read before all files to which its events refer.
             stamps, contents = ({log: _stamp(log)} if log.is_file() else {}), {log: _content(log)}
             last = [self._out / name for name in _LAST]
             found = {path for pattern in _DRIVERS_FILES for path in self._out.glob(pattern)}
@@ -212,7 +212,7 @@ class Syncer(Follower):
 
     def _get(self, key: str) -> None:
         if not (self._out / key).exists() and not self._storage.get(key, self._out / key):
-            if key in self._models:  # not for the items file, which some trials do not have
+            if key in self._models:  # some trials have no items file
                 logger.warning("%s is missing in object storage", key)
             self._models.discard(key)
         self._awaited.pop(key, None)
@@ -227,8 +227,7 @@ class Syncer(Follower):
         self._storage.delete(key)
 
     def _forget(self, trial_id: str) -> None:
-        for key in run_state_keys(self._storage, trial_id):
-            self._storage.delete(key)
+        remove_states(self._storage.within(RUN_STATES), trial_id)
         self._forgotten.add(trial_id)
 
 
@@ -245,7 +244,7 @@ def fetch_sweep(storage: Storage, out: Path) -> bool:
     names += [f"{PLUGINS}/{name}" for name in storage.names(PLUGINS, folders=False)]
     items = [f"items/{name}" for name in storage.names("items", folders=False)]
     names += [name for name in items if any(fnmatch(name, pattern) for pattern in _ITEMS)]
-    # A folder with sweep.json counts as a sweep, so this file is the last.
+    # A folder with sweep.json counts as a sweep, so sweep.json is downloaded last.
     for name in sorted(names, key=lambda name: name == "sweep.json"):
         storage.get(name, out / name)
     (out / "checkpoints").mkdir(exist_ok=True)

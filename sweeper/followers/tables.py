@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import Row, SweepState, Trial
-from sweeper.store.tables import ResultTables
+from sweeper.store.tables import CsvTable, ResultTables
 from trainables.worker.candidates import candidate_folder
 
 FindCheckpoint = Callable[[Trial, Row], str]
@@ -16,11 +15,19 @@ FindCheckpoint = Callable[[Trial, Row], str]
 
 
 class TableWriter(Follower):
-    """Appends rows while trials run. Rewrites the tables, sorted by trial and step, if written rows have changed."""
+    """Appends rows while trials run. Rewrites the tables, sorted by trial and step, if written rows have changed.
 
-    def __init__(self, tables: ResultTables, find_checkpoint: FindCheckpoint) -> None:
+    If ``every_epoch`` is true, each evaluated epoch is a candidate and gets a row in candidates.csv.
+    """
+
+    def __init__(self, tables: ResultTables, find_checkpoint: FindCheckpoint, *, every_epoch: bool) -> None:
         self._tables = tables
         self._find_checkpoint = find_checkpoint
+        self._every_epoch = every_epoch
+        # The rows to write. The reports of a trial are written before its row of trials.csv.
+        self._rows: dict[CsvTable, list[Row]] = {
+            table: [] for table in (tables.history, tables.auto_lr, tables.candidates, tables.trials)
+        }
         self._stale = True
 
     def apply(self, event: Event, state: SweepState) -> None:
@@ -30,37 +37,31 @@ class TableWriter(Follower):
         if self._stale:
             return
         if event.kind is Kind.TRIAL_REPORTED:
-            report: dict[str, Any] = dict(event.payload["report"])
-            if report.get("stored"):  # the worker stored the model in object storage
-                checkpoint = candidate_folder(event.trial_id, report["epoch"])
-            else:
-                checkpoint = self._find_checkpoint(state.trials[event.trial_id], report)
-            self._tables.add_report(event.trial_id, report, checkpoint=checkpoint)
+            self._add_reports(state.trials[event.trial_id], [event.payload["report"]], self._new_checkpoint)
         elif event.kind is Kind.TRIAL_ENDED:
-            self._tables.add_trial(state.trials[event.trial_id].row())
+            self._rows[self._tables.trials].append(state.trials[event.trial_id].row())
 
     def flush(self, state: SweepState) -> None:
         """Write the queued rows, or rewrite all tables if they are stale.
 
+        Except trials.csv, a table without rows is rewritten only if its file exists.
+
         Raises:
-            OSError: the disk cannot be written.
+            OSError: the disk cannot be written. The rows that are not written stay queued for the next call.
         """
-        if not self._stale:
-            self._tables.write()
-            return
-        trials = [state.trials[trial_id] for trial_id in sorted(state.trials)]
-        tables = self._tables
-        candidates = ((trial, row) for trial in trials for row in trial.candidates())
-        tables.replace(
-            {
-                tables.history: [row for trial in trials for row in trial.history()],
-                tables.auto_lr: [row for trial in trials for row in trial.auto_lr()],
-                tables.candidates: [
-                    {**row, "checkpoint": self._find_checkpoint(trial, row)} for trial, row in candidates
-                ],
-                tables.trials: [trial.row() for trial in trials if trial.outcome],
-            }
-        )
+        if self._stale:
+            for rows in self._rows.values():
+                rows.clear()
+            for trial in (state.trials[trial_id] for trial_id in sorted(state.trials)):
+                self._add_reports(trial, trial.reports, self._find_checkpoint)
+                if trial.outcome:
+                    self._rows[self._tables.trials].append(trial.row())
+        for table, rows in self._rows.items():
+            if not self._stale and rows:
+                table.append(rows)
+            elif self._stale and (rows or table is self._tables.trials or table.path.is_file()):
+                table.rewrite(rows)
+            rows.clear()
         self._stale = False
 
     def rewrite(self, state: SweepState) -> None:
@@ -71,3 +72,18 @@ class TableWriter(Follower):
         """
         self._stale = True
         self.flush(state)
+
+    def _add_reports(self, trial: Trial, reports: Sequence[Row], find: FindCheckpoint) -> None:
+        tables, own = self._tables, {"trial_id": trial.id}
+        self._rows[tables.history] += [{**own, **report} for report in reports]
+        self._rows[tables.auto_lr] += [
+            {**own, **update} for report in reports for update in report.get("auto_lr") or ()
+        ]
+        if self._every_epoch:
+            rows = trial.candidates(reports)
+            self._rows[tables.candidates] += [{**row, "checkpoint": find(trial, row)} for row in rows]
+
+    def _new_checkpoint(self, trial: Trial, row: Row) -> str:
+        if row.get("stored"):  # the worker stored the model in object storage
+            return candidate_folder(trial.id, row["epoch"])
+        return self._find_checkpoint(trial, row)

@@ -35,7 +35,7 @@ class Result:
 
 
 class ParetoArchive:
-    """The front of all acceptable epochs. ``trace`` is its hypervolume after each trial, in [0, 1].
+    """The front of all acceptable epochs. ``trace`` lists the hypervolume of the front after each trial, in [0, 1].
 
     Args:
         objectives: the objectives with their bounds.

@@ -2,8 +2,8 @@
 
 MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs. A trial that reaches a
 rung is compared at once with the trials that reached the rung before. With n trials at the rung (itself included), the
-trial continues if at most ``n // reduction`` trials are better. The paper lets one trial fewer continue, so there the
-second trial at a rung stops whenever the first is better. In the mode ``pause``, a trial that does not continue waits
+trial continues if at most ``n // reduction`` trials are better. In the paper, one trial fewer continues, so the second
+trial at a rung stops whenever the first is better. In the mode ``pause``, a trial that does not continue waits
 at the rung until enough later trials are worse.
 
 Trials are ranked by non-dominated layers, with ties broken by hypervolume. A trial's rank depends on all its epochs up

@@ -42,7 +42,7 @@ class ImputingSampler:
     """Asks a sampler for a proposal from a copy of the study in which every trial has a value for every parameter.
 
     A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of it.
-    Sequential model-based optimisation does the same (Hutter et al. 2011 impute a default).
+    SMAC imputes default values in the same way (Hutter et al. 2011).
     """
 
     def __init__(self, sampler: BaseSampler, distributions: Distributions) -> None:

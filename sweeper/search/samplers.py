@@ -1,11 +1,10 @@
 """The samplers by name. A sampler proposes the next configuration.
 
 A space may have conditional parameters, such as ``c`` for gdiff only. In Optuna 5.0, TPE models each group of
-parameters that occur together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw the others
-at random.
-Optuna's GPSampler and QMCSampler would also draw the others at random. Here both propose every parameter, and the
-Gaussian process sees a parameter that does not apply to a trial at the middle of its range
-(:mod:`sweeper.search.sampler_wrappers`).
+parameters that occur together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw conditional
+parameters at random. Optuna's GPSampler and QMCSampler would also draw conditional parameters at random, so
+:mod:`sweeper.search.sampler_wrappers` makes both propose every parameter. For the Gaussian process, a parameter that
+does not apply to a trial has the middle of its range.
 
 TPE and the Gaussian process start with the middle of the space, followed by quasi-random points. Optuna would start
 with random points, and a short sweep suffers if the first few random points are all bad (docs/search.md).

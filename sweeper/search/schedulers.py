@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainables.target.target import Target
 
 NONE = "none"
-"""The name of the scheduler that lets every trial run all its epochs."""
+"""The value of ``--scheduler`` with which every trial runs all its epochs."""
 
 
 class Scheduler(Protocol):

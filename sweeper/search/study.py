@@ -30,7 +30,7 @@ from search_spaces.values import Value
 from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import SAMPLERS, Search
 from sweeper.search.study_journal import open_journal
-from sweeper.search.warm_start import PreviousSweep, Prior, format_warm_start, warm_start
+from sweeper.search.warm_start import Prior, format_warm_start, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.modality import dataset_modality
@@ -91,10 +91,12 @@ class SweepStudy:
             directions=["maximize" if item.direction == "max" else "minimize" for item in archive.objectives],
             load_if_exists=True,
         )
+        self._grid: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
         if sampler == "grid":
-            self._enqueue_grid(extension)
+            self._grid += [(self._space.params_of(point), {}) for point in self._space.grid()]
+            self._grid += [({}, {_POINT: dict(point)}) for point in extension]
         self._study.sampler = SAMPLERS[sampler](replace(search, asked=self.asked))
-        self._unfinished: deque[Proposal] = deque()
+        self._unfinished: deque[str] = deque()
 
     @property
     def has_begun(self) -> bool:
@@ -127,44 +129,38 @@ class SweepStudy:
     @property
     def asked(self) -> int:
         """The number of trials proposed so far, in any state."""
-        return len(self._asked_trials())
+        return sum(self._is_asked(trial) for trial in self._own_trials())
 
     @property
     def unfinished(self) -> int:
         """The number of trials from before a resume that have not been proposed again yet."""
         return len(self._unfinished)
 
-    def restore(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] | None = None) -> list[Proposal]:
+    def restore(self, rows: Mapping[str, Row]) -> None:
         """Update the study from the event log, because optuna.log may be incomplete after a crash.
 
-        ``rows`` has the rows of ended trials in the order in which they ended, ``candidates`` the rows of their epochs.
-        Ended trials are reported to the study; those missing from a lost or damaged optuna.log are added first. Return
-        all other trials, which are proposed again with their old ids and configurations.
+        ``rows`` has the rows of the ended trials. Ended trials that a lost or damaged optuna.log lacks are added; their
+        results are reported by :meth:`tell`. All other trials are proposed again with their ids and configurations.
         """
-        import optuna
-
         self._add_missing(rows)
-        trials = {self._id(trial.number): trial for trial in self._asked_trials()}
-        ended = trials.keys() & rows.keys()
-        for trial_id in (name for name in rows if name in ended):
-            self.tell(trial_id, rows[trial_id], (candidates or {}).get(trial_id, ()))
-        for trial_id, trial in trials.items():
-            if trial_id in ended:
-                continue
-            if "config" in trial.user_attrs:
-                self._unfinished.append(Proposal(trial_id, dict(trial.user_attrs["config"])))
-            else:  # the process was killed before the configuration was recorded, so the trial has not run
-                self._unfinished.append(self._propose(optuna.trial.Trial(self._study, trial._trial_id)))
-        return list(self._unfinished)
+        asked = (format_id(index) for index, trial in enumerate(self._own_trials()) if self._is_asked(trial))
+        self._unfinished.extend(trial_id for trial_id in asked if trial_id not in rows)
 
-    def requeue(self, proposal: Proposal) -> None:
-        """Return a proposal to the front of the queue."""
-        self._unfinished.appendleft(proposal)
+    def requeue(self, trial_id: str) -> None:
+        """Return a proposed trial to the front of the queue."""
+        self._unfinished.appendleft(trial_id)
 
     def ask(self) -> Proposal | None:
         """Return the next trial to run, or None if all trials have been proposed."""
+        import optuna
+
         if self._unfinished:
-            return self._unfinished.popleft()
+            trial_id = self._unfinished.popleft()
+            trial = self._own_trials()[int(trial_id)]
+            if "config" in trial.user_attrs:
+                return Proposal(trial_id, dict(trial.user_attrs["config"]))
+            # The process was killed before the configuration was recorded, so the trial has not run.
+            return self._propose(optuna.trial.Trial(self._study, trial._trial_id))
         if self.asked >= self._trials:
             return None
         self._enqueue_next()
@@ -212,10 +208,11 @@ class SweepStudy:
             if trial is not None and (not has_row or "config" in trial.user_attrs):
                 continue
             config = self._config_in(rows, index)
-            params = {} if config is None else self._space.params_of(config)
             if not has_row:
-                self._study.enqueue_trial(params, user_attrs={"seed": seed})
+                params, attributes = self._plan(index, config) or ({}, {"seed": seed})
+                self._study.enqueue_trial(params, user_attrs=attributes)
                 continue
+            params = {} if config is None else self._space.params_of(config)
             added += 1
             attributes = {"config": {**(config or {}), "seed": seed}, "seed": seed}
             if trial is None:
@@ -230,7 +227,7 @@ class SweepStudy:
                 )
                 continue
             storage, storage_id = self._study._storage, trial._trial_id
-            if trial.state == TrialState.WAITING:  # a grid is enqueued as a whole
+            if not self._is_asked(trial):
                 storage.set_trial_state_values(storage_id, TrialState.RUNNING)
             for name in params.keys() - trial.params.keys():
                 distribution = distributions[name]
@@ -255,45 +252,47 @@ class SweepStudy:
         config = dict(point) if point is not None else self._space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
-        return Proposal(self._id(trial.number), config)
+        priors = sum(_PRIOR in other.user_attrs for other in self._study.get_trials(deepcopy=False))
+        return Proposal(format_id(trial.number - priors), config)
 
     def _enqueue_next(self) -> None:
-        """Enqueue the next trial, unless the sampler proposes it.
+        """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial.
 
-        With k seeds, trials form groups of k. The first trial of a group gets the next point to try first or the
-        sampler's proposal; the others repeat its configuration. The groups depend only on the trials' numbers, so a
-        kill between two writes leaves nothing to repair.
+        The plan depends only on the trials' numbers, so a kill between two writes leaves nothing to repair.
         """
-        trials, asked = self._own_trials(), self.asked
-        if len(trials) > asked:
+        trials, index = self._own_trials(), self.asked
+        if len(trials) > index:
             return
-        group, repetition = divmod(asked, len(self._seeds))
-        if repetition:
-            config = trials[asked - repetition].user_attrs["config"]
-            self._study.enqueue_trial(self._space.params_of(config), user_attrs={"seed": self._seeds[repetition]})
-        elif group < len(points := self._study.user_attrs.get(_POINTS, ())):
-            self._study.enqueue_trial(points[group])
-
-    def _enqueue_grid(self, extension: Sequence[Mapping[str, Any]]) -> None:
-        """Enqueue all points of the grid. A point that is outside the space is stored in a user attribute."""
-        points: list[tuple[dict[str, Any], dict[str, Any]]]
-        points = [(dict(self._space.params_of(point)), {}) for point in self._space.grid()]
-        points += [({}, {_POINT: dict(point)}) for point in extension]
-        trials = [(params, attributes | {"seed": seed}) for params, attributes in points for seed in self._seeds]
-        for params, attributes in trials[len(self._own_trials()) :]:  # enqueuing may have been interrupted
+        repetition = index % len(self._seeds)
+        config = trials[index - repetition].user_attrs["config"] if repetition else None
+        if (planned := self._plan(index, config)) is not None:
+            params, attributes = planned
             self._study.enqueue_trial(params, user_attrs=attributes)
 
+    def _plan(self, index: int, config: Mapping[str, Value] | None) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
+        """Return the parameters and user attributes of a trial, or None if the sampler proposes the trial.
+
+        With k seeds, trials form groups of k. A group gets the next point of the grid. Without a grid, the first trial
+        of a group gets the next point to try first or the sampler's proposal, and the others repeat its ``config``. A
+        point that is outside the space is stored in a user attribute.
+        """
+        group, repetition = divmod(index, len(self._seeds))
+        points = self._study.user_attrs.get(_POINTS, ())
+        attributes: dict[str, Any] = {"seed": self._seeds[repetition]}
+        if group < len(self._grid):
+            params, point = self._grid[group]
+            return params, attributes | point
+        if config is not None:
+            return self._space.params_of(config), attributes
+        return (points[group], attributes) if group < len(points) else None
+
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
+        """Return the trials of the sweep, without those of previous sweeps. The index of a trial is its id."""
         return [trial for trial in self._study.get_trials(deepcopy=False) if _PRIOR not in trial.user_attrs]
 
-    def _asked_trials(self) -> list[optuna.trial.FrozenTrial]:
-        from optuna.trial import TrialState
-
-        return [trial for trial in self._own_trials() if trial.state != TrialState.WAITING]
-
-    def _id(self, optuna_number: int) -> str:
-        trials = self._study.get_trials(deepcopy=False)
-        return format_id(optuna_number - sum(_PRIOR in trial.user_attrs for trial in trials))
+    @staticmethod
+    def _is_asked(trial: optuna.trial.FrozenTrial) -> bool:
+        return bool(trial.state.name != "WAITING")
 
 
 def format_id(index: int) -> str:
@@ -325,9 +324,7 @@ def open_study(out: Path, settings: SweepSettings, target: Target, *, console: C
     priors: list[Prior] = []
     most = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
     for folder in map(Path, settings.warm_start):
-        found = warm_start(
-            PreviousSweep.read(folder), settings, objectives, target_key=target.key, baseline=target.baseline, most=most
-        )
+        found = warm_start(folder, settings, objectives, target_key=target.key, baseline=target.baseline, most=most)
         console.print(format_warm_start(found, folder), highlight=False, markup=False, soft_wrap=True)
         points += found.points
         priors += found.priors

@@ -16,26 +16,11 @@ from sweeper.search.archive import ParetoArchive, Result, costs_of
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from sweeper.store.import_tables import read_state
-from sweeper.store.state import SweepState
 from trainables.methods import option_names
 from trainables.run.reports import Status
 from trainables.spec import FIELDS
 
 _SEARCHED = ("method", "lr", "auto_lr", "seed")
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousSweep:
-    """The folder, settings and state of a sweep."""
-
-    out: Path
-    settings: SweepSettings
-    state: SweepState
-
-    @classmethod
-    def read(cls, out: Path) -> PreviousSweep:
-        """Read a sweep's folder. Raise SweepError if the folder contains no sweep."""
-        return cls(out, read_settings(out), read_state(out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +41,7 @@ class WarmStart:
         points: configurations on the front of a different problem, as Optuna parameters, to try first.
         finished: the number of finished trials of the previous sweep.
         outside: the number of finished trials outside the new search space.
-        differences: fixed settings that differ between the sweeps, as ``name OLD there, NEW here``.
+        differences: fixed settings that differ between the sweeps, as ``name OLD in that sweep, NEW in this sweep``.
     """
 
     priors: tuple[Prior, ...]
@@ -67,7 +52,7 @@ class WarmStart:
 
 
 def warm_start(
-    previous: PreviousSweep,
+    out: Path,
     settings: SweepSettings,
     objectives: Sequence[Objective],
     *,
@@ -75,24 +60,28 @@ def warm_start(
     baseline: Mapping[str, float],
     most: int,
 ) -> WarmStart:
-    """Return the priors and points from a previous sweep.
+    """Return the priors and points from the previous sweep in the folder ``out``.
 
     A previous trial becomes a prior if its content hash equals that of a trial of this sweep (same model, data, target
     and training). Results of other trials are not comparable, so only their configurations are used: at most ``most``
     configurations from their front, ordered by their contribution to its hypervolume.
+
+    Raises:
+        UsageError: the folder has no sweep.
     """
+    previous = read_settings(out)
     archive = ParetoArchive(
         objectives,
         constraints=settings.parsed_constraints,
         baseline=baseline,
-        every_epoch=bool(previous.settings.goals),
+        every_epoch=bool(previous.goals),
     )
     space, searched = settings.space, (*_SEARCHED, *option_names())
     fixed = {name: value for name, value in space.constants.items() if name in searched}
     priors: list[Prior] = []
     others: list[tuple[Mapping[str, Value], Result]] = []
     outside = 0
-    finished = [trial for trial in previous.state.ended_trials if trial.outcome["status"] == Status.FINISHED]
+    finished = [trial for trial in read_state(out).ended_trials if trial.outcome["status"] == Status.FINISHED]
     for trial in finished:
         result = archive.add(trial.row(), list(trial.candidates()))
         if result is None:
@@ -107,7 +96,7 @@ def warm_start(
             outside += 1
             continue
         if spec.spec_hash == values["spec_hash"]:
-            priors.append(Prior(config, result, f"{previous.out.name}/{trial.id}"))
+            priors.append(Prior(config, result, f"{out.name}/{trial.id}"))
         else:
             others.append((space.params_of(config), result))
     return WarmStart(
@@ -115,7 +104,7 @@ def warm_start(
         points=tuple(_front(others, objectives)[:most]),
         finished=len(finished),
         outside=outside,
-        differences=_differences(previous.settings, settings),
+        differences=_differences(previous, settings),
     )
 
 
@@ -155,7 +144,7 @@ def _differences(previous: SweepSettings, settings: SweepSettings) -> tuple[str,
         for item in (previous, settings)
     )
     return tuple(
-        f"{name} {there[name]} there, {here[name]} here"
+        f"{name} {there[name]} in that sweep, {here[name]} in this sweep"
         for name, item in FIELDS.items()
         if item.decides and name not in varied and there[name] != here[name]
     )

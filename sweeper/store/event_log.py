@@ -30,7 +30,7 @@ class Follower(Protocol):
     """Reacts to the events of a sweep, for example by updating the tables, the checkpoints, MLflow or the display."""
 
     needs_disk: bool = True
-    """Whether the follower sees an event only once it is on disk. A display also sees events that wait for the disk."""
+    """Whether the follower receives only events that are on disk. A display also receives events that wait for it."""
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Process an event, which ``state`` already includes. Called for all events in order, also during a replay."""
@@ -92,7 +92,7 @@ class EventLog:
 
     @property
     def unwritten(self) -> int:
-        """The number of ended trials that are not on disk yet."""
+        """The number of trials whose end is not on disk yet."""
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:

@@ -21,7 +21,7 @@ class Kind(StrEnum):
     TRIAL_PROPOSED = "trial_proposed"
     """The search proposed a trial (settings: its columns in trials.csv)."""
     TRIAL_REUSED = "trial_reused"
-    """The result of an identical trial is copied (origin: FOLDER/ID). Events with its reports and its end follow."""
+    """The trial copies the result of an identical trial (origin: FOLDER/ID). Events for its reports and end follow."""
     TRIAL_REQUEUED = "trial_requeued"
     """The trial runs again from a saved state (step: reports after this step are void; -1 voids all reports)."""
     TRIAL_STARTED = "trial_started"

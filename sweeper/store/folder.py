@@ -102,8 +102,8 @@ def read_settings(out: Path) -> SweepSettings:
 def check_record(out: Path) -> None:
     """Check that the sweep's event log or, if it has none, its tables can be read, so that the sweep can be resumed.
 
-    Without an event log, a damaged row may belong to a finished trial, and the models of epochs that history.csv lacks
-    would be deleted.
+    Without an event log, a sweep is resumed from its tables: a finished trial whose row is damaged would run again, and
+    models of epochs that history.csv lacks would be deleted.
 
     Raises:
         EventLogError, UsageError: the message names the damaged file, the line and the remedy.

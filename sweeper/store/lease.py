@@ -97,7 +97,7 @@ def other_driver(
     before, timeout = _read(storage), TIMEOUT if timeout is None else timeout
     if before is None or (out.is_dir() and _place(out).items() <= before.items()):
         return None
-    say(f"{_format(storage, before)}; waiting {timeout:.0f} s to see whether it still does")
+    say(f"{_format(storage, before)}; waiting {timeout:.0f} s to see whether that driver is still running")
     time.sleep(timeout)
     after = _read(storage)
     if after is None or after == before:

@@ -46,7 +46,7 @@ def set_worker_plugins(out: Path) -> None:
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins of the sweep in ``out``. Return a note for each original that has changed since the start.
+    """Load the plug-ins of the sweep in ``out``. Return a note for each plug-in whose original file has changed.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.

@@ -1,8 +1,7 @@
-"""The saved states of unfinished trials: find them, delete them, and choose the one from which a trial continues."""
+"""The saved states of unfinished trials: find them, delete them, and choose the state from which a trial continues."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,51 +17,6 @@ RUN_STATES = "ray"
 """Ray Tune's folder in object storage."""
 
 
-def place_of_run_states(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Return Tune's storage location, as arguments of its RunConfig, and the number of this attempt at the sweep."""
-    if (bucket := settings.bucket) is not None:
-        states = bucket.within(RUN_STATES)
-        where = {"storage_path": states.path, "storage_filesystem": states.filesystem}
-        return where, 1 + max((int(name.rpartition("-")[2]) for name in attempts(bucket)), default=0)
-    storage = settings.ray_storage(out)
-    return {"storage_path": str(storage)}, 1 + sum(1 for path in storage.glob("attempt-*") if path.is_dir())
-
-
-def run_state_folders(storage: Path, trial_id: str) -> list[Path]:
-    """Return the folders with saved states of a trial, newest first, across all attempts at the sweep."""
-    return sorted(storage.glob(f"*/{trial_id}/checkpoint_*"), key=lambda path: path.stat().st_mtime, reverse=True)
-
-
-def remove_run_states(storage: Path, trial_id: str) -> None:
-    """Delete all saved states of a trial from a local folder."""
-    for folder in run_state_folders(storage, trial_id):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def run_state_keys(storage: Storage, trial_id: str) -> list[str]:
-    """Return the keys of the saved states of a trial, newest first, across all attempts at the sweep.
-
-    Raises:
-        StorageError: the storage does not answer.
-    """
-    return [
-        f"{RUN_STATES}/{attempt}/{trial_id}/{name}"
-        for attempt in sorted(attempts(storage), key=lambda name: -int(name.rpartition("-")[2]))
-        for name in reversed(storage.names(f"{RUN_STATES}/{attempt}/{trial_id}", folders=True))
-        if name.startswith("checkpoint_")
-    ]
-
-
-def attempts(storage: Storage) -> list[str]:
-    """Return the names of the attempts at the sweep.
-
-    Raises:
-        StorageError: the storage does not answer.
-    """
-    names = storage.names(RUN_STATES, folders=True)
-    return [name for name in names if name.startswith("attempt-") and name.rpartition("-")[2].isdecimal()]
-
-
 @dataclass(frozen=True, slots=True)
 class SavedState:
     """The newest complete saved state of a trial. ``place`` is its folder, or its key in object storage."""
@@ -71,8 +25,47 @@ class SavedState:
     step: int
 
 
-def find_states(storage: Path | Storage, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest complete saved state of each trial that has one, from a local folder or object storage.
+def state_storage(settings: SweepSettings, out: Path) -> Storage:
+    """Return the folder in which Ray Tune saves the states of trials: in object storage, or on a shared disk."""
+    bucket = settings.bucket
+    return Storage(settings.ray_storage(out).as_uri()) if bucket is None else bucket.within(RUN_STATES)
+
+
+def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
+    """Return Tune's storage location, as arguments of its RunConfig, and the number of this attempt at the sweep."""
+    states = state_storage(settings, out)
+    where = {"storage_path": states.path}
+    if settings.bucket is not None:
+        where["storage_filesystem"] = states.filesystem
+    return where, 1 + max(map(_number, _attempts(states)), default=0)
+
+
+def state_keys(states: Storage, trial_id: str) -> list[str]:
+    """Return the keys of a trial's saved states, newest first, across all attempts at the sweep.
+
+    Raises:
+        StorageError: the storage does not answer.
+    """
+    return [
+        f"{attempt}/{trial_id}/{name}"
+        for attempt in sorted(_attempts(states), key=_number, reverse=True)
+        for name in reversed(states.names(f"{attempt}/{trial_id}", folders=True))
+        if name.startswith("checkpoint_")
+    ]
+
+
+def remove_states(states: Storage, trial_id: str) -> None:
+    """Delete all saved states of a trial.
+
+    Raises:
+        StorageError, OSError: the storage does not answer, or the disk cannot be written.
+    """
+    for key in state_keys(states, trial_id):
+        states.delete(key)
+
+
+def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
+    """Return the newest complete saved state of each trial that has one.
 
     ``last_steps`` maps each trial to the last step in the event log. A state after that step is not used, because the
     reports up to it were lost.
@@ -80,26 +73,32 @@ def find_states(storage: Path | Storage, last_steps: Mapping[str, int]) -> dict[
     Raises:
         StorageError: the storage does not answer.
     """
+    states = state_storage(settings, out)
+    folder = RUN_STATES if settings.bucket is not None else states.path
     found = {}
     for trial_id, last_step in last_steps.items():
-        for place, step in _complete_states(storage, trial_id):
-            if step <= last_step:
-                found[trial_id] = SavedState(place, step)
-                break
+        complete = _complete_states(states, trial_id, is_local=settings.bucket is None)
+        if (newest := next(((key, step) for key, step in complete if step <= last_step), None)) is not None:
+            found[trial_id] = SavedState(f"{folder}/{newest[0]}", newest[1])
     return found
 
 
-def _complete_states(storage: Path | Storage, trial_id: str) -> Iterator[tuple[str, int]]:
-    """Yield the place and the step of each complete saved state of a trial, newest first."""
+def _complete_states(states: Storage, trial_id: str, *, is_local: bool) -> Iterator[tuple[str, int]]:
+    """Yield the key and the step of each complete saved state of a trial, newest first."""
     from trainables.saved_state import STATE_FILE, read_state
 
-    if isinstance(storage, Path):
-        for folder in run_state_folders(storage, trial_id):
-            if (state := read_state(folder)) is not None:
-                yield str(folder.resolve()), int(state["step"])
-        return
-    for key in run_state_keys(storage, trial_id):
+    for key in state_keys(states, trial_id):
         with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
-            storage.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
-            if (state := read_state(Path(scratch))) is not None:
+            if not is_local:
+                states.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
+            if (state := read_state(Path(states.path) / key if is_local else Path(scratch))) is not None:
                 yield key, int(state["step"])
+
+
+def _attempts(states: Storage) -> list[str]:
+    names = states.names(folders=True)
+    return [name for name in names if name.startswith("attempt-") and name.rpartition("-")[2].isdecimal()]
+
+
+def _number(attempt: str) -> int:
+    return int(attempt.rpartition("-")[2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -59,17 +59,9 @@ class Trial:
         """Return the trial's row in trials.csv."""
         return {"trial_id": self.id, **self.settings, **self.outcome}
 
-    def history(self) -> Iterator[Row]:
-        """Yield the trial's rows in history.csv."""
-        return ({"trial_id": self.id, **report} for report in self.reports)
-
-    def auto_lr(self) -> Iterator[Row]:
-        """Yield the trial's rows in auto_lr.csv."""
-        return ({"trial_id": self.id, **update} for report in self.reports for update in report.get("auto_lr") or ())
-
-    def candidates(self) -> Iterator[Row]:
-        """Yield a row for candidates.csv, without its checkpoint, for each evaluated epoch of the trial."""
-        for report in self.reports:
+    def candidates(self, reports: Sequence[Row] | None = None) -> Iterator[Row]:
+        """Yield a row for candidates.csv, without its checkpoint, for each evaluated epoch, or only for ``reports``."""
+        for report in self.reports if reports is None else reports:
             if report.get("evaluated", True):
                 yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
 

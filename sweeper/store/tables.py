@@ -9,11 +9,9 @@ import contextlib
 import csv
 import io
 import math
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from search_spaces.durable import append, whole_lines, write_whole
 from sweeper.store.columns import AUTO_LR_COLUMNS, CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS
@@ -26,8 +24,8 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 class CsvTable:
     """A CSV file to which whole rows are appended, or which is replaced as a whole.
 
-    Appending keeps the columns of an existing file. A replaced file has all columns of a new file, followed by the old
-    file's other columns that have values.
+    Appended rows have the columns of the existing file. A replaced file has all columns of a new file, followed by
+    those other columns of the old file that have values.
     """
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
@@ -67,62 +65,16 @@ class CsvTable:
 
 
 class ResultTables:
-    """The CSV files in a sweep's folder, and the rows that are not written yet.
+    """The CSV files in a sweep's folder. New files omit the columns in ``without``."""
 
-    If ``every_epoch`` is true, each evaluated epoch is a candidate and gets a row in candidates.csv. New tables omit
-    the columns in ``without``.
-    """
-
-    def __init__(self, out: Path, *, every_epoch: bool = False, without: Collection[str] = ()) -> None:
+    def __init__(self, out: Path, *, without: Collection[str] = ()) -> None:
         def table(name: str, columns: Sequence[str]) -> CsvTable:
             return CsvTable(out / name, (column for column in columns if column not in without))
 
-        self.out = out
         self.history = table("history.csv", HISTORY_COLUMNS)
         self.auto_lr = table("auto_lr.csv", AUTO_LR_COLUMNS)
         self.candidates = table("candidates.csv", CANDIDATE_COLUMNS)
         self.trials = table("trials.csv", TRIAL_COLUMNS)
-        self.every_epoch = every_epoch
-        self._waiting: dict[CsvTable, list[Row]] = {
-            table: [] for table in (self.history, self.auto_lr, self.candidates, self.trials)
-        }
-
-    def add_report(self, trial_id: str, report: Mapping[str, Any], *, checkpoint: str = "") -> None:
-        """Queue a report of a trial, and the AutoLR updates in it, for :meth:`write`.
-
-        A report that is not ``evaluated`` repeats the losses of an earlier epoch and is not a candidate.
-        """
-        self._waiting[self.history].append({"trial_id": trial_id, "reported_at": time.time(), **report})
-        self._waiting[self.auto_lr] += [{"trial_id": trial_id, **update} for update in report.get("auto_lr", ())]
-        if self.every_epoch and report.get("evaluated", True):
-            self._waiting[self.candidates].append({"trial_id": trial_id, **report, "checkpoint": checkpoint})
-
-    def add_trial(self, row: Row) -> None:
-        """Queue the row of a trial that has ended, for :meth:`write`."""
-        self._waiting[self.trials].append(row)
-
-    def write(self) -> None:
-        """Write the queued rows.
-
-        Raises:
-            OSError: the disk cannot be written; unwritten rows stay queued for the next call.
-        """
-        for table, rows in self._waiting.items():
-            if rows:
-                table.append(rows)
-                rows.clear()
-
-    def replace(self, rows: Mapping[CsvTable, Sequence[Mapping[str, object]]]) -> None:
-        """Replace all tables by these rows. Except trials.csv, a table without rows is written only if its file exists.
-
-        Raises:
-            OSError: the disk cannot be written; each table then has either its new or its old content.
-        """
-        for table, waiting in self._waiting.items():
-            content = () if table is self.candidates and not self.every_epoch else rows[table]
-            if content or table is self.trials or table.path.is_file():
-                table.rewrite(content)
-            waiting.clear()
 
     def cut(self, step: int) -> None:
         """Remove incomplete lines and the rows after ``step``, so that a single run continues there. Create trials.csv.

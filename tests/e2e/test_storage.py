@@ -43,7 +43,7 @@ def test_a_sweep_in_a_bucket_equals_a_local_sweep_and_survives_the_loss_of_its_d
         shutil.rmtree(sweep.out)
         done = away.run("resume", server.uri(f"{BUCKET}/sweeps/{name}"), "--out", elsewhere.out, "--json")
         assert "a driver on" in done.stderr
-        assert "to see whether it still does" in done.stderr
+        assert "to see whether that driver is still running" in done.stderr
         assert results(elsewhere) == results(local)
         assert elsewhere.json("pareto.json")["front"] == local.json("pareto.json")["front"]
         mirrored = {row["trial_id"]: row["ended_at"] for row in elsewhere.trials}

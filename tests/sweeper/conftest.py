@@ -1,4 +1,4 @@
-"""A sweep without Ray and MLflow, whose driver is the test."""
+"""A sweep without Ray and MLflow that a test drives."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectiv
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event, Kind
+from sweeper.store.saved_states import state_storage
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from trainables.data import UnlearningData
@@ -58,7 +59,7 @@ def _not_interrupted() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny_phi(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random tiny Phi with its tokenizer, as a checkpoint's folder; to be copied, not changed."""
+    """A checkpoint folder with a random tiny Phi and its tokenizer. Tests copy this folder and do not change it."""
     from trainables.data import load_data
     from trainables.models.checkpoints import save_model
     from trainables.models.tiny import make_tiny, tokenizer_for
@@ -87,13 +88,13 @@ def hung_uri() -> Iterator[str]:
 
 
 def hear_signals() -> None:
-    """Before a process starts: pytest may run in the background or under nohup, where signals are ignored."""
+    """Do not ignore signals in a child process, even if pytest runs in the background or under nohup."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def write_questions(folder: Path, *names: str, count: int = 4) -> Path:
-    """Rows for data set jsonl: ``count`` questions with answers in each NAME.jsonl; returns the folder."""
+    """Write ``count`` questions with answers to each NAME.jsonl for data set jsonl. Return the folder."""
     folder.mkdir(exist_ok=True)
     for name in names or ("forget", "retain"):
         rows = [{"question": f"What is {name} {n}?", "answer": f"It is {n}."} for n in range(count)]
@@ -154,7 +155,7 @@ def open_study(
 
 
 def finished_row(config: Mapping[str, Any]) -> Row:
-    """A row as a finished trial leaves it, as text, as trials.csv has it; its losses depend on lr alone."""
+    """Return the row of a finished trial as text, as in trials.csv. The losses depend only on lr."""
     distance = abs(math.log10(config["lr"]) + 4)
     return {"status": "finished", "forget_loss_capped": repr(5 - distance), "retain_loss": repr(distance)}
 
@@ -166,9 +167,11 @@ def drive(
     row_of: Callable[[Mapping[str, Any]], Row] = finished_row,
     proposed: list[Proposal] | None = None,
 ) -> list[Proposal]:
-    """Run the study to its end as the sweep does; returns what was proposed, added to ``proposed``."""
+    """Run the study to its end as a sweep does. Return ``proposed`` with the new proposals."""
     proposed = [] if proposed is None else proposed
     study.restore(rows)
+    for trial_id, row in rows.items():
+        study.tell(trial_id, row)
     while (proposal := study.ask()) is not None:
         assert proposal.trial_id not in rows, f"trial {proposal.trial_id} has a row and is run again"
         proposed.append(proposal)
@@ -189,7 +192,7 @@ def states(out: Path) -> Counter[str]:
 
 
 def runs_by_configuration(rows: Mapping[str, Row], proposed: Sequence[Proposal]) -> dict[str, list[int]]:
-    """The seeds each configuration was run with, over trials that have a row."""
+    """Return the seeds with which each configuration ran, for trials that have a row."""
     found: dict[str, list[int]] = {}
     for proposal in proposed:
         config = dict(proposal.config)
@@ -201,7 +204,7 @@ def runs_by_configuration(rows: Mapping[str, Row], proposed: Sequence[Proposal])
 
 @pytest.fixture
 def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is killed loses nothing the system has taken, so tests of kills need not wait for the disk."""
+    """Skip fsync. A killed process loses no data that the system has accepted, so tests of kills need no fsync."""
     monkeypatch.setattr(os, "fsync", lambda number: None)
 
 
@@ -229,17 +232,15 @@ def bare_sweep(
     shares: GpuShares | None = None,
     **controller: Any,
 ) -> OpenSweep:
-    """A sweep without Ray that a test drives; opened on a folder that has events, it is the resumed sweep.
+    """Open a sweep without Ray that a test drives. If the folder has events, the sweep is resumed.
 
-    ``controller`` has further fields of its controller.
+    ``controller`` has further fields of the sweep's controller.
     """
     log = EventLog(out / "events.jsonl")
     study = study or open_study(out, space=settings.space, trials=settings.trials)
-    results = [trial for trial in log.state.ended_trials if trial.has_result]
-    study.restore({trial.id: trial.row() for trial in results}, {trial.id: [*trial.candidates()] for trial in results})
+    study.restore({trial.id: trial.row() for trial in log.state.ended_trials if trial.has_result})
     console = console or Console(quiet=True)
-    checkpoints = CheckpointManager(out, settings.goals, states=out / "ray", syncer=syncer)
-    tables = ResultTables(out, every_epoch=bool(settings.goals))
+    checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
     fields: dict[str, Any] = {
         "make_spec": lambda config: settings.make_spec(config, target_key="key"),
         "reusable": ReusableTrials(out, own=syncer is None),
@@ -251,7 +252,7 @@ def bare_sweep(
         log=log,
         controller=Controller(log=log, study=study, **(fields | controller)),
         followers=Followers(
-            tables=TableWriter(tables, checkpoints.find),
+            tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=bool(settings.goals)),
             checkpoints=checkpoints,
             tracker=cast(Any, tracker or RecordingTracker()),
             display=Display(console, log.state, trials=settings.trials),
@@ -283,7 +284,7 @@ def sweep(out: Path, tracker: RecordingTracker) -> OpenSweep:
 
 
 def running(sweep: OpenSweep) -> str:
-    """Start the next trial; returns its id."""
+    """Start the next trial and return its id."""
     following = sweep.controller.next_trial()
     assert following is not None
     sweep.log.record(Kind.TRIAL_STARTED, following.id)
@@ -297,7 +298,7 @@ def report(sweep: OpenSweep, trial_id: str, step: int, **values: Any) -> None:
 
 
 def wait_until(condition: Callable[[], object], *, patience: float = 120.0) -> None:
-    """Poll; the patience only guards against hanging."""
+    """Poll until the condition is true. Fail after ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -305,7 +306,7 @@ def wait_until(condition: Callable[[], object], *, patience: float = 120.0) -> N
 
 
 def run_trial(sweep: OpenSweep, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
-    """Run the next trial to its end; returns its id."""
+    """Run the next trial to its end and return its id."""
     trial_id = running(sweep)
     for step in range(1, steps + 1):
         report(sweep, trial_id, step)

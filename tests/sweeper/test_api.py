@@ -1,4 +1,4 @@
-"""Options given as keywords are those of the commands."""
+"""The keywords of the Python API are the options of the commands."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_trial_has_a_row_a_history_and_a_state_in_the_study(
 
 @pytest.mark.parametrize("is_resumed", [False, True])
 def test_a_stopped_trial_has_the_values_of_its_last_report(sweep: OpenSweep, out: Path, is_resumed: bool) -> None:
-    """This includes a trial that was paused when the sweep was interrupted, and reports no more."""
+    """Also if the trial was paused when the sweep was interrupted, and sends no further report."""
     trial_id = running(sweep)
     report(sweep, trial_id, 1)
     report(sweep, trial_id, 2, **LOSSES)

@@ -69,7 +69,7 @@ def fields(node: ast.ClassDef) -> set[str]:
 
 
 def test_files_are_written_in_few_places() -> None:
-    """A file of a sweep with two writers is out of step after a crash."""
+    """A file with two writers can be inconsistent after a crash."""
     found = {str(path) for path, node, name in calls() if writes(node, name)}
     unlisted = {name for name in found if not any(name == place or name.startswith(f"{place}/") for place in WRITERS)}
     assert not unlisted
@@ -90,12 +90,12 @@ def test_click_is_imported_in_cli_alone() -> None:
 
 
 def test_no_recorded_command_line_is_parsed() -> None:
-    """sweep.json has the options as values; the command line in it is for people."""
+    """sweep.json stores the options as values. The command line in it is only for people."""
     assert not [path for path, node, _ in calls() if ast.unparse(node.func) == "shlex.split"]
 
 
 def test_a_class_with_many_fields_gives_the_reason_in_its_docstring() -> None:
-    """An object that knows everything is notified of everything."""
+    """A class with many fields usually has several tasks."""
     many = [(str(path), node.name) for path, node in classes() if len(fields(node)) > MOST_FIELDS]
     without = [
         (str(path), node.name)
@@ -106,7 +106,7 @@ def test_a_class_with_many_fields_gives_the_reason_in_its_docstring() -> None:
 
 
 def test_functions_have_few_arguments() -> None:
-    """Values that travel together are one object."""
+    """Arguments that are always passed together belong in one object."""
     found = set()
     for path, node in functions():
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]

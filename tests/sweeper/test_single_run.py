@@ -1,4 +1,4 @@
-"""The same command continues an interrupted single run, with the result of an undisturbed run."""
+"""The same command continues an interrupted single run, with the result of an uninterrupted run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep's folder: begun once, held by one driver, resumed from whatever is whole in it. Real sweeps: tests/e2e."""
+"""A sweep's folder: created once, locked by one driver, and resumed. Tests of real sweeps are in tests/e2e."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray is there at once, with room for two trials."""
+    """Replace Ray by a cluster with room for two trials."""
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", lambda address, **given: nullcontext(2))
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
     monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
@@ -66,7 +66,7 @@ Prepare = Callable[..., Target]
 
 
 def use_target(monkeypatch: pytest.MonkeyPatch, prepare: Prepare, *, trained_key: str = "nowhere") -> None:
-    """The driver gets its target from ``prepare``."""
+    """Let the driver get its target from ``prepare``."""
     monkeypatch.setattr("sweeper.execution.target_task.prepare_with_progress", prepare)
     monkeypatch.setattr("sweeper.sweep.target_spec_of", lambda spec: SimpleNamespace(trained_key=trained_key))
 
@@ -77,7 +77,7 @@ def not_made(spec: TrialSpec, **given: object) -> Target:
 
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target exists, and trials would begin."""
+    """Let the target exist, and raise SweepError where trials would begin."""
     use_target(monkeypatch, lambda spec, **given: TARGET)
 
     def refuse(*arguments: object, **given: object) -> None:
@@ -114,7 +114,7 @@ def test_a_sweep_can_be_resumed_from_its_first_moment_and_nothing_is_overwritten
 
 
 def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
-    """A driver that is killed before the first report leaves enough there to resume from."""
+    """A sweep whose driver is killed before the first report can be resumed from the bucket."""
     out = tmp_path / "out"
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     begin(replace(SETTINGS, storage=(tmp_path / "bucket").as_uri(), tracking_uri=uri), out)
@@ -184,7 +184,7 @@ def test_a_sweep_is_not_resumed_on_another_model_or_other_data(out: Path, monkey
     use_target(monkeypatch, lambda spec, **given: replace(TARGET, key="changed"))
     with pytest.raises(UsageError, match="model"):
         run(out, console=CONSOLE)
-    use_target(monkeypatch, not_made, trained_key="another")  # and is not trained to find out
+    use_target(monkeypatch, not_made, trained_key="another")  # no target is trained to detect the change
     with pytest.raises(UsageError, match="model"):
         run(out, console=CONSOLE)
     assert (out / "sweep.json").read_bytes() == before
@@ -229,7 +229,7 @@ def test_a_running_sweep_has_one_driver_and_a_killed_one_does_not_hold_the_folde
         with pytest.raises(UsageError, match="running"):
             run(out, console=CONSOLE)
         holder.kill()
-    for _ in range(2):  # a failed driver does not hold it either
+    for _ in range(2):  # a failed driver has released the lock
         run_to_ray(out)
     with (out / ".lock").open("a+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -243,7 +243,7 @@ def test_a_signal_before_the_trials_interrupts_and_restores_the_handlers(
 ) -> None:
     stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     original = {each: signal.getsignal(each) for each in stopping}
-    for each in stopping:  # also where pytest runs under nohup or in the background
+    for each in stopping:  # needed if pytest runs under nohup or in the background
         signal.signal(each, signal.default_int_handler)
 
     def prepare(spec: TrialSpec, **given: object) -> Target:
@@ -263,7 +263,7 @@ def test_a_signal_before_the_trials_interrupts_and_restores_the_handlers(
 
 @contextmanager
 def slow_cluster(*arguments: object, **given: object) -> Iterator[int]:
-    """Ray, told to stop while it starts, which would crash the real one; like that it takes SIGTERM for itself."""
+    """A cluster that is interrupted while it starts, and that replaces the handler of SIGTERM, as Ray does."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
     STARTED.append("whole")
@@ -326,14 +326,14 @@ def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials
 
 
 def test_tune_saves_no_state_of_a_trial_that_has_ended(out: Path) -> None:
-    """By default it does; the weights and the optimizer's state of a large model are gigabytes."""
+    """Tune's default would save the weights and the optimizer's state, which are gigabytes for a large model."""
     found = run_config(bare_sweep(out))
     assert (found.checkpoint_config.checkpoint_at_end, found.checkpoint_config.num_to_keep) == (False, 1)
 
 
 @pytest.mark.parametrize(("error", "state"), [(None, "finished"), (Interrupted(), "interrupted")])
 def test_the_end_is_published_before_the_process_is_ended(out: Path, error: Interrupted | None, state: str) -> None:
-    """Ray's head is lost, and nothing that would publish the end afterwards runs any more."""
+    """After the loss of Ray's head, the process is ended, so nothing could publish the end afterwards."""
 
     def finalize() -> Any:
         if error:

@@ -106,7 +106,8 @@ class Delivery:
         """Send all records that MLflow lacks. Artifacts are sent last, and only until ``is_urgent`` returns True.
 
         Raises:
-            UnavailableError: the store cannot be used. The next call continues. MLflow's own errors mean the same.
+            UnavailableError: the store cannot be used; the next call continues. MLflow's own errors, which are not
+                caught, mean the same.
         """
         attempt, end = self.attempts.make, self.sweep_end
         self._connect()
@@ -166,7 +167,7 @@ class Delivery:
         return run.step is None or run.step < trial.last_step
 
     def _is_delivered(self, trial: Trial) -> bool:
-        return trial.id in self._runs and bool(trial.outcome) and self._runs[trial.id].delivered == ended_at(trial)
+        return trial.id in self._runs and bool(trial.outcome) and _has_artifacts(self._runs[trial.id], trial)
 
     def _lacks_artifacts(self, trial: Trial) -> bool:
         run = self._runs.get(trial.id)
@@ -178,7 +179,7 @@ class Delivery:
         if run is None or run.sent != _RUNNING:
             run = self._begin(self._sweep.trial_run(trial))
             run.sent = _RUNNING
-        last = self._last_step(run)
+        last = self._store.last_step(run)
         self._log_reports(run, [report for report in trial.reports if int(report["step"]) > last])
         if trial.outcome:
             metrics = finite_metrics(trial.outcome, OUTCOME_METRICS)
@@ -196,7 +197,7 @@ class Delivery:
             parent = {} if new.parent is None else {"mlflow.parentRunId": self._runs[new.parent].id}
             self._runs[new.key] = self._store.create_run(new, parent)
         run = self._runs[new.key]
-        self._store.begin(run.id, new)
+        self._store.begin(run, new)
         return run
 
     def _log_reports(self, run: StoredRun, reports: Sequence[Mapping[str, Any]]) -> None:
@@ -207,32 +208,24 @@ class Delivery:
                 for report in part
                 for name, value in finite_metrics(report, HISTORY_METRICS).items()
             ]
-            self._store.log_metrics(run.id, points)
-            run.metrics |= {name: value for name, value, _, _ in points}
+            self._store.log_metrics(run, points)
             run.step = int(part[-1]["step"])
 
     def _end(self, run: StoredRun, metrics: Mapping[str, float], *, tags: Mapping[str, object], at: int) -> None:
-        step = max(self._last_step(run), 0)
+        step = max(self._store.last_step(run), 0)
         changed = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
-        self._store.log_metrics(run.id, [(name, value, at, step) for name, value in changed.items()])
-        run.metrics |= changed
+        self._store.log_metrics(run, [(name, value, at, step) for name, value in changed.items()])
         status = MLFLOW_STATUS.get(str(tags["status"]), "FAILED")
-        self._store.end(run.id, status=status, tags=fit_tags(tags), at=at)
-
-    def _last_step(self, run: StoredRun) -> int:
-        if run.step is None:
-            run.step = self._store.last_step(run.id, run.metrics)
-        return run.step
+        self._store.end(run, status=status, tags=fit_tags(tags), at=at)
 
     def _keep_artifacts(self, trial: Trial) -> None:
         run, out = self._runs[trial.id], self._sweep.out
         items = out / "items" / f"{trial.id}.json"
         if items.is_file():
-            self._store.keep(run.id, items, under="")
+            self._store.keep(run, items, under="")
         if place := trial.outcome.get("checkpoint"):
-            self._store.keep(run.id, out / place, under="checkpoint")
-        self._store.set_tags(run.id, {DELIVERED: ended_at(trial)})
-        run.delivered = ended_at(trial)
+            self._store.keep(run, out / place, under="checkpoint")
+        self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
     # The run of the sweep, and of the recommended epoch ---------------------------------------------------------------
 
@@ -253,13 +246,13 @@ class Delivery:
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
         """Set the frontier tag of a run, and remove the recommendation from a run that is no longer recommended."""
-        run, is_on_front = self._runs[key], key in (end.front or ())
-        if is_on_front != run.is_on_front:
-            self._store.set_tags(run.id, {PARETO: "true" if is_on_front else "false"})
-            run.is_on_front = is_on_front
-        if run.recommended and (end.recommended is None or key != end.recommended.run_key):
-            self._store.set_tags(run.id, {RECOMMENDED: "false", NOTE: _REPLACED})
-            run.recommended = False
+        run = self._runs[key]
+        if key in (end.front or ()):
+            self._store.set_tags(run, {PARETO: "true"})
+        elif PARETO in run.tags:
+            self._store.set_tags(run, {PARETO: "false"})
+        if _is_recommended(run) and (end.recommended is None or key != end.recommended.run_key):
+            self._store.set_tags(run, {RECOMMENDED: "false", NOTE: _REPLACED})
 
     def _recommend(self, answer: Recommendation) -> None:
         """Tag the run of the recommended model. Called after the model is sent, so that a tagged run has its model."""
@@ -268,36 +261,40 @@ class Delivery:
             self._keep_epoch(answer, trial, answer.epoch)
         elif not self._is_delivered(trial):
             return
-        run = self._runs[answer.run_key]
-        self._store.set_tags(run.id, fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
-        run.recommended = True
+        self._store.set_tags(self._runs[answer.run_key], fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
 
     def _keep_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
         """Send the metrics and the checkpoint of a recommended epoch to the epoch's own run. Can be repeated."""
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
         new, at = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)
-        if run is None or run.delivered != ended_at(trial):
+        if run is None or not _has_artifacts(run, trial):
             run = self._begin(new)
-            run.recommended = False
-            self._store.end(run.id, status="FINISHED", tags={}, at=at)
+            self._store.end(run, status="FINISHED", tags={}, at=at)
         metrics = finite_metrics(candidate, METRIC_COLUMNS)
-        self._store.log_metrics(run.id, [(name, value, at, int(candidate["step"])) for name, value in metrics.items()])
-        if answer.checkpoint and run.delivered != ended_at(trial):
-            self._store.keep(run.id, self._sweep.out / answer.checkpoint, under="checkpoint")
-            self._store.set_tags(run.id, {DELIVERED: ended_at(trial)})
-            run.delivered = ended_at(trial)
+        self._store.log_metrics(run, [(name, value, at, int(candidate["step"])) for name, value in metrics.items()])
+        if answer.checkpoint and not _has_artifacts(run, trial):
+            self._store.keep(run, self._sweep.out / answer.checkpoint, under="checkpoint")
+            self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
     def _is_tagged(self, answer: Recommendation) -> bool:
-        return answer.run_key in self._runs and self._runs[answer.run_key].recommended
+        return answer.run_key in self._runs and _is_recommended(self._runs[answer.run_key])
 
     def _keep_sweep_artifacts(self, end: SweepEnd) -> None:
         run = self._runs[SWEEP]
-        self._store.set_tags(run.id, fit_tags(self._sweep_tags(end)))
+        self._store.set_tags(run, fit_tags(self._sweep_tags(end)))
         for path in end.artifacts:
-            self._store.keep(run.id, path, under=path.name if path.is_dir() else "")
+            self._store.keep(run, path, under=path.name if path.is_dir() else "")
         if end.recommended is None or self._is_tagged(end.recommended):
             self.sweep_end = None
+
+
+def _has_artifacts(run: StoredRun, trial: Trial) -> bool:
+    return run.tags.get(DELIVERED) == ended_at(trial)
+
+
+def _is_recommended(run: StoredRun) -> bool:
+    return run.tags.get(RECOMMENDED) == "true"
 
 
 def _owner(key: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sweeper.followers.progress import describe
+from sweeper.search.archive import number
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.state import Trial
 from trainables.run.reports import Status
@@ -21,7 +22,7 @@ NOTE = "mlflow.note.content"
 DELIVERED = "delivered"
 """The tag of a run that is complete with its artifacts. The value of the tag is the time when the trial ended."""
 PARETO = "pareto"
-"""The tag of a trial's run: ``true`` if an epoch of the trial is on the frontier, ``false`` if none is any more."""
+"""The tag of a trial's run: ``true`` while an epoch of the trial is on the frontier, later ``false``."""
 RECOMMENDED = "recommended"
 """The tag of the run with the model that the sweep recommends; ``false`` on a run that is no longer recommended."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
@@ -153,15 +154,7 @@ def milliseconds(seconds: object) -> int:
 
 def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
     """Return the named metrics that are finite. MLflow's plots would show NaN as 0 and infinity as 1.8e308."""
-    found = {}
-    for name in names:
-        try:
-            number = float(values.get(name))  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            continue
-        if math.isfinite(number):
-            found[_fit_name(name)] = number
-    return found
+    return {_fit_name(name): value for name in names if math.isfinite(value := number(values.get(name)))}
 
 
 def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:

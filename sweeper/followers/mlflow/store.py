@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,15 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from search_spaces.durable import link_or_copy, staged
-from sweeper.followers.mlflow.runs import (
-    DELIVERED,
-    PARETO,
-    RECOMMENDED,
-    RECOMMENDED_EPOCH,
-    RECOMMENDED_TRIAL,
-    NewRun,
-    epoch_run_key,
-)
+from sweeper.followers.mlflow.runs import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, NewRun, epoch_run_key
 from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path, tracking_problem, without_passwords
 
 _PER_BATCH = 100  # params in one request
@@ -35,9 +27,9 @@ _KIND = {"mlflow.experimentKind": "custom_model_development"}
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
 _ENVIRONMENT = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries, and first looks whether a run was created
-    _TIMEOUT: "15",  # seconds; with MLflow's 120 s and 7 retries one request to a dead server takes many minutes
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is the sweep's
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries, and first checks whether MLflow created the run
+    _TIMEOUT: "15",  # seconds; with MLflow's 120 s and 7 retries, a request to a dead server takes many minutes
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout has only the command's results
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alembic": logging.WARNING}
@@ -49,20 +41,17 @@ _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 
 @dataclass(slots=True)
 class StoredRun:
-    """A run and what the store has of it.
+    """A run as the store has it.
 
-    ``metrics`` are the last values; ``step`` is their last step, or None if the store was not asked yet. ``delivered``,
-    ``is_on_front`` and ``recommended`` are tags. ``sent`` is the state that this session sent: "", "running", or when
-    the trial ended.
+    ``metrics`` has the last values, and ``step`` is the last step of any metric, or None if unknown. ``sent`` is the
+    state that this session sent: "", "running", or the time when the trial ended.
     """
 
     id: str
     active: bool = True
-    delivered: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     step: int | None = None
-    is_on_front: bool = False
-    recommended: bool = False
     sent: str = ""
 
 
@@ -77,9 +66,9 @@ class RefusedError(Exception):
 class Store:
     """One experiment of an MLflow store.
 
-    ``uri`` is MLflow's tracking URI; a relative path of a SQLite file is resolved now. ``artifact_root`` is the folder
-    for the artifacts of an experiment that is created in a database; a server decides that itself. A new database is
-    built in the folder ``build``.
+    ``uri`` is MLflow's tracking URI. A relative path of a SQLite file is resolved by the constructor. If the experiment
+    is created in a database, its artifacts are stored in the folder ``artifact_root``; a server chooses the folder
+    itself. A new database is built in the folder ``build``.
     """
 
     def __init__(self, *, uri: str, experiment: str, artifact_root: Path, build: Path) -> None:
@@ -93,7 +82,8 @@ class Store:
     def connect(self) -> None:
         """Open the store and find or create the experiment.
 
-        Raises UnavailableError if the URI cannot work or the experiment is deleted, and what MLflow raises.
+        Raises:
+            UnavailableError: the URI cannot work, or the experiment is deleted. MLflow's own errors are not caught.
         """
         if self._client is not None:
             return
@@ -115,13 +105,13 @@ class Store:
             experiment = client.get_experiment_by_name(self._experiment)
         if experiment.lifecycle_stage != "active":
             raise UnavailableError(
-                f"experiment '{self._experiment}' is deleted there: restore it with `mlflow experiments restore "
-                f"--experiment-id {experiment.experiment_id}` or name another experiment"
+                f"experiment '{self._experiment}' was deleted in MLflow: restore it with `mlflow experiments restore "
+                f"--experiment-id {experiment.experiment_id}`, or use another experiment"
             )
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
-        """Return whether the store answers. If it does, a failed request was itself the cause of its error."""
+        """Return whether the store answers a simple request. If so, a failed request itself caused its error."""
         try:
             self._client.get_experiment(self._experiment_id)
         except Exception:
@@ -129,7 +119,7 @@ class Store:
         return True
 
     def runs(self, tags: Mapping[str, str]) -> dict[str, StoredRun]:
-        """Return the runs with these tags, deleted runs included, by their key."""
+        """Return the runs with these tags by key, including deleted runs."""
         from mlflow.entities import ViewType
 
         query = " and ".join(f"tags.{name} = '{value}'" for name, value in tags.items())
@@ -142,32 +132,27 @@ class Store:
                 tags, active = run.data.tags, run.info.lifecycle_stage == "active"
                 key = tags.get("trial_id") or epoch_run_key(tags[RECOMMENDED_TRIAL], tags[RECOMMENDED_EPOCH])
                 if active or key not in found:
-                    found[key] = StoredRun(
-                        run.info.run_id,
-                        active,
-                        delivered=tags.get(DELIVERED),
-                        metrics=dict(run.data.metrics),
-                        is_on_front=tags.get(PARETO) == "true",
-                        recommended=tags.get(RECOMMENDED) == "true",
-                    )
+                    found[key] = StoredRun(run.info.run_id, active, dict(tags), dict(run.data.metrics))
         return found
 
     def address(self, run_id: str) -> str:
         """Return the address of the run's page, relative to MLflow's UI."""
         return f"#/experiments/{self._experiment_id}/runs/{run_id}"
 
-    def last_step(self, run_id: str, metrics: Iterable[str]) -> int:
-        """Return the last step with a value of one of these metrics, or -1."""
-        points = (point for name in metrics for point in self._client.get_metric_history(run_id, name))
-        return max((point.step for point in points), default=-1)
+    def last_step(self, run: StoredRun) -> int:
+        """Return the last step with a metric, or -1. The store is queried only for runs of a previous session."""
+        if run.step is None:
+            points = (point for name in run.metrics for point in self._client.get_metric_history(run.id, name))
+            run.step = max((point.step for point in points), default=-1)
+        return run.step
 
     def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
-        """Create a run with these tags besides its own."""
+        """Create a run with its own tags and these ``tags``."""
         tags = {**new.tags, **tags}
         run = self._client.create_run(self._experiment_id, start_time=new.at, tags=tags, run_name=new.name)
-        return StoredRun(run.info.run_id, step=-1)
+        return StoredRun(run.info.run_id, tags=tags, step=-1)
 
-    def begin(self, run_id: str, new: NewRun) -> None:
+    def begin(self, run: StoredRun, new: NewRun) -> None:
         """Set the status of a new or interrupted run to running, and its parameters and tags.
 
         A parameter in MLflow never changes. If a resumed sweep has another value (such as more trials), the first value
@@ -175,53 +160,60 @@ class Store:
         """
         from mlflow.entities import Param
 
-        run = self._client.get_run(run_id)
-        known = run.data.params
+        found = self._client.get_run(run.id)
+        known, run.tags = found.data.params, dict(found.data.tags)
         params = [Param(name, value) for name, value in new.params.items() if name not in known]
         for first in range(0, len(params), _PER_BATCH):
-            self._client.log_batch(run_id, params=params[first : first + _PER_BATCH])
+            self._client.log_batch(run.id, params=params[first : first + _PER_BATCH])
         changed = {f"resumed.{name}": value for name, value in new.params.items() if known.get(name, value) != value}
-        self.set_tags(run_id, {**new.tags, **changed})
-        if "error" in run.data.tags:
-            self._client.delete_tag(run_id, "error")
-        if run.info.status != "RUNNING":
-            self._client.update_run(run_id, status="RUNNING")
+        self.set_tags(run, {**new.tags, **changed})
+        if "error" in run.tags:
+            self._client.delete_tag(run.id, "error")
+            del run.tags["error"]
+        if found.info.status != "RUNNING":
+            self._client.update_run(run.id, status="RUNNING")
 
-    def log_metrics(self, run_id: str, points: list[tuple[str, float, int, int]]) -> None:
-        """Log ``(name, value, milliseconds since 1970, step)``, up to 1,000, all or none.
+    def log_metrics(self, run: StoredRun, points: list[tuple[str, float, int, int]]) -> None:
+        """Log up to 1,000 metrics ``(name, value, milliseconds since 1970, step)``. Either all or none are stored.
 
-        MLflow ignores a point that it has.
+        MLflow ignores a metric value that it already has.
         """
         from mlflow.entities import Metric
 
         if points:
-            self._client.log_batch(run_id, metrics=[Metric(*point) for point in points])
+            self._client.log_batch(run.id, metrics=[Metric(*point) for point in points])
+            run.metrics |= {name: value for name, value, _, _ in points}
 
-    def end(self, run_id: str, *, status: str, tags: Mapping[str, str], at: int) -> None:
+    def end(self, run: StoredRun, *, status: str, tags: Mapping[str, str], at: int) -> None:
         """Set the last tags and MLflow's status: FINISHED, FAILED or KILLED."""
-        self.set_tags(run_id, tags)
-        self._client.set_terminated(run_id, status, end_time=at)
+        self.set_tags(run, tags)
+        self._client.set_terminated(run.id, status, end_time=at)
 
-    def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Set or change tags."""
+    def set_tags(self, run: StoredRun, tags: Mapping[str, str]) -> None:
+        """Set the tags that the run lacks or that have another value."""
         from mlflow.entities import RunTag
 
-        self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
+        changed = {name: value for name, value in tags.items() if run.tags.get(name) != value}
+        if changed:
+            self._client.log_batch(run.id, tags=[RunTag(name, value) for name, value in changed.items()])
+            run.tags |= changed
 
-    def keep(self, run_id: str, source: Path, *, under: str) -> None:
+    def keep(self, run: StoredRun, source: Path, *, under: str) -> None:
         """Log a file or folder to a run with :func:`keep_artifact`."""
         with _upload_timeout():
-            keep_artifact(self._client, run_id, source, under=under)
+            keep_artifact(self._client, run.id, source, under=under)
 
 
 def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
     """Log a file or folder to a run, in the folder ``under`` of its artifacts ("" for the top).
 
-    If artifacts are in a local folder, the files of a folder are hard-linked there, so that a checkpoint of gigabytes
-    costs neither time nor space. Between file systems they are copied. A single file is always copied: tables and
-    figures are rewritten by the next resume, and the artifact must not change with them.
+    If MLflow stores artifacts in a local folder, the files of a folder ``source`` are hard-linked, or copied to another
+    file system, so that a checkpoint of gigabytes takes neither time nor space. A single file is always copied, because
+    the next resume rewrites tables and the report, and the artifact must not change with them.
 
-    Raises FileNotFoundError if ``source`` does not exist, OSError if the disk refuses, and what MLflow raises.
+    Raises:
+        FileNotFoundError: ``source`` does not exist.
+        OSError: the disk cannot be written. MLflow's own errors are not caught.
     """
     if not source.exists():
         raise FileNotFoundError(f"{source} no longer exists")
@@ -250,7 +242,7 @@ def link(source: str, target: str) -> None:
 def prepare_environment() -> None:
     """Set MLflow's request limits for this process, except those that the user has set.
 
-    Called once, by the thread that creates the tracker: removing variables from another thread is not safe.
+    Called once, by the thread that creates the tracker, because setting variables in another thread is not safe.
     """
     for name, value in _ENVIRONMENT.items():
         if name not in os.environ:
@@ -259,7 +251,7 @@ def prepare_environment() -> None:
 
 
 def quiet_mlflow() -> None:
-    """Silence MLflow's logs, because the caller reports errors and other lines would break the progress display."""
+    """Silence MLflow's logs, because the caller reports errors, and log lines would break the progress display."""
     for name, level in _LOG_LEVELS.items():
         logging.getLogger(name).setLevel(level)
 
@@ -270,7 +262,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def plain_reason(error: BaseException) -> str:
-    """Return in a few words why a request failed: the system's reason if the chain has one, else the first line."""
+    """Return a short reason why a request failed, from the causes of the error or from the first line of its text."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__:
@@ -287,7 +279,7 @@ def plain_reason(error: BaseException) -> str:
 
 @contextmanager
 def _upload_timeout() -> Iterator[None]:
-    # Only the value changes, and only if it is ours: other threads may be reading the environment.
+    # Only the value of a variable that this module set changes, because other threads may read the environment.
     if _TIMEOUT not in _set_here:
         yield
         return
@@ -299,11 +291,11 @@ def _upload_timeout() -> Iterator[None]:
 
 
 def _create_database(path: Path, *, build: Path) -> None:
-    """Create an empty MLflow database in one step. An existing file stays as it is.
+    """Create an empty MLflow database atomically. An existing file is kept.
 
-    MLflow creates a database by about fifty migrations in two seconds. If they are killed, the file can be neither used
-    nor repaired ("duplicate column name"). So the migrations run in the folder ``build``, which is emptied before and
-    removed after, and the result appears at ``path`` at once.
+    MLflow creates a database with about fifty migrations, which take two seconds. After a kill during the migrations,
+    the file can neither be used nor repaired ("duplicate column name"). So the migrations run in the temporary folder
+    ``build``, and the complete file is moved to ``path``.
     """
     if path.exists():
         return
@@ -314,7 +306,7 @@ def _create_database(path: Path, *, build: Path) -> None:
     built = build / "mlflow.db"
     MlflowClient(tracking_uri=f"sqlite:///{built}").search_experiments(max_results=1)
     with (
-        staged(path, keep_existing=True) as staging,  # another sweep may be faster
+        staged(path, keep_existing=True) as staging,  # another sweep may have created it
         closing(sqlite3.connect(built)) as source,
         closing(sqlite3.connect(staging)) as target,
     ):

@@ -69,9 +69,9 @@ class Tracker(Follower):
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> TrackingSummary:
-        """Send what remains for up to ``timeout`` seconds and return the result. Later calls send nothing.
+        """Send the remaining records for up to ``timeout`` seconds and return the result. Later calls send nothing.
 
-        A store that is down gets one more attempt.
+        If the store is down, it is tried once more.
         """
         if self._summary is None:
             self._closing.set()

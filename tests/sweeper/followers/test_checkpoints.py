@@ -1,4 +1,4 @@
-"""The front over all epochs, and the folders of exactly its members: after any order of reports, requeues and kills."""
+"""Exactly the checkpoints on the front are kept, after any order of reports, requeues and kills."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from search_spaces import durable
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
+from trainables.storage import Storage
 from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates, read_front
 
 GOALS: Goals = (("gain", "max"), ("loss", "min"))
@@ -50,7 +51,10 @@ class Driver:
 
     def restart(self) -> None:
         """A new driver opens the sweep."""
-        self.manager, self.state = CheckpointManager(self.out, self.goals, states=self.out / "ray"), SweepState()
+        self.manager, self.state = (
+            CheckpointManager(self.out, self.goals, states=Storage((self.out / "ray").as_uri())),
+            SweepState(),
+        )
         for event in self.events:
             self._apply(event)
         self.manager.flush(self.state)
@@ -87,7 +91,7 @@ REQUEUES = st.tuples(st.sampled_from("abc"), st.integers(-1, 4))
 def test_the_models_kept_are_those_of_the_front_after_any_order_of_reports_requeues_and_kills(
     steps: list[tuple[Any, ...]], kills: set[int]
 ) -> None:
-    """A worker that knows the front does not save a dominated epoch; one that reads an older front does."""
+    """A worker that knows the front saves no dominated epoch. A worker that read an older front may save one."""
     with tempfile.TemporaryDirectory() as folder:
         driver, reported = Driver(Path(folder)), dict[tuple[str, int], Values]()
         (driver.out / "checkpoints" / "a").mkdir()  # the last model of a finished trial
@@ -128,7 +132,7 @@ def test_an_epoch_that_was_not_evaluated_or_lacks_an_objective_is_not_on_the_fro
     driver.report("b", 1, 0.0, 2.0, score=0.6)
     assert len(driver.manager) == 2
     trial = driver.state.trials["a"]
-    without = CheckpointManager(tmp_path, (), states=tmp_path / "ray")
+    without = CheckpointManager(tmp_path, (), states=Storage((tmp_path / "ray").as_uri()))
     without.apply(driver.events[-1], driver.state)
     assert (len(without), without.find(trial, trial.reports[0])) == (0, ""), (
         "without objectives there are no candidates"

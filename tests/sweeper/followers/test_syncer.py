@@ -1,4 +1,4 @@
-"""The files that driver and workers exchange through object storage. The storage is a folder: all have one class."""
+"""The files that driver and workers exchange through object storage, for which the tests use a local folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sweeper.followers.syncer import Syncer, fetch_sweep
 from sweeper.search.reuse import ReusableTrials
 from sweeper.store.event_log import FILE
 from sweeper.store.folder import begin, read_settings
-from sweeper.store.saved_states import attempts, run_state_keys
+from sweeper.store.saved_states import state_keys
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
@@ -154,10 +154,8 @@ def test_states_of_all_attempts_are_found_newest_first_and_deleted_with_their_tr
 ) -> None:
     for place in ("attempt-9/00000/checkpoint_000001", "attempt-10/00000/checkpoint_000000", "attempt-9/00001/c"):
         storage.write(f"ray/{place}/state.pt", b"x")
-    assert attempts(storage) == ["attempt-10", "attempt-9"]
-    assert run_state_keys(storage, "00000") == [
-        "ray/attempt-10/00000/checkpoint_000000",
-        "ray/attempt-9/00000/checkpoint_000001",
+    assert state_keys(storage.within("ray"), "00000") == [
+        *("attempt-10/00000/checkpoint_000000", "attempt-9/00000/checkpoint_000001"),
     ]
     run_trial(sweep)
     syncer.settle()

@@ -1,4 +1,4 @@
-"""Which epoch represents a trial, compared with hypervolumes computed by hand."""
+"""The epoch that represents a trial, compared with hypervolumes computed by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweeper.search.archive import ParetoArchive, Result
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 
 AXES = axes(parse_objectives(DEFAULT_OBJECTIVES), 10.0)
-"""Both from 0 to 10, so that (f, r) dominates f * (10 - r) hundredths of the box."""
+"""Both objectives range from 0 to 10, so (f, r) dominates f * (10 - r) hundredths of the box."""
 UTILITY = (parse_constraint("utility>=0.7"),)
 
 
@@ -62,7 +62,7 @@ def test_an_epoch_without_a_finite_objective_counts_for_nothing(bad: object) -> 
     [
         # An epoch that meets the constraint comes before a better epoch; only acceptable epochs are on the front.
         (ended(9, 1, 0.1), [epoch(3, 3, 0.9), epoch(9, 1, 0.1)], (3.0, 3.0), -0.2, 0.21),
-        # If no epoch meets the constraint, the epoch that misses least.
+        # If no epoch meets the constraint, the epoch with the smallest violation represents the trial.
         (ended(9, 1, 0.1), [epoch(3, 3, 0.5), epoch(9, 1, 0.1)], (3.0, 3.0), 0.2, 0.0),
         # An epoch without the constraint's metric is not used.
         (ended(4, 4, 0.8), [epoch(9, 1), epoch(4, 4)], (4.0, 4.0), -0.1, 0.24),

@@ -23,7 +23,7 @@ def halving(
 
 
 def random_histories(count: int, *, epochs: int = 1) -> Iterator[tuple[random.Random, list[list[tuple[float, float]]]]]:
-    """Curves of 1 to 6 trials; every third history is on a coarse grid, where many are equal."""
+    """Curves of 1 to 6 trials. The values of every third history are on a coarse grid, so many are equal."""
     for seed in range(count):
         draw = random.Random(seed)
         digits = 1 if seed % 3 == 0 else 12
@@ -68,7 +68,7 @@ def test_rungs_are_powers_of_the_reduction_times_the_grace_below_the_epochs() ->
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_a_trial_that_dominates_all_others_is_never_stopped(epochs: int) -> None:
-    """Checked on random histories. Other published code stops such a trial in half of them."""
+    """Checked on random histories. Other published code stops such a trial in half of these histories."""
     for draw, curves in random_histories(1000 if epochs == 1 else 200, epochs=epochs):
         scheduler = halving()
         for number, curve in enumerate(curves):

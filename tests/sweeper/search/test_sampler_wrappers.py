@@ -93,5 +93,5 @@ def test_the_gaussian_process_finds_the_best_of_a_conditional_parameter_and_spre
     last = [trial for trial in study.trials[-4:] if trial.params["method"] == "gdiff"]
     assert len(last) >= 3
     assert np.median([abs(trial.params["c"] - 0.8) for trial in last]) < 0.05
-    # Without results in between it does not propose the same best guess over and over.
+    # Three proposals without a result in between differ.
     assert len({json.dumps(SPACE.suggest(study.ask())) for _ in range(3)}) == 3

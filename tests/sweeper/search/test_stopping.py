@@ -1,4 +1,4 @@
-"""When a sweep ends before all its trials have run."""
+"""The limits that end a sweep before all its trials have run."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_until_is_a_plateau_of_some_trials_and_some_growth_or_is_refused_with_an
     ("trace", "reached"),
     [
         ([], False),
-        ([0.5, 0.5], False),  # two trials are one growth
+        ([0.5, 0.5], False),  # a growth over two trials needs three values
         ([0.5, 0.5, 0.5], True),
         ([0.2, 0.5, 0.5], False),
         ([0.2, 0.5, 0.5, 0.509], True),
         ([0.2, 0.5, 0.5, 0.5101], False),
-        ([0.0, 0.0, 0.0, 0.0], False),  # nothing is attained yet
+        ([0.0, 0.0, 0.0, 0.0], False),  # the front is empty
     ],
 )
 def test_a_plateau_is_reached_when_the_last_trials_added_little(trace: list[float], reached: bool) -> None:

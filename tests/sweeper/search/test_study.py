@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("no_fsync")
 TWO = Space(
     (Number("lr", 1e-5, 1e-3, log=True), Number("weight_decay", 0.0, 0.1)), {"method": "ngdiff", "auto_lr": "off"}
 )
-"""With a single parameter Optuna's genetic samplers mutate it in every child, which is random search."""
+"""Two parameters, because Optuna's genetic samplers mutate a single parameter in every child: random search."""
 LR_EXPONENTS = [-5 + 2 * index / 15 for index in range(16)]
 POINTS = [("gdiff", 0.1), ("gdiff", 0.9), ("ngdiff", None)]
 UTILITY = (parse_constraint("utility>=0.5"),)
@@ -53,7 +53,7 @@ def exponent(config: Mapping[str, Any]) -> float:
     return math.log10(config["lr"])
 
 
-# An undisturbed sweep -----------------------------------------------------------------------------------------------
+# A sweep without interruption ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
@@ -64,7 +64,7 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
         row = finished_row(config)
         return {**row, "forget_loss_capped": row["retain_loss"], "retain_loss": row["forget_loss_capped"]}
 
-    trials = 6 if sampler == "gp" else 16  # a costly fit each after the fourth
+    trials = 6 if sampler == "gp" else 16  # a slow fit for each trial after the fourth
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     one = drive(open_study(tmp_path / "a", sampler=sampler, trials=trials), {})
@@ -106,7 +106,7 @@ def test_a_study_in_memory_is_the_same_another_seed_differs_and_a_finished_one_g
     assert [proposal.trial_id for proposal in more] == ["00012", "00013"]
 
 
-# Seeds and grids ----------------------------------------------------------------------------------------------------
+# Seeds and grids -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("seeds", "configurations"), [((5, 6, 7), 3), ((42,), 9)])
@@ -136,7 +136,7 @@ def test_a_grid_is_visited_exactly_once_per_point_and_seed(tmp_path: Path, space
     assert len(drive(open_study(tmp_path / "short", space=space, sampler="grid", trials=1), {})) == 1
 
 
-# What is reported to Optuna ------------------------------------------------------------------------------------------
+# The outcomes reported to Optuna -------------------------------------------------------------------------------------
 
 ENDS: dict[str, tuple[Row, str]] = {
     "finished": (FINE, "COMPLETE"),
@@ -213,7 +213,7 @@ def test_a_sampler_that_learns_searches_where_the_constraints_are_met(tmp_path: 
     assert late("constrained", constraints=UTILITY) < late("free") - 0.3
 
 
-# What is known before the first trial -------------------------------------------------------------------------------
+# Previous sweeps and points to try first -----------------------------------------------------------------------------
 
 
 def prior(lr: float, values: tuple[float, float] = (3.0, 1.0), violations: tuple[float, ...] = ()) -> Prior:
@@ -225,7 +225,7 @@ def prior(lr: float, values: tuple[float, float] = (3.0, 1.0), violations: tuple
 def test_samplers_learn_from_priors_which_are_not_trials_of_the_sweep(tmp_path: Path, sampler: str) -> None:
     count = 2 if sampler == "gp" else 6
     study = open_study(tmp_path, space=TWO, sampler=sampler, trials=count)
-    # At both ends of the range nothing is attained, in the middle all.
+    # The best results are in the middle of the range, the worst at both ends.
     known = [prior(10**power, (5 - abs(power + 4), abs(power + 4))) for power in LR_EXPONENTS]
     study.begin(priors=known)
     assert (study.has_begun, study.asked) == (True, 0)
@@ -237,7 +237,7 @@ def test_samplers_learn_from_priors_which_are_not_trials_of_the_sweep(tmp_path: 
     assert len(trials) == len(known) + count
     assert len(study.archive.trace) == count
     near = [abs(exponent(proposal.config) + 4) for proposal in proposed]
-    assert sum(near) / len(near) < 0.4  # at random it would be 0.5 on average
+    assert sum(near) / len(near) < 0.4  # the mean of random proposals would be 0.5
 
 
 def test_each_prior_has_its_own_violations(tmp_path: Path) -> None:

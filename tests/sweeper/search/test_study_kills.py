@@ -1,4 +1,4 @@
-"""The study has exactly its trials after a kill at any time and after damage to optuna.log."""
+"""After a kill at any time and after damage to optuna.log, the study runs each of its trials exactly once."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 def test_killed_at_any_write_and_resumed_the_sweep_has_exactly_its_trials(
     tmp_path: Path, shape: dict[str, Any], share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every point between two writes: between ask and record, between seeds, between row and tell."""
+    """A kill at each write to optuna.log: between ask and record, between seeds, between row and tell."""
     seeds = shape.get("seeds", (0,))
     for number in itertools.count(1):
         out = tmp_path / f"killed-{number}"
@@ -126,6 +126,8 @@ def test_a_resumed_sampler_does_not_draw_its_first_proposals_again(tmp_path: Pat
     for _ in range(3):
         study = open_study(tmp_path, sampler=sampler, trials=9)
         study.restore(rows)
+        for trial_id, row in rows.items():
+            study.tell(trial_id, row)
         for proposal in [study.ask() for _ in range(3)]:
             assert proposal is not None
             rates.add(proposal.config["lr"])

@@ -14,7 +14,7 @@ from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.stopping import Stopping
-from sweeper.search.warm_start import PreviousSweep, WarmStart, warm_start
+from sweeper.search.warm_start import WarmStart, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.events import Kind
@@ -80,7 +80,7 @@ def write_sweep(out: Path, *, statuses: Mapping[int, str] = MappingProxyType({})
 
 def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> WarmStart:
     values = {"target_key": KEY, "baseline": {}, "most": 5, **given}
-    return warm_start(PreviousSweep.read(out), settings, AXES, **values)
+    return warm_start(out, settings, AXES, **values)
 
 
 # Warm starts --------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_of_another_problem_only_the_front_is_tried(
     old = write_sweep(tmp_path / "old")
     found = taken(old, replace(SETTINGS, base=base), target_key=key)
     assert found.priors == ()
-    # What adds most to the hypervolume first, and nothing that is dominated.
+    # Ordered by contribution to the hypervolume, without the dominated configuration.
     assert [point["lr"] for point in found.points] == [5e-4, 1e-4, 2e-5]
     assert found.points[0] == {"method": "gdiff", "lr": 5e-4, "1-gdiff.c": 0.8}
     assert all(word in " ".join(found.differences) for word in named)
@@ -171,7 +171,7 @@ def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> No
     assert sweep.controller.has_next()
     assert len(rows(sweep)) == 4
     assert sweep.log.state.trained_epochs == 0.0
-    # 9 * 7 hundredths, and what (5, 1) and (1, 0.5) add beyond retain losses of 3 and 1.
+    # In hundredths: 9 * 7 for (9, 3), and the parts that (5, 1) and (1, 0.5) add to it.
     assert sweep.controller.study.archive.trace[-1] == pytest.approx((9 * 7 + 5 * 2 + 1 * 0.5) / 100)
     again = sweep_of_configs(tmp_path / "new", [], every_epoch=False)
     assert again.log.state.trained_epochs == 0.0, "after a resume, too"

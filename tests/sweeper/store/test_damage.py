@@ -1,6 +1,6 @@
-"""A damaged event log is refused by name, and damaged tables are rebuilt from the log.
+"""A damaged event log is reported with its path, and damaged tables are rebuilt from the log.
 
-Without a log the tables are the record of the sweep: a damaged one is refused by name and stays as it is.
+Without a log, a sweep is resumed from its tables. A damaged table is reported with its path and not changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.sweeper.conftest import SETTINGS, bare_sweep, report, running
 
 
 def make_resumable(golden: Path) -> None:
-    """Put today's settings beside the tables of the golden sweep."""
+    """Replace the golden sweep's sweep.json by one of the current format."""
     (golden / "sweep.json").unlink()
     begin(replace(SETTINGS, trials=200, tracking_uri="http://127.0.0.1:9"), golden)
 
@@ -107,7 +107,7 @@ def test_a_damaged_log_is_refused_with_its_line(golden: Path, log: Path, damage:
 
 @pytest.fixture
 def without_log(tmp_path: Path) -> Path:
-    """A sweep without an event log: trials of four epochs, each or every second evaluated, the first without losses."""
+    """A sweep without an event log. Its trials have four epochs, of which all or every second one is evaluated."""
     out = tmp_path / "out"
     begin(replace(SETTINGS, tracking_uri="http://127.0.0.1:9"), out)
     sweep = bare_sweep(out)

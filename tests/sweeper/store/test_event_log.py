@@ -22,7 +22,7 @@ from tests.sweeper.conftest import bare_sweep, report, run_trial, running
 
 @dataclass
 class Seen:
-    """A follower that counts its events and flushes, and how many of the events were on disk."""
+    """A follower that counts its flushes, its events, and those events that were already on disk."""
 
     needs_disk: bool
     path: Path

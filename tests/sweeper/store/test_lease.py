@@ -1,4 +1,4 @@
-"""Two drivers of one sweep find each other in its storage, and a dead driver blocks nobody."""
+"""Two drivers of one sweep detect each other through its storage, and a dead driver does not block the sweep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def other(storage: Storage, out: Path, *, timeout: float = 30.0) -> tuple[bool, int]:
-    """Whether another driver is found, and how often its waiting was announced."""
+    """Return whether another driver is found, and how often a wait was announced."""
     lines: list[str] = []
     found = other_driver(storage, out, say=lines.append, timeout=timeout)
     return found is not None, len(lines)

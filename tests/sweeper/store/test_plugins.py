@@ -49,7 +49,7 @@ def sweeper(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedPro
 
 
 def yours(folder: Path, *words: str) -> dict[str, str]:
-    """The methods from plug-ins, each with its plug-in."""
+    """Return the methods from plug-ins, mapped to the plug-ins."""
     rows = json.loads(sweeper(folder, "list", "methods", *words, "--json").stdout)
     return {row["name"]: row["yours"] for row in rows if row["yours"]}
 

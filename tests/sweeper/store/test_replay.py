@@ -1,4 +1,4 @@
-"""After every event, a replay concludes what the live sweep did, and nothing acts before an event is on disk."""
+"""A replay of the first events gives the state of the live sweep, and nothing acts before an event is on disk."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def with_pauses(sweep: OpenSweep) -> None:
 
 
 def with_failures(sweep: OpenSweep) -> None:
-    """A lost node, whose trial runs again from its state; a diverged trial; a failure of its own that runs again."""
+    """A trial on a lost node continues from its state; a trial diverges; a trial fails by itself and runs again."""
     lost = running(sweep)
     epoch(sweep, lost, 1, 5.0)
     epoch(sweep, lost, 2, 6.0)
@@ -79,7 +79,7 @@ def with_failures(sweep: OpenSweep) -> None:
 
 
 def with_reuse_and_a_full_disk(sweep: OpenSweep) -> None:
-    """A trial is copied from an equal one; then the disk is full for two events."""
+    """A trial copies the result of an identical trial; then the disk is full during two events."""
     origin = run_trial(sweep, outcome=OUTCOME | {"checkpoint": None})
     copied = running(sweep)
     sweep.log.record(Kind.TRIAL_REUSED, copied, {"origin": f"{sweep.out}/{origin}"})
@@ -100,7 +100,7 @@ def full_disk(descriptor: int) -> None:
 
 
 def snapshot(sweep: OpenSweep) -> dict[str, Any]:
-    """What the parts of a sweep conclude from its events."""
+    """The state of each part of a sweep that is computed from the events."""
     controller, state = sweep.controller, sweep.log.state
     assert controller.scheduler is not None
     return {
@@ -117,7 +117,7 @@ def snapshot(sweep: OpenSweep) -> dict[str, Any]:
 
 @dataclass
 class Recorder:
-    """The last follower of a live sweep: notes what the sweep concludes after each event."""
+    """The last follower of a live sweep. Takes a snapshot after each event."""
 
     sweep: OpenSweep
     snapshots: list[dict[str, Any]] = field(default_factory=list)
@@ -167,10 +167,10 @@ def test_nothing_is_told_or_deleted_before_its_event_is_on_disk_and_a_replay_end
 
     study = sweep.controller.study
     monkeypatch.setattr(study, "tell", durable("tell", study.tell))
-    for name in ("remove_whole", "remove_run_states"):
+    for name in ("remove_whole", "remove_states"):
         monkeypatch.setattr(checkpoints, name, durable(name, getattr(checkpoints, name)))
     story(sweep)
-    assert {"tell", "remove_run_states"} <= set(acted)
+    assert {"tell", "remove_states"} <= set(acted)
     monkeypatch.undo()
     replayed = tmp_path / "replayed"
     replayed.mkdir()

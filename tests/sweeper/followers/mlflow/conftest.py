@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sweeper.followers.mlflow import Tracker, TrackingSummary
 from sweeper.followers.mlflow.runs import Recommendation, SweepEnd, TrackedSweep
 from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.tracker import Tracker, TrackingSummary
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
 
@@ -168,7 +168,7 @@ EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 
 
 @pytest.fixture
 def trained(sweep: Sweep) -> Sweep:
-    """A sweep of two trials of three epochs, all with checkpoints whose weights differ, that MLflow has."""
+    """A sweep in MLflow with two trials of three epochs. Each epoch has a checkpoint with different weights."""
     session = sweep.open()
     for trial_id in ("00000", "00001"):
         session.start(trial_id)

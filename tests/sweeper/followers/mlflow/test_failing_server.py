@@ -1,4 +1,4 @@
-"""If the server fails, the sweep continues, and the records that waited arrive once."""
+"""If the server fails, the sweep continues, and the waiting records are delivered exactly once."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def epoch_runs(sweep: Sweep) -> list[Any]:
 
 
 def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
-    """The run is whole: weights of the recommended epoch and no others, its metrics and its text."""
+    """Assert that the run has the weights of the recommended epoch and no others, its metrics and its description."""
     kept = Path(sweep.client.download_artifacts(run.info.run_id, ""))
     assert [path.name for path in kept.iterdir()] == ["checkpoint"]
     assert digests(kept / "checkpoint") == digests(sweep.folder / answer.checkpoint)
@@ -107,7 +107,7 @@ def test_after_a_kill_or_an_outage_at_any_request_there_is_one_whole_run(
     request = link_request if name == "link" else getattr(Store, name)
 
     def fails_once(*args: Any, **options: Any) -> Any:
-        is_new = name in ("create_run", "link") or args[1] not in former
+        is_new = name in ("create_run", "link") or args[1].id not in former
         is_new &= name != "set_tags" or args[2].get("recommended") == "true"
         if failed or not is_new:
             return request(*args, **options)

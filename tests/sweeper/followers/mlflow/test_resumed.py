@@ -59,7 +59,7 @@ def test_a_sweep_that_is_in_mlflow_is_not_sent_again(
     if from_tables:
         (trial,), tables = session.log.state.ended_trials, ResultTables(sweep.folder)
         tables.trials.append([trial.row()])
-        tables.history.append(trial.history())
+        tables.history.append({"trial_id": trial.id, **item} for item in trial.reports)
         session.log.path.write_bytes(b"".join(event.to_line() for event in events_of_tables(sweep.folder)))
     written: list[str] = []
 
@@ -113,7 +113,7 @@ def test_a_store_without_the_runs_of_the_sweep_gets_the_whole_sweep(sweep: Sweep
 
 @pytest.mark.faults
 def test_a_killed_sweep_resumes_without_doubles(sweep: Sweep) -> None:
-    """Killed twice while it sends, each time at another moment."""
+    """The process is killed twice, at different moments, while it sends records."""
     script = f"""
 import time
 from pathlib import Path

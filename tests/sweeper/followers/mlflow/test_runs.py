@@ -1,4 +1,4 @@
-"""MLflow has the content of the log of a sweep: runs, parameters, metrics, times, tags."""
+"""MLflow has the content of a sweep's event log: runs, parameters, metrics, times and tags."""
 
 from __future__ import annotations
 
@@ -59,8 +59,12 @@ def test_a_running_trial_is_in_mlflow_before_its_first_report_and_its_reports_be
     session.close()
 
 
-def test_the_times_are_those_of_the_events_and_only_finite_metrics_are_sent(sweep: Sweep) -> None:
+def test_a_run_has_the_times_and_the_status_of_its_trial_and_only_finite_metrics(sweep: Sweep) -> None:
+    expected = {"finished": "FINISHED", "stopped": "KILLED", "diverged": "FAILED", "failed": "FAILED"}
     session = sweep.open()
+    for status in expected:
+        session.start(status)
+        session.end(status, status, error="out of memory" if status == "failed" else None)
     session.start("00001")
     bad = {"verbmem": None, "lr": float("nan"), "c_t": float("inf"), "epoch": None}
     session.report("00001", 1, forget_loss=1.0, reported_at=1.7e9, **bad)
@@ -71,15 +75,6 @@ def test_the_times_are_those_of_the_events_and_only_finite_metrics_are_sent(swee
     times = {name: sweep.client.get_metric_history(run.info.run_id, name)[0].timestamp for name in run.data.metrics}
     assert times == {"forget_loss": 1_700_000_000_000, "utility": 1_700_000_005_000}
     assert run.info.end_time == 1_700_000_005_000
-
-
-def test_each_status_has_its_status_in_mlflow_and_a_tag(sweep: Sweep) -> None:
-    expected = {"finished": "FINISHED", "stopped": "KILLED", "diverged": "FAILED", "failed": "FAILED"}
-    session = sweep.open()
-    for status in expected:
-        session.start(status)
-        session.end(status, status, error="out of memory" if status == "failed" else None)
-    session.close()
     assert {status: sweep.trial(status).info.status for status in expected} == expected
     assert {sweep.trial(status).data.tags["status"] for status in expected} == set(expected)
     assert sweep.trial("failed").data.tags["error"] == "out of memory"
@@ -105,7 +100,7 @@ def test_values_beyond_mlflows_limits_are_shortened(sweep: Sweep) -> None:
 
 
 def test_a_trial_has_the_same_run_when_its_log_is_rebuilt_from_the_tables(tmp_path: Path) -> None:
-    """Otherwise a resumed sweep would report changed parameters, and deliver the trial again."""
+    """Otherwise, a resumed sweep would send the trial again and tag its parameters as changed."""
     settings = ROW | {"seed": 3, "lr": 1 / 3, "c": 1e-7, "lora_rank": None, "gradient_checkpointing": True}
     trial = Trial("00001", settings, outcome={"status": "finished", "ended_at": 1.7e9 + 1 / 3, "started_at": 1.7e9})
     ResultTables(tmp_path).trials.append([trial.row()])

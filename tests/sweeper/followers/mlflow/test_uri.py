@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.followers.mlflow import tracking_problem
 from sweeper.followers.mlflow.store import plain_reason
-from sweeper.settings.tracking_uri import absolute_uri, known_uri, shown_uri
+from sweeper.settings.tracking_uri import absolute_uri, known_uri, shown_uri, tracking_problem
 from tests.sweeper.followers.mlflow.conftest import FirstSession, Sweep
 
 
