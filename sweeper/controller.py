@@ -30,7 +30,7 @@ _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "r
 
 
 class NextTrial(NamedTuple):
-    """A trial to run."""
+    """A trial to run: its id and its spec."""
 
     id: str
     spec: TrialSpec

@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 class CheckpointManager(Follower):
-    """Maintains the front of all evaluated epochs, and keeps the checkpoints of its members on disk.
+    """Maintains the Pareto front of all evaluated epochs, and keeps only the checkpoints of epochs on this front.
 
-    Epochs with equal objectives are all members. If ``goals`` is empty, only the last epoch of a trial is a candidate,
-    and the front stays empty. ``states`` has the saved states of the trials. If ``syncer`` is given, models and saved
-    states in object storage are deleted too.
+    Epochs with equal objectives are all on the front. If ``goals`` is empty, only the last epoch of a trial is a
+    candidate, and the front stays empty. ``states`` has the saved states of the trials. If ``syncer`` is given, models
+    and saved states in object storage are deleted too.
     """
 
     def __init__(self, out: Path, goals: Goals, *, states: Storage, syncer: Syncer | None = None) -> None:
@@ -66,7 +66,7 @@ class CheckpointManager(Follower):
         return folder if self._has(folder) else ""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Update the front, and note which checkpoints and states can be deleted."""
+        """Update the front, and record which checkpoints and states can be deleted."""
         if event.kind is Kind.TRIAL_REQUEUED:
             before, self._front = self._front, {}
             for trial in list(state.trials.values()):
@@ -102,7 +102,7 @@ class CheckpointManager(Follower):
         self._over.clear()
 
     def reconcile(self) -> None:
-        """Delete the models of epochs that are not on the front, also those that killed processes left behind.
+        """Delete the models of epochs that are not on the front, including models that killed processes left.
 
         Must not be called while a worker is running.
         """

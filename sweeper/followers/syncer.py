@@ -72,7 +72,7 @@ class Syncer(Follower):
         self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from its address alone
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Note which models workers have stored. When a trial ends, queue the transfers of its files."""
+        """Record which models workers have stored. When a trial ends, queue the transfers of its files."""
         self._dirty = True
         if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
             self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
@@ -108,7 +108,7 @@ class Syncer(Follower):
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
-        """Upload the front for the workers to read."""
+        """Upload the costs of the epochs on the front, which workers read."""
         self._queue(self._put, FRONT_FILE)
 
     def remove(self, folder: str) -> None:

@@ -137,7 +137,7 @@ def check_record(out: Path) -> None:
 
 
 def read_origin(out: Path) -> Origin:
-    """Return the facts that the sweep in a folder recorded when it started."""
+    """Return the id, the start time and the target of the sweep in a folder, from its sweep.json."""
     content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
     target = content["target"] or {}
     return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
@@ -20,6 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from search_spaces.durable import exclusive
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
@@ -37,13 +35,6 @@ from trainables.target.target import Target
 
 SETTINGS = replace(ANY, tracking_uri="http://127.0.0.1:9", command="python -m sweeper pareto")
 CONSOLE = Console(quiet=True)
-HOLDER = """
-import fcntl, sys, time
-file = open(sys.argv[1], "a+")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("held", flush=True)
-time.sleep(600)
-"""
 
 
 @pytest.fixture
@@ -222,19 +213,11 @@ def test_ray_starts_while_another_process_trains_the_target(out: Path, monkeypat
 
 
 @pytest.mark.usefixtures("target")
-def test_a_running_sweep_has_one_driver_and_a_killed_one_does_not_hold_the_folder(out: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDER, str(out / ".lock")], stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        with pytest.raises(UsageError, match="running"):
-            run(out, console=CONSOLE)
-        holder.kill()
-    for _ in range(2):  # a failed driver has released the lock
+def test_a_running_sweep_has_one_driver_and_a_failed_driver_releases_the_folder(out: Path) -> None:
+    for _ in range(2):
         run_to_ray(out)
-    with (out / ".lock").open("a+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(UsageError):
-            run(out, console=CONSOLE)
+    with exclusive(out, RuntimeError()), pytest.raises(UsageError, match="running"):
+        run(out, console=CONSOLE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -93,7 +93,7 @@ class SweepEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedSweep:
-    """A sweep as MLflow shows it."""
+    """The name, the parameters and the tags of a sweep in MLflow."""
 
     id: str
     name: str
@@ -127,7 +127,7 @@ class TrackedSweep:
         )
 
     def epoch_run(self, trial: Trial, epoch: str) -> NewRun:
-        """Return the run of an epoch that is not the end of its trial."""
+        """Return the run of an epoch that is not the last epoch of its trial."""
         run, key = self.trial_run(trial), epoch_run_key(trial.id, epoch)
         tags = {name: value for name, value in run.tags.items() if name not in ("status", "trial_id")}
         tags |= {RECOMMENDED: "false", RECOMMENDED_TRIAL: trial.id, RECOMMENDED_EPOCH: epoch}

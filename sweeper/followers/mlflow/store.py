@@ -41,7 +41,7 @@ _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 
 @dataclass(slots=True)
 class StoredRun:
-    """A run as the store has it.
+    """The tags, the metrics and the last step that MLflow has for a run.
 
     ``metrics`` has the last values, and ``step`` is the last step of any metric, or None if unknown. ``sent`` is the
     state that this session sent: "", "running", or the time when the trial ended.
