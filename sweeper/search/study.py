@@ -82,8 +82,7 @@ class SweepStudy:
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         self.archive = archive
         self._outcomes: dict[str, tuple[Row, Sequence[Row]]] = {}
-        self._space = search.space
-        self._trials = search.trials
+        self._search = search
         self._seeds = tuple(seeds)
         self._study = optuna.create_study(
             study_name=STUDY_NAME,
@@ -93,7 +92,7 @@ class SweepStudy:
         )
         self._grid: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
         if sampler == "grid":
-            self._grid += [(self._space.params_of(point), {}) for point in self._space.grid()]
+            self._grid += [(self._search.space.params_of(point), {}) for point in self._search.space.grid()]
             self._grid += [({}, {_POINT: dict(point)}) for point in extension]
         self._study.sampler = SAMPLERS[sampler](replace(search, asked=self.asked))
         self._unfinished: deque[str] = deque()
@@ -110,9 +109,9 @@ class SweepStudy:
         """
         from optuna.trial import create_trial
 
-        distributions = self._space.distributions()
+        distributions = self._search.space.distributions()
         for prior in priors[len(self._study.get_trials(deepcopy=False)) :]:
-            params = self._space.params_of(prior.config)
+            params = self._search.space.params_of(prior.config)
             constraints = dict(zip(map(str, self.archive.constraints), prior.result.violations, strict=True))
             self._study.add_trial(
                 create_trial(
@@ -161,7 +160,7 @@ class SweepStudy:
                 return Proposal(trial_id, dict(trial.user_attrs["config"]))
             # The process was killed before the configuration was recorded, so the trial has not run.
             return self._propose(optuna.trial.Trial(self._study, trial._trial_id))
-        if self.asked >= self._trials:
+        if self.asked >= self._search.trials:
             return None
         self._enqueue_next()
         return self._propose(self._study.ask())
@@ -200,7 +199,7 @@ class SweepStudy:
         """
         from optuna.trial import TrialState, create_trial
 
-        distributions, added = self._space.distributions(), 0
+        distributions, added = self._search.space.distributions(), 0
         known = self._own_trials()
         for index in range(1 + max(map(int, rows), default=-1)):
             has_row, seed = format_id(index) in rows, self._seeds[index % len(self._seeds)]
@@ -212,7 +211,7 @@ class SweepStudy:
                 params, attributes = self._plan(index, config) or ({}, {"seed": seed})
                 self._study.enqueue_trial(params, user_attrs=attributes)
                 continue
-            params = {} if config is None else self._space.params_of(config)
+            params = {} if config is None else self._search.space.params_of(config)
             added += 1
             attributes = {"config": {**(config or {}), "seed": seed}, "seed": seed}
             if trial is None:
@@ -243,13 +242,13 @@ class SweepStudy:
         for other in (index, *range(first, first + len(self._seeds))):
             if (row := rows.get(format_id(other))) is not None:
                 with suppress(ValueError):
-                    return self._space.configuration(cast(Mapping[str, Value], row))
+                    return self._search.space.configuration(cast(Mapping[str, Value], row))
                 return None
         return None
 
     def _propose(self, trial: optuna.trial.Trial) -> Proposal:
         point = trial.user_attrs.get(_POINT)
-        config = dict(point) if point is not None else self._space.suggest(trial)
+        config = dict(point) if point is not None else self._search.space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
         priors = sum(_PRIOR in other.user_attrs for other in self._study.get_trials(deepcopy=False))
@@ -283,7 +282,7 @@ class SweepStudy:
             params, point = self._grid[group]
             return params, attributes | point
         if config is not None:
-            return self._space.params_of(config), attributes
+            return self._search.space.params_of(config), attributes
         return (points[group], attributes) if group < len(points) else None
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
