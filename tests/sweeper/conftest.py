@@ -140,6 +140,7 @@ def open_study(
     seed: int = 0,
     constraints: Sequence[Constraint] = (),
     begin: Mapping[str, Any] | None = None,
+    extension: Sequence[Mapping[str, Any]] = (),
     random_guess: float = 8.0,
 ) -> SweepStudy:
     study = SweepStudy(
@@ -148,6 +149,7 @@ def open_study(
         Search(space=space, trials=trials, seed=seed),
         sampler=sampler,
         seeds=seeds,
+        extension=extension,
     )
     if begin is not None and not study.has_begun:
         study.begin(**begin)

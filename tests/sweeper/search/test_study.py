@@ -120,16 +120,24 @@ def test_every_configuration_is_run_once_with_each_seed(
 
 
 @pytest.mark.parametrize(
-    ("space", "points"),
+    ("space", "points", "rates"),
     [
-        (GRID, [(*point, lr) for point in POINTS for lr in (1e-4, 1e-5)]),
-        (default_space(methods=options_by_method(("ngdiff",)), lr=(1e-4,)), [("ngdiff", None, 1e-4)]),
+        (GRID, [(*point, lr) for point in POINTS for lr in (1e-4, 1e-5)], (1e-2,)),
+        (default_space(methods=options_by_method(("ngdiff",)), lr=(1e-4,)), [("ngdiff", None, 1e-4)], ()),
     ],
-    ids=["a grid", "nothing to search"],
+    ids=["a grid, later extended", "nothing to search"],
 )
-def test_a_grid_is_visited_exactly_once_per_point_and_seed(tmp_path: Path, space: Space, points: list[Any]) -> None:
-    trials = 2 * len(points)
-    proposed = drive(open_study(tmp_path, space=space, sampler="grid", trials=trials, seeds=(0, 1)), {})
+def test_a_grid_is_visited_exactly_once_per_point_and_seed(
+    tmp_path: Path, space: Space, points: list[Any], rates: tuple[float, ...]
+) -> None:
+    """``rates`` are learning rates outside the space by which lr-study extends the finished grid."""
+    grid: dict[str, Any] = {"space": space, "sampler": "grid", "seeds": (0, 1)}
+    rows: dict[str, Row] = {}
+    proposed = drive(open_study(tmp_path, trials=2 * len(points), **grid), rows)
+    extension = [{"method": "ngdiff", "auto_lr": "off", "lr": lr} for lr in rates]
+    points = [*points, *(("ngdiff", None, lr) for lr in rates)]
+    further = open_study(tmp_path, trials=2 * len(points), extension=extension, **grid)
+    proposed += drive(further, rows)
     visited = Counter((p.config["method"], p.config.get("c"), p.config["lr"], p.config["seed"]) for p in proposed)
     assert visited == Counter((*point, seed) for point in points for seed in (0, 1))
     (tmp_path / "short").mkdir()
