@@ -99,7 +99,9 @@ def on_a_flat_loss(**changes: Any) -> AutoLR:
 @pytest.mark.parametrize(
     ("every", "start", "due"), [(10, 1, [1, 11, 21]), (10, 5, [5, 15, 25]), (1, 3, list(range(3, 31))), (7, 30, [30])]
 )
-def test_when_a_rate_is_fitted(every: int, start: int, due: list[int]) -> None:
+def test_the_rate_is_fitted_at_the_first_step_of_autolr_and_then_every_few_steps(
+    every: int, start: int, due: list[int]
+) -> None:
     auto_lr = on_a_flat_loss(auto_lr_every=every, auto_lr_start=start, auto_lr_smoothing="paper")
     assert [step for step in range(1, 31) if auto_lr.is_due(step)] == due
 

@@ -60,7 +60,7 @@ def made(request: pytest.FixtureRequest) -> Made:
 
 
 @pytest.mark.parametrize("modality", MODALITIES.values(), ids=list(MODALITIES))
-def test_its_attributes_name_entries_of_the_registries_and_fields_of_a_trial(modality: Modality) -> None:
+def test_a_modalitys_attributes_name_entries_of_the_registries_and_fields_of_a_trial(modality: Modality) -> None:
     model, data = MODELS[modality.offline_model], DATASETS[modality.offline_dataset]
     assert (model.modality, data.modality, model.hub_id, data.files) == (modality.name, modality.name, None, None)
     assert set(modality.unused_fields) <= {field.name for field in fields(TrialSpec)}

@@ -61,7 +61,7 @@ def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_fac
     return Twin(name, model, tokenizer, sequences, Workspace(target, device="cpu"))
 
 
-def test_it_has_the_class_of_the_model_it_represents_and_about_a_million_parameters(twin: Twin) -> None:
+def test_a_tiny_model_has_the_class_of_the_real_model_and_about_a_million_parameters(twin: Twin) -> None:
     torch.manual_seed(123)
     before = torch.get_rng_state()
     again = make_tiny(twin.name, twin.tokenizer)
@@ -110,7 +110,7 @@ def test_padding_on_the_left_changes_no_logit_of_a_generation(twin: Twin) -> Non
     ],
     ids=["AutoLR", "checkpointing", "LoRA", "LoRA checkpointing bf16 AutoLR", "bf16"],
 )
-def test_it_forgets(twin: Twin, make_spec: Any, changes: dict[str, Any]) -> None:
+def test_a_tiny_model_forgets(twin: Twin, make_spec: Any, changes: dict[str, Any]) -> None:
     """Two steps of ascent on the forget set alone raise its loss, in any precision."""
     rate = 3e-3 if "lora_rank" in changes else 3e-4
     method = "ngdiff" if "auto_lr" in changes else "ga"
@@ -199,7 +199,7 @@ def test_a_tokenizer_is_a_function_of_its_texts_and_any_text_comes_back_even_aft
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-mistral"])
-def test_their_tokenizer_is_laid_out_as_llamas(name: str, tiny_data: UnlearningData) -> None:
+def test_tiny_llama_and_tiny_mistral_have_a_tokenizer_with_llamas_layout(name: str, tiny_data: UnlearningData) -> None:
     tokenizer = tokenizer_for(name, tiny_data.full)
     assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3, 258]) == ["<unk>", "<s>", "</s>", "<0x00>", "<0xFF>"]
     assert tokenizer.pad_token is None

@@ -79,7 +79,7 @@ def test_weights_that_differ_from_the_files_are_copied(tmp_path: Path) -> None:
     assert [name for name, tensor in found.items() if not mapped_file(tensor)] == ["lm_head.bias"]
 
 
-def test_they_do_not_change_with_the_model_and_are_loaded_until_their_file_is_changed(tmp_path: Path) -> None:
+def test_stored_weights_do_not_change_with_the_model_and_are_loaded_until_their_file_changes(tmp_path: Path) -> None:
     model = tiny()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "model.safetensors").write_bytes(b"no such thing")

@@ -36,13 +36,13 @@ class Line:
 
 
 @given(st.floats(0.0, 1.0))
-def test_if_nearly_all_answers_are_kept_it_is_the_nearest_model_that_forgets_as_well(forgotten: float) -> None:
+def test_if_nearly_all_answers_are_kept_the_nearest_model_that_has_forgotten_is_chosen(forgotten: float) -> None:
     line = Line(forgotten=forgotten, kept=1.0)
     assert forgotten <= line.found <= max(forgotten, STEP) + STEP
 
 
 @given(st.floats(0.0, 0.9), st.floats(0.0, 0.999))
-def test_it_goes_no_nearer_than_the_model_that_keeps_all(forgotten: float, all_kept: float) -> None:
+def test_the_choice_is_not_nearer_than_the_last_model_that_keeps_all_answers(forgotten: float, all_kept: float) -> None:
     """Up to the position ``all_kept``, more forgetting costs no answers."""
     found = Line(forgotten=forgotten, all_kept=all_kept, kept=1.0).found
     assert found >= all_kept - STEP
@@ -58,7 +58,7 @@ def test_it_goes_no_nearer_than_the_model_that_keeps_all(forgotten: float, all_k
     ],
     ids=["the last weights keep all", "they do not"],
 )
-def test_it_looks_at_the_target_and_at_most_five_times_between(line: Line, last: Quality, looks: int) -> None:
+def test_the_target_and_at_most_five_models_in_between_are_evaluated(line: Line, last: Quality, looks: int) -> None:
     assert (choose_share(line, last) == 1.0) is (looks == 1)
     assert len(set(line.asked)) == len(line.asked) == looks
 
@@ -109,7 +109,7 @@ def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epoc
     assert run._evaluator.retain_agreement >= KEPT * at_first
 
 
-def test_a_buffer_that_is_infinite_at_both_ends_stays_so() -> None:
+def test_a_buffer_that_is_infinite_at_both_ends_stays_infinite() -> None:
     here, there = torch.tensor([0.0, -math.inf]), torch.tensor([1.0, -math.inf])
     moved = weights_between({"parameters": [], "buffers": [here]}, {"parameters": [], "buffers": [there]}, 0.5)
     assert moved["buffers"][0].tolist() == [0.5, -math.inf]

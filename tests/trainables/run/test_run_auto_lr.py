@@ -121,9 +121,7 @@ def test_the_forget_loss_at_the_probes_is_that_of_the_moved_weights_and_only_log
     assert same_bits(silent.parameters, after.parameters())
 
 
-def test_looking_along_the_step_changes_nothing_and_sees_the_probed_losses(
-    workspace: Workspace, make_spec: MakeSpec
-) -> None:
+def test_a_landscape_changes_nothing_and_has_the_probed_losses(workspace: Workspace, make_spec: MakeSpec) -> None:
     spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
     list(plain := UnlearningRun(spec, workspace))
     expected = weights_of(plain)

@@ -73,7 +73,7 @@ def test_after_a_nan_the_run_starts_again_at_a_lower_rate(
     assert [report.losses for report in resumed] == [report.losses for report in reports[3:]]
 
 
-def test_a_last_epoch_that_starts_again_ends_at_the_target_and_reports_it(start: Start) -> None:
+def test_a_run_that_restarts_in_its_last_epoch_ends_at_the_target_and_reports_its_losses(start: Start) -> None:
     run = start(method="gdiff", lr=1e-3, epochs=2, **RUIN)
     next(run)
     with torch.no_grad():
@@ -84,7 +84,7 @@ def test_a_last_epoch_that_starts_again_ends_at_the_target_and_reports_it(start:
     assert "interpolation" not in last.training
 
 
-def test_a_start_too_far_for_every_probe_unlearns_nothing(start: Start) -> None:
+def test_a_first_rate_that_is_too_large_for_every_probe_changes_no_weights(start: Start) -> None:
     last = list(start(method="gdiff", lr=1e30, auto_lr="on"))[-1]
     assert last.status is Status.FINISHED
     assert last.losses == start()._evaluate()

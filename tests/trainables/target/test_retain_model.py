@@ -52,7 +52,7 @@ def _weights(folder: Path) -> list[torch.Tensor]:
     return list(load_model(folder).state_dict().values())
 
 
-def test_it_is_trained_once_on_the_retain_set_alone_for_as_many_epochs(
+def test_the_retain_model_is_trained_once_on_the_retain_set_alone_for_as_many_epochs(
     prepare: Preparation, train: Train, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = train()
@@ -77,7 +77,9 @@ def test_entries_of_the_cache_that_are_found_count_as_used(train: Train) -> None
     assert {path.name: path.stat().st_mtime > 1e9 for path in kept} == {path.name: True for path in kept}
 
 
-def test_forget_quality_of_the_target_is_scipys_test_against_it(train: Train, tiny_data: UnlearningData) -> None:
+def test_forget_quality_of_the_target_is_scipys_test_against_the_retain_model(
+    train: Train, tiny_data: UnlearningData
+) -> None:
     target = train()
     ratios = []
     for folder in (Path(target.path), _retain_path(target)):

@@ -71,7 +71,7 @@ def test_a_machine_that_has_the_target_fetches_nothing(
     assert shared.local_target(target, None) is target, "without a storage all see the same folder"
 
 
-def test_another_machine_fetches_it_once_into_its_cache(
+def test_another_machine_downloads_the_target_once_into_its_cache(
     target: Target, tmp_path: Path, storage: Storage, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "not-mounted" / "made-from"

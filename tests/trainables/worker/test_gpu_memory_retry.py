@@ -55,7 +55,7 @@ def test_a_retried_trial_has_the_numbers_of_a_larger_gpu(
         assert result["report"]["forget_loss"] == pytest.approx(report.losses["forget_loss"], rel=1e-4)
 
 
-def test_a_trial_that_fits_in_no_memory_fails_with_the_reason(
+def test_a_trial_that_needs_too_much_memory_fails_with_the_reason(
     make_worker: MakeWorker, memory_for: Any, make_spec: Any
 ) -> None:
     memory_for(0)

@@ -135,7 +135,7 @@ def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_e
 # The models of the epochs that may be on the front -------------------------------------------------------------------
 
 
-def test_a_model_that_the_front_or_an_epoch_of_its_own_dominates_is_not_saved(
+def test_a_model_that_the_front_or_an_earlier_epoch_dominates_is_not_saved(
     make_worker: MakeWorker, make_spec: Any, tmp_path: Path
 ) -> None:
     write_front(tmp_path / "out", [(-100.0, 0.0)])

@@ -69,7 +69,7 @@ def test_a_trial_without_a_state_to_continue_from_starts_again(
     assert numbers_of(steps_of(restored)) == expected_of(spec, workspace)
 
 
-def test_states_are_due_no_more_often_than_they_cost(
+def test_states_are_saved_only_as_often_as_their_cost_allows(
     make_worker: MakeWorker, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state is due at most every 15 s, only if saving takes at most 2% of the time, and never at the end."""
