@@ -25,7 +25,7 @@ from trainables.target.prepare import prepare_target
 def seconds_per_step(spec: TrialSpec, workspace: Workspace) -> float:
     """Return the training seconds per step of one run, without evaluations."""
     report = list(UnlearningRun(spec, workspace))[-1]
-    return report.train_seconds / report.step
+    return report.timers.train_seconds / report.step
 
 
 def main() -> None:

@@ -60,8 +60,8 @@ def run(data: str, model: str, seed: int, batch_size: int, method: str, arm: str
         "steps": report.step,
         "steps_undone": unlearning.auto_lr.counts["rolled_back"],
         "interpolation": report.training.get("interpolation", 1.0),
-        "train_seconds": round(report.train_seconds, 2),
-        "eval_seconds": round(report.eval_seconds, 2),
+        "train_seconds": round(report.timers.train_seconds, 2),
+        "eval_seconds": round(report.timers.eval_seconds, 2),
     }
     return [row]
 

@@ -51,7 +51,7 @@ def run(model: str, method: str, rate: str, seed: int) -> list[dict[str, Any]]:
         "target_verbmem": first["verbmem"],
         "score": min(kept, max(0.0, 1.0 - verbmem / first["verbmem"])),
         "success": int(kept >= 0.7 and verbmem < 0.1),
-        "train_seconds": round(report.train_seconds, 2),
+        "train_seconds": round(report.timers.train_seconds, 2),
     }
     return [row]
 

@@ -169,13 +169,13 @@ ADDITIONS = {
                 '    _Column("toy", "course", "steps left", "steps"),\n',
             ),
             "trainables/run/reports.py": (
-                '            "padding": self.padding,\n            "seconds"',
+                '            "padding": self.timers.padding,\n            "seconds"',
                 '            "toy": 7,\n',
             ),
         },
         "from sweeper.store.columns import HISTORY_COLUMNS, column_dictionary;"
         "from trainables.run.reports import Report;"
-        "assert 'toy' in HISTORY_COLUMNS; row = Report(1, 1.0, {}, {}, 1.0, 1.0).row();"
+        "assert 'toy' in HISTORY_COLUMNS; row = Report(1, 1.0, {}, {}).row();"
         "print(column_dictionary()['toy'], row['toy'])",
         "'steps left', 'unit': 'steps'} 7",
     ),

@@ -94,10 +94,10 @@ def measured_pace(spec: TrialSpec) -> TrialPace:
     run = UnlearningRun(replace(spec, epochs=2, target_key=target.key), Workspace(target, device=device))
     reports = list(run)
     first, last = reports[0], reports[-1]
-    evaluation = 0.0 if first is last else first.eval_seconds
+    evaluation = 0.0 if first is last else first.timers.eval_seconds
     return TrialPace(
-        epoch=last.train_seconds - (0.0 if first is last else first.train_seconds) + evaluation,
-        beside=max(0.0, last.eval_seconds - 2 * evaluation),
+        epoch=last.timers.train_seconds - (0.0 if first is last else first.timers.train_seconds) + evaluation,
+        beside=max(0.0, last.timers.eval_seconds - 2 * evaluation),
         source="one epoch timed on this machine",
         memory=_peak(str(device)),
     )

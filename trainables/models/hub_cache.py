@@ -56,7 +56,7 @@ def hub_commit(hub_id: str) -> str:
     with loading(hub_id):
         commit = HfApi().model_info(hub_id, timeout=30).sha
         if commit is None:
-            raise ValueError("the hub names no commit")
+            raise ValueError("the hub returned no commit")
     return commit
 
 

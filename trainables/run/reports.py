@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from trainables.run.timers import Timers
+
 
 class Status(StrEnum):
     """How a trial ended."""
@@ -25,9 +27,8 @@ class Report:
         training: means over the epoch's steps (``c_t``, gradient norms, the two training losses), the current ``lr``,
             and other columns of history.csv.
         losses: the losses on the fixed evaluation sets; empty after an epoch without an evaluation.
-        padding: the share of padding among all positions of the training batches so far.
+        timers: the seconds that the run has spent so far, and the share of padding in its training batches.
         final: the chosen metrics, in the last report of a finished run and after every ``metrics_every`` epochs.
-        generation_seconds: the part of ``eval_seconds`` in which answers were generated.
         status: how the run ended; None while the run continues.
         error: the reason why a run diverged, otherwise None.
         auto_lr: AutoLR's updates since the previous report, as rows of auto_lr.csv without the trial's id.
@@ -37,14 +38,11 @@ class Report:
     epoch: float
     training: Mapping[str, float]
     losses: Mapping[str, float]
-    train_seconds: float
-    eval_seconds: float
-    padding: float | None = None
+    timers: Timers = field(default_factory=Timers)
     final: Mapping[str, float] = field(default_factory=dict)
     status: Status | None = None
     error: str | None = None
     auto_lr: tuple[Mapping[str, object], ...] = ()
-    generation_seconds: float = 0.0
 
     @property
     def evaluated(self) -> bool:
@@ -59,8 +57,8 @@ class Report:
             **self.training,
             **self.losses,
             **self.final,
-            "padding": self.padding,
-            "seconds": self.train_seconds + self.eval_seconds,
+            "padding": self.timers.padding,
+            "seconds": self.timers.train_seconds + self.timers.eval_seconds,
         }
 
     def outcome(self) -> dict[str, object]:
@@ -71,10 +69,8 @@ class Report:
             "epochs_done": self.epoch,
             **self.losses,
             **self.final,
-            "padding": self.padding,
-            "train_seconds": self.train_seconds,
-            "eval_seconds": self.eval_seconds,
-            "generation_seconds": self.generation_seconds,
+            "padding": self.timers.padding,
+            **self.timers.seconds(),
             "interpolation": self.training.get("interpolation"),
             "error": self.error,
         }

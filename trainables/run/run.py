@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -263,10 +263,7 @@ class UnlearningRun:
             epoch=self.epoch,
             training=training,
             losses=self._last_losses if evaluated else {},
-            train_seconds=self._timers.train_seconds,
-            eval_seconds=self._timers.eval_seconds,
-            generation_seconds=self._timers.generation_seconds,
-            padding=self._timers.padding,
+            timers=replace(self._timers),
             final=final or {},
             status=status,
             error=error,

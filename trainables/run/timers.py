@@ -34,6 +34,10 @@ class Timers:
         self.padded += positions - sum(lengths)
         self.positions += positions
 
+    def seconds(self) -> dict[str, float]:
+        """Return the three durations as columns for trials.csv."""
+        return {name: getattr(self, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
+
     @property
     def padding(self) -> float | None:
         """The share of padding among all positions; None before the first batch."""

@@ -140,7 +140,7 @@ class Preparation:
         """
         if self.spec.target_path is not None:
             raise TargetError(
-                "a retain model cannot be trained beside --target-path: the target's base model is not known; give the "
+                "a retain model cannot be trained with --target-path, because the target's base model is unknown; give the "
                 "base model with --model-path, or the retain model's folder with --retain-model"
             )
         return self._trained(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)

@@ -114,5 +114,5 @@ def require_undamaged(folder: Path) -> None:
     if differing := damaged_files(folder):
         raise TargetError(
             f"the cached model {folder} is damaged: {', '.join(differing)} "
-            f"{'have' if len(differing) > 1 else 'has'} changed; delete that folder to make the model again"
+            f"{'have' if len(differing) > 1 else 'has'} changed; delete this folder to train the model again"
         )

@@ -179,10 +179,9 @@ class UnlearningTrainable(tune.Trainable):
 
     def _row(self, report: Report) -> dict[str, object]:
         """Return the values that the driver records for an epoch, and for the trial if this epoch is its last."""
-        seconds = {name: getattr(report, name) for name in ("train_seconds", "eval_seconds", "generation_seconds")}
         stale = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
-        return {**report.row(), **seconds, **self._worker_columns(time.time()), **stale, **updates}
+        return {**report.row(), **report.timers.seconds(), **self._worker_columns(time.time()), **stale, **updates}
 
     def _worker_columns(self, now: float) -> dict[str, object]:
         columns: dict[str, object] = {
