@@ -140,8 +140,8 @@ class Preparation:
         """
         if self.spec.target_path is not None:
             raise TargetError(
-                "a retain model cannot be trained with --target-path, because the target's base model is unknown; give the "
-                "base model with --model-path, or the retain model's folder with --retain-model"
+                "a retain model cannot be trained with --target-path, because the target's base model is unknown; give "
+                "the base model with --model-path, or the retain model's folder with --retain-model"
             )
         return self._trained(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)
 
