@@ -106,12 +106,7 @@ class UnlearningRun:
         # The gradients g_r and g_f, the method's weights w_r and w_f, and the direction d = w_r g_r + w_f g_f, which is
         # stored in every p.grad.
         columns, self._weighting_state = combined_gradient(
-            self.parameters,
-            retain_loss,
-            forget_loss,
-            spec=self.spec,
-            state=self._weighting_state,
-            when=when,
+            self.parameters, retain_loss, forget_loss, spec=self.spec, state=self._weighting_state, when=when
         )
         clip_([p.grad for p in self.parameters], self.spec.max_grad_norm, columns["grad_norm"])
         self.step += 1
@@ -124,7 +119,7 @@ class UnlearningRun:
         else:
             self.optimizer.step()
         check_distance(self.optimizer, when)
-        self._clear_gradients()
+        self.optimizer.zero_grad()
         self._count_padding(forget, retain)
         return columns
 
@@ -169,7 +164,7 @@ class UnlearningRun:
         assert self._initial is not None
         load_training_state(self._initial, self.model, self.optimizer)
         self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch))
-        self._clear_gradients()
+        self.optimizer.zero_grad()
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
@@ -226,10 +221,6 @@ class UnlearningRun:
     def _quality(self) -> Quality:
         losses = self._last_losses
         return Quality(losses["forget_loss_capped"], self._evaluator.retain_agreement, losses["retain_loss"])
-
-    def _clear_gradients(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
 
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
         """Count the positions in a step's batches. A batch that the weighting does not use is omitted."""
