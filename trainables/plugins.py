@@ -69,16 +69,19 @@ class Plugin:
     Attributes:
         name: the name of the file, such as ``toy.py``, or of the entry point.
         place: the file from which the plug-in was first read, or the package that installs the plug-in.
-        digest: 16 hex digits of the hash of the plug-in's source.
         installed: whether an installed package provides the plug-in. Workers then load the plug-in from this package.
     """
 
     name: str
     place: str
     source: str
-    digest: str
     parts: tuple[Part, ...]
     installed: bool = False
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of the hash of the plug-in's source."""
+        return digest_of(self.source)
 
 
 _active: list[Plugin] | None = None
@@ -174,9 +177,9 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
         if wrong := template_problems(source):
             raise PluginError(*(f"template {place}: {problem}" for problem in wrong))
         entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"of {place}")
-        return Plugin(path.name, place, source, digest_of(source), (Part("template", path.stem, entry, 1),))
+        return Plugin(path.name, place, source, (Part("template", path.stem, entry, 1),))
     module = _run(source, place, name=f"sweeper_plugin_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}")
-    return Plugin(path.name, place, source, digest_of(source), _parts(module, source, place))
+    return Plugin(path.name, place, source, _parts(module, source, place))
 
 
 def digest_of(source: str) -> str:
@@ -266,8 +269,7 @@ def _installed() -> list[Plugin]:
                 f"plug-in {place}: {point.module} cannot be imported: {type(error).__name__}: {error}; repair or "
                 "uninstall the package"
             ) from None
-        parts = _parts(module, source, place)
-        found.append(Plugin(point.name, place, source, digest_of(source), parts, installed=True))
+        found.append(Plugin(point.name, place, source, _parts(module, source, place), installed=True))
     return found
 
 

@@ -14,22 +14,23 @@ from trainables.objectives import OBJECTIVES
 from trainables.weightings import WEIGHTINGS
 
 
-@pytest.mark.parametrize("name", WEIGHTINGS)
-def test_a_weighting_alone_means_gradient_ascent_under_it(name: str) -> None:
-    method = parse_method(name)
-    assert (method.name, method.objective.name, method.weighting.name) == (name, "ascent", name)
-
-
-def test_rmu_alone_has_the_retain_term_it_was_published_with() -> None:
-    method = parse_method("rmu")
-    assert (method.name, method.objective.name, method.weighting.name) == ("rmu", "rmu", "gdiff")
-    assert list(method.options) == ["scale", "layer", "c"]
-
-
-@pytest.mark.parametrize(("alias", "name"), [("idk-dpo", "dpo"), ("idk-dpo+ngdiff", "dpo+ngdiff")])
-def test_idk_dpo_is_dpo(alias: str, name: str) -> None:
-    assert parse_method(alias) == parse_method(name)
-    assert parse_method(alias).name == name
+@pytest.mark.parametrize(
+    ("given", "name", "objective", "weighting"),
+    [
+        *((name, name, "ascent", name) for name in WEIGHTINGS),
+        ("npo", "npo", "npo", "ga"),
+        ("rmu", "rmu", "rmu", "gdiff"),  # RMU was published with a retain term
+        ("idk-dpo", "dpo", "dpo", "ga"),
+        ("idk-dpo+ngdiff", "dpo+ngdiff", "dpo", "ngdiff"),
+    ],
+)
+def test_a_method_name_means_an_objective_and_a_weighting(
+    given: str, name: str, objective: str, weighting: str
+) -> None:
+    method = parse_method(given)
+    assert (method.name, method.objective.name, method.weighting.name) == (name, objective, weighting)
+    parts = OBJECTIVES[objective], WEIGHTINGS[weighting]
+    assert list(method.options) == [option.name for part in parts for option in part.options]
 
 
 @pytest.mark.parametrize("name", ["rmu", "rmu+ngdiff", "npo", "ga"])

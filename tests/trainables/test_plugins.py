@@ -85,9 +85,9 @@ def test_a_plugin_after_the_registries_were_read_is_refused(written: Path) -> No
         plugins.use([plugins.read(written)])
 
 
-def plugin_with(kind: str, name: str, digest: str) -> Plugin:
+def plugin_with(kind: str, name: str, source: str) -> Plugin:
     """Return a plug-in that claims to define an entry of the project."""
-    return Plugin(f"{name}.py", f"{name}.py", "", digest, (Part(kind, name, None, 1),))
+    return Plugin(f"{name}.py", f"{name}.py", source, (Part(kind, name, None, 1),))
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_a_plugins_content_is_in_the_hash_of_trials_that_use_it(
     monkeypatch.setattr(plugins, "_active", [])
     before, kept = used.spec_hash, other.spec_hash
     hashes = []
-    for digest in ("one", "two"):
-        monkeypatch.setattr(plugins, "_active", [plugin_with(kind, name, digest)])
+    for source in ("one", "two"):
+        monkeypatch.setattr(plugins, "_active", [plugin_with(kind, name, source)])
         hashes.append(used.spec_hash)
         assert other.spec_hash == kept, "a trial that uses no plug-in keeps its hash"
     assert len({before, *hashes}) == 3
