@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, stand_ins
+from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, bound_of, stand_ins
 from analysis.tables.columns import Columns
 from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, all_met
@@ -28,6 +29,9 @@ class Check:
         source: ``stated`` (by the user), ``paper``, ``replaced`` (a threshold of the paper that is not applied, because
             the user stated another threshold for the same data set) or ``stand-in``.
         side: whether the threshold is about ``forgetting`` or ``keeping``; "" if neither.
+        miss: the size of the miss in (0, 1): ``x / (1 + x)`` with the distance x to the threshold, in units of the
+            distance between the threshold and the worst score; 0 if the model does not miss the threshold. The worst
+            score is the target's score for forgetting, and the worst bound of the score for keeping.
     """
 
     wanted: Constraint
@@ -36,6 +40,7 @@ class Check:
     met: bool | None
     source: str
     side: str
+    miss: float
 
     @property
     def reason(self) -> str:
@@ -50,6 +55,7 @@ class Evidence:
     """The evidence about forgetting or keeping if no threshold decides that side.
 
     ``least`` and ``proof`` are the results for the two bounds of the stand-in score; None if there is no such score.
+    ``by_loss`` is false if the stand-in is a metric, not a loss.
     """
 
     side: str
@@ -96,6 +102,11 @@ class Assessment:
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
+    def missed(self) -> tuple[Check, ...]:
+        """The results in :attr:`held` for thresholds that the model misses."""
+        return tuple(check for check in self.held if check.miss > 0)
+
+    @property
     def met(self) -> bool | None:
         """Whether all thresholds are met; None if there are none, or if some are unknown and no other is missed."""
         return all_met(check.met for check in self.checks)
@@ -122,8 +133,8 @@ class Assessment:
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged. It
-        is known how much the model forgot and kept, and at least one of the two has a threshold."""
+        """Whether the model is good: it misses no threshold, all stated thresholds can be judged, both forgetting and
+        keeping are shown by a threshold or a stand-in score, and a threshold decides at least one of the two."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.held)
         return stated and not missed and not self.unknown and bool(self.decided)
@@ -152,8 +163,10 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
     target, columns = thresholds.baseline_of(row), thresholds.columns
 
     def check(item: Constraint, source: str) -> Check:
-        value, before = finite_cell(row, item.name), target.get(item.name)
-        return Check(item, value, before, item.met(value, before), source, asks_for(item, columns))
+        value, before, side = finite_cell(row, item.name), target.get(item.name), asks_for(item, columns)
+        return Check(
+            item, value, before, item.met(value, before), source, side, _miss(item, value, before, side, columns)
+        )
 
     checks = [check(item, "stated" if item in thresholds.stated else "paper") for item in thresholds.all]
     judged = {columns[item.wanted.name].of for item in checks if item.source == "stated" and item.met is not None}
@@ -183,6 +196,18 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
         repeats=max(changes) > REPETITION_MARGIN if changes else None,
         unchecked_repetition=is_language and bool(repetition) and not measured,
     )
+
+
+def _miss(item: Constraint, value: float | None, target: float | None, side: str, columns: Columns) -> float:
+    by = item.violation(value, target)
+    if by is None or by <= 0:
+        return 0.0
+    bound, (low, high) = bound_of(item, target), columns[item.name].bounds
+    worst = {FORGETTING: target, KEEPING: low if item.sign.startswith(">") else high}.get(side)
+    # Without a worst score, the scale is the threshold itself. If this is 0, the scale is the range of the score.
+    scale = abs(bound - worst) if worst is not None else abs(bound)
+    scale = scale or (high - low if low is not None and high is not None else 1.0)
+    return max(by / (by + scale), math.ulp(0.0))
 
 
 def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: str) -> float:

@@ -5,7 +5,6 @@ A good model forgot enough and kept enough. The console, the page, ``pick`` and 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,7 @@ import pandas as pd
 from analysis.frontier.assessment import Assessment, Check, assess
 from analysis.frontier.frontier import takeable
 from analysis.frontier.selection import Selection, select
-from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, asks_for, thresholds_of
-from analysis.tables.columns import Columns
+from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, bound_of, thresholds_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
@@ -121,9 +119,9 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     """Compare every row (a finished model) with the thresholds, and choose one row.
 
     If some models are good, :func:`~analysis.frontier.selection.select` chooses one of them. If every model misses a
-    threshold, the model whose misses (:func:`_missed`) have the smallest sum is chosen.
+    threshold, the model whose misses (:attr:`Check.miss`) have the smallest sum is chosen.
     """
-    columns, distance = thresholds.columns, _distance(rows, objectives)
+    distance = _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
     judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
     # If no threshold can be judged, only the stand-ins are used.
@@ -135,11 +133,10 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     one_sided = [i for i in passed if found[i].decided]
     acceptable = good or one_sided or passed
     if not passed:
-        missed = {i: _missed(found[i], columns) for i in asked}
-        place = min(asked, key=lambda i: (sum(missed[i].values()), *distance[i]))
-        outcome, decisive, near = _outcome(rows, missed, thresholds)
+        place = min(asked, key=lambda i: (sum(check.miss for check in found[i].held), *distance[i]))
+        outcome, decisive, near = _outcome(rows, {i: found[i].missed for i in asked}, thresholds)
         return Judgement(outcome, place, len(rows), len(asked), decisive, near=near, assessment=found[place])
-    chosen = select(rows, acceptable, found, distance, objectives, columns)
+    chosen = select(rows, acceptable, found, distance, objectives, thresholds.columns)
     if chosen is None:
         place = min(acceptable, key=lambda i: (found[i].repetition, distance[i]))
         return Judgement(Outcome.REPETITIVE, place, len(rows), len(acceptable), assessment=found[place])
@@ -154,62 +151,57 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     return taken(Outcome.NOT_JUDGED, judged=0, selection=chosen)
 
 
-Missed = Mapping[int, Mapping[Check, float]]
-"""For the position of each row, the thresholds that the row misses, and the size of each miss."""
+def _outcome(
+    rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
+) -> tuple[Outcome, Decisive | None, bool]:
+    """Return the outcome if every judged row misses a threshold. ``missed`` has the missed thresholds of these rows.
 
-
-def _outcome(rows: pd.DataFrame, missed: Missed, thresholds: Thresholds) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the outcome for a table in which every row misses a threshold. Also return the threshold that the outcome
-    is about, and whether some rows forget enough and others keep enough."""
-    by = {
-        side: {i: sum(by for check, by in checks.items() if check.side == side) for i, checks in missed.items()}
+    Also return the threshold that the outcome is about, and whether some rows forget enough and others keep enough.
+    """
+    judged = rows.iloc[list(missed)]
+    size = {
+        side: np.array([sum(check.miss for check in checks if check.side == side) for checks in missed.values()])
         for side in SIDES
     }
-    kinds = {i: tuple(by[side][i] > 0 for side in SIDES) for i in missed}
-    if aside := [i for i, kind in kinds.items() if not any(kind)]:
-        counts = Counter(check.wanted for i in aside for check in missed[i])
-        item = counts.most_common(1)[0][0]
-        return Outcome.MISSED, _decisive(rows, item, numbers(rows.iloc[aside], item.name).dropna()), False
-    for side, own, other in ((FORGETTING, (True, False), (False, True)), (KEEPING, (False, True), (True, False))):
-        places = [i for i, kind in kinds.items() if kind == own]
-        both = [i for i, kind in kinds.items() if all(kind)]
-        least = min((by[side][i] for i in places), default=0.0)
-        if places and other not in kinds.values() and not any(by[side][i] < least for i in both):
-            return *_named(rows, places, missed, thresholds, side), False
-    return Outcome.NO_TRADE_OFF, None, len(set(kinds.values()) - {(True, True)}) > 1
+    forgets, keeps = size[FORGETTING] == 0, size[KEEPING] == 0
+    if (forgets & keeps).any():
+        beside = [checks for checks, both in zip(missed.values(), forgets & keeps, strict=True) if both]
+        wanted = Counter(check.wanted for checks in beside for check in checks).most_common(1)[0][0]
+        return Outcome.MISSED, _decisive(rows, wanted, numbers(judged[forgets & keeps], wanted.name)), False
+    if forgets.any() and keeps.any():
+        return Outcome.NO_TRADE_OFF, None, True
+    for side, other in ((FORGETTING, keeps), (KEEPING, forgets)):
+        # A row that misses this side by less, but also misses the other side, shows that the two sides conflict.
+        if other.any() and not (size[side][~other] < size[side][other].min()).any():
+            places = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
+            counts = Counter(check.wanted for checks in places for check in checks if check.side == side)
+            order = [*thresholds.all, *counts]
+            wanted = max(counts, key=lambda item: (counts[item], -order.index(item)))
+            values = numbers(judged, wanted.name).dropna()
+            decisive = _decisive(rows, wanted, values) if counts[wanted] == len(places) else None
+            return _degree(judged.loc[values.index], values, wanted, thresholds, side), decisive, False
+    return Outcome.NO_TRADE_OFF, None, False
 
 
-def _named(
-    rows: pd.DataFrame,
-    places: Sequence[int],
-    missed: Missed,
-    thresholds: Thresholds,
-    side: str,
-) -> tuple[Outcome, Decisive | None]:
-    """Return the outcome for one side, and the threshold that most of the rows ``places`` miss.
+def _degree(rows: pd.DataFrame, values: pd.Series, item: Constraint, thresholds: Thresholds, side: str) -> Outcome:
+    """Return whether nothing or too little was forgotten, or whether everything or too much was lost.
 
-    The threshold is None if some of these rows meet it.
+    ``values`` are the scores of the ``rows`` in the column of the threshold ``item``.
     """
-    wanted = {i: {check.wanted for check in checks if check.side == side} for i, checks in missed.items()}
-    every = dict.fromkeys([*thresholds.all, *(check.wanted for checks in missed.values() for check in checks)])
-    asked = [item for item in every if asks_for(item, thresholds.columns) == side]
-    item = max(asked, key=lambda item: sum(item in wanted[i] for i in places))
-    values = numbers(rows.iloc[list(missed)], item.name).dropna()
-    decisive = _decisive(rows, item, values) if all(item in wanted[i] for i in places) else None
-    starts = [thresholds.baseline_of(row).get(item.name) for _, row in rows.loc[values.index].iterrows()]
-    bounds = [item.bound * (before or 0.0) if item.relative else item.bound for before in starts]
+    starts = [thresholds.baseline_of(row).get(item.name) for _, row in rows.iterrows()]
+    bounds = [bound_of(item, before) for before in starts]
     if side == FORGETTING:
         hardly = all(
             before is not None and before != bound and (before - value) / (before - bound) <= _HARDLY
             for value, before, bound in zip(values, starts, bounds, strict=True)
         )
-        return (Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE), decisive
+        return Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE
     # A model misses the stand-in of the loss only if it keeps nothing.
     collapsed = (thresholds.columns.is_loss(item.name) and item not in thresholds.all) or all(
         value < bound / 2 if item.sign.startswith(">") else value > 2 * bound
         for value, bound in zip(values, bounds, strict=True)
     )
-    return (Outcome.LOST if collapsed else Outcome.TOO_MUCH), decisive
+    return Outcome.LOST if collapsed else Outcome.TOO_MUCH
 
 
 def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisive:
@@ -217,42 +209,19 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
     return Decisive(item, best, uniform=numbers(rows, item.name).nunique() == 1)
 
 
-def _missed(assessment: Assessment, columns: Columns) -> dict[Check, float]:
-    """Return the size of each miss of a model, ``x / (1 + x)``, where x is the distance to the threshold over a scale.
-
-    The scale is the distance from the threshold to the worst value. For forgetting, the worst value is the target's
-    score; for keeping, it is the worst bound of the score. If the worst value is unknown, the scale is the absolute
-    value of the threshold. If this scale is 0, the range of the score is used.
-    """
-    found = {}
-    for check in assessment.held:
-        item = check.wanted
-        by = item.violation(check.value, check.target)
-        if by is not None and by > 0:
-            bound = item.bound * (check.target or 0.0) if item.relative else item.bound
-            low, high = columns[item.name].bounds
-            far = low if item.sign.startswith(">") else high
-            worst = {FORGETTING: check.target, KEEPING: far}.get(check.side)
-            scale = abs(bound - worst) if worst is not None else abs(bound)
-            scale = scale or (high - low if low is not None and high is not None else 1.0)
-            found[check] = max(by / (by + scale), math.ulp(0.0))
-    return found
-
-
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
     """Return two numbers for each row: the distance of the costs from the ideal corner, and the sum of the objectives
     without clipping. The sum breaks ties between rows outside the bounds. Both are infinite if an objective is missing.
     """
-    found = [(math.inf, math.inf)] * len(rows)
+    found = np.full((len(rows), 2), np.inf)
     if objectives and len(rows):
         values = values_of(rows, objectives)
-        there = np.flatnonzero(measured(values))
-        within = np.linalg.norm(costs_of(values[there], objectives), axis=1)
-        widths = [item.high - item.low for item in objectives]
-        beyond = sum(item.oriented(values[there, k]) / widths[k] for k, item in enumerate(objectives))
-        for place, near, total in zip(there, within, np.broadcast_to(beyond, within.shape), strict=True):
-            found[place] = (float(near), float(total))
-    return found
+        there = measured(values)
+        found[there, 0] = np.linalg.norm(costs_of(values[there], objectives), axis=1)
+        found[there, 1] = sum(
+            item.oriented(values[there, k]) / (item.high - item.low) for k, item in enumerate(objectives)
+        )
+    return [(distance, total) for distance, total in found.tolist()]
 
 
 @dataclass(frozen=True, slots=True)

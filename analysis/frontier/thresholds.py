@@ -80,6 +80,11 @@ def asks_for(item: Constraint, columns: Columns) -> str:
     return FORGETTING if along == (column.of == _OF[FORGETTING]) else KEEPING
 
 
+def bound_of(item: Constraint, before: float | None) -> float:
+    """Return the bound of a threshold as a score. A relative bound is a share of ``before``, the target's score."""
+    return item.bound * (before or 0.0) if item.relative else item.bound
+
+
 def stand_ins(
     row: pd.Series, target: Mapping[str, float], columns: Columns
 ) -> dict[str, tuple[Constraint, Constraint]]:

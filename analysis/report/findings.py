@@ -22,10 +22,10 @@ from analysis.words import DataTable, duration, number
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
     "auto_lr": "AutoLR against a fixed learning rate",
-    "fronts": "Whose frontier is best?",
-    "compute": "What it cost to get there",
-    "courses": "How training went",
-    "gradients": "What the gradients did",
+    "fronts": "Which frontier is best?",
+    "compute": "How fast did the hypervolume grow?",
+    "courses": "Training curves",
+    "gradients": "Gradient norms and angles",
 }
 """The heading of each section, keyed by its anchor, in the order of the page."""
 

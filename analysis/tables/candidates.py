@@ -24,15 +24,16 @@ def read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     Raises:
         AnalysisError: the file cannot be read. The message names the line and the expected content.
     """
-    rows = read_rows(out / "candidates.csv", required=_NAMED)
-    frame = typed_frame(out / "candidates.csv", rows, is_number=lambda name: name == "epoch" or columns.is_number(name))
+    path = out / "candidates.csv"
+    cells, _ = read_rows(path, required=_NAMED)
+    frame = typed_frame(path, cells, is_number=lambda name: name == "epoch" or columns.is_number(name))
     frame = by_step(frame, sweep)
     existing = [path if path and (out / path).is_dir() else "" for path in frame["checkpoint"]]
     return frame.assign(checkpoint=pd.Series(existing, dtype=object))
 
 
 def by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
-    """Return rows of ``sweep`` sorted by trial and step. If a step has several rows, only the last row is used."""
+    """Sort rows by trial and step, and add the column ``sweep``. If a step has several rows, only the last is kept."""
     rows = rows.drop_duplicates(["trial_id", "step"], keep="last")
     rows = rows.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     rows.insert(0, "sweep", sweep)

@@ -6,10 +6,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -27,30 +25,11 @@ _PLACES = ("trial_id", "checkpoint")
 _TRUTH = {"True": True, "False": False}
 
 
-class CsvRow(NamedTuple):
-    """One CSV record: the number of the line where the record starts (the header is line 1), and its cells."""
+def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> tuple[pd.DataFrame, bool]:
+    """Read every complete record of the CSV file ``path``. Also return whether an incomplete last record was left out.
 
-    line: int
-    cells: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CsvRows:
-    """The header and the records of a CSV file. ``torn`` is true if an incomplete last record was left out."""
-
-    columns: tuple[str, ...]
-    rows: tuple[CsvRow, ...]
-    torn: bool
-
-    def records(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield, for each record, the number of its first line, and its cells keyed by column name."""
-        return ((row.line, dict(zip(self.columns, row.cells, strict=True))) for row in self.rows)
-
-
-def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> CsvRows:
-    """Return every complete record of the CSV file ``path``.
-
-    If the file has no header yet, the result has the ``required`` columns and no rows. If ``growing`` is true, a last
+    All cells are text. The index of the table has the number of the line where each record starts; the header is line
+    1. If the file has no header yet, the table has the ``required`` columns and no rows. If ``growing`` is true, a last
     line without a newline is left out, because the process that writes the file is still writing or was killed. Use
     ``growing=False`` for tables of other programs, which may end without a newline.
 
@@ -71,31 +50,36 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> C
     records, cut = _records(path, text)
     torn = cut or len(whole) < len(data)
     if not records:
-        return CsvRows(tuple(required), (), torn)
-    columns = records[0].cells
+        return pd.DataFrame(columns=list(required), dtype=object), torn
+    columns = next(iter(records.values()))
     if lacking := [name for name in required if name not in columns]:
         named = f"column{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
         raise AnalysisError(f"{path} lacks the {named}: {found_instead(lacking, columns)}")
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise AnalysisError(f"{path} has the column{'s' * (len(twice) > 1)} {', '.join(twice)} twice")
-    for row in records[1:]:
-        if len(row.cells) != len(columns):
+    lines = list(records)[1:]
+    for line in lines:
+        if len(records[line]) != len(columns):
             raise AnalysisError(
-                f"{path}, line {row.line}: {len(row.cells)} cells, expected {len(columns)} as in the header"
+                f"{path}, line {line}: {len(records[line])} cells, expected {len(columns)} as in the header"
             )
-        for name, cell in zip(columns, row.cells, strict=True):
-            paths = (PurePosixPath(cell), PureWindowsPath(cell)) if name in _PLACES else ()
-            if any(place.is_absolute() or ".." in place.parts for place in paths):
-                raise AnalysisError(
-                    f"{path}, line {row.line}: {name} is '{cell}', which leads out of the table's folder"
-                )
-    return CsvRows(columns, tuple(records[1:]), torn)
+    cells = pd.DataFrame([records[line] for line in lines], lines, columns, dtype=object)
+    for name in filter(columns.__contains__, _PLACES):
+        for line, cell in cells[name].items():
+            if any(
+                place.is_absolute() or ".." in place.parts for place in (PurePosixPath(cell), PureWindowsPath(cell))
+            ):
+                raise AnalysisError(f"{path}, line {line}: {name} is '{cell}', which leads out of the table's folder")
+    return cells, torn
 
 
-def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
-    """Return the records of a CSV text, and whether the text ends inside a quoted cell, so its last record is cut."""
+def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
+    """Return the records of a CSV text, keyed by their first line, and whether the text ends inside a quoted cell.
+
+    In that case, the last record is incomplete and is left out.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    records: list[CsvRow] = []
+    records: dict[int, list[str]] = {}
     while True:
         line = reader.line_num + 1
         try:
@@ -104,11 +88,11 @@ def _records(path: Path, text: str) -> tuple[list[CsvRow], bool]:
             return records, False
         except csv.Error as error:
             if "end of data" in str(error):
-                _require_torn(path, text, line, cells=len(records[0].cells) if records else 0)
+                _require_torn(path, text, line, cells=len(next(iter(records.values()), ())))
                 return records, True
             raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
         if cells:
-            records.append(CsvRow(line, tuple(cells)))
+            records[line] = cells
 
 
 def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
@@ -118,8 +102,8 @@ def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
         raise AnalysisError(f"{path}, line {line}: not CSV: a quote is never closed, although more records follow")
 
 
-def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
-    """Convert CSV rows to a data frame. An empty cell becomes NaN in a numeric column and "" in a text column.
+def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
+    """Convert the text cells from :func:`read_rows`. Empty cells become NaN in numeric columns and "" in text columns.
 
     A column must be numeric if ``is_number`` returns true for its name. Any other column becomes numeric or boolean if
     all its cells are; otherwise it is text. Hashes and ids that consist of digits, such as "0007", stay text.
@@ -128,26 +112,22 @@ def typed_frame(path: Path, content: CsvRows, *, is_number: Callable[[str], bool
         AnalysisError: a cell in a numeric column is not a number. The message names the line.
     """
     columns: dict[str, pd.Series] = {}
-    for index, name in enumerate(content.columns):
-        cells = [row.cells[index] for row in content.rows]
-        numeric = is_number(name)
-        for row, cell in zip(content.rows, cells, strict=True):
-            if numeric and _number(cell) is None:
-                raise AnalysisError(f"{path}, line {row.line}: {name} is '{cell}', expected a number or an empty cell")
-        named = not numeric and any(re.fullmatch(r"0\d+|\d{16,}", cell) for cell in cells)
-        columns[name] = _series(cells, text=name in _TEXT or named)
+    for name, texts in cells.items():
+        numbers = list(map(_number, texts))
+        numeric = is_number(str(name))
+        if numeric and None in numbers:
+            line, cell = cells.index[numbers.index(None)], texts.iloc[numbers.index(None)]
+            raise AnalysisError(f"{path}, line {line}: {name} is '{cell}', expected a number or an empty cell")
+        named = name in _TEXT or (not numeric and any(re.fullmatch(r"0\d+|\d{16,}", cell) for cell in texts))
+        if not named and None not in numbers:
+            # A float represents every whole number of up to 15 digits exactly.
+            whole = numbers and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in texts)
+            columns[str(name)] = pd.Series(numbers, dtype="int64" if whole else "float64")
+        elif not named and all(cell in _TRUTH for cell in texts):
+            columns[str(name)] = pd.Series([_TRUTH[cell] for cell in texts], dtype=bool)
+        else:
+            columns[str(name)] = pd.Series(texts.to_list(), dtype=object)
     return pd.DataFrame(columns)
-
-
-def _series(cells: list[str], *, text: bool) -> pd.Series:
-    numbers = [] if text else [_number(cell) for cell in cells]
-    if text or (None in numbers and not all(cell in _TRUTH for cell in cells)):
-        return pd.Series(cells, dtype=object)
-    if None in numbers:
-        return pd.Series([_TRUTH[cell] for cell in cells], dtype=bool)
-    # A float represents every whole number of up to 15 digits exactly.
-    whole = cells and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in cells)
-    return pd.Series(numbers, dtype="int64" if whole else "float64")
 
 
 def _number(cell: str) -> float | None:

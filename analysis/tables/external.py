@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Column, Columns
-from analysis.tables.csv_rows import CsvRows, read_rows
+from analysis.tables.csv_rows import read_rows
 from analysis.tables.note import note
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, check_status, typed_trials
 
 _BASELINES = ("no-unlearn", "target")
 """Values of the column ``method`` that mark the model before unlearning."""
+_DEFAULTS = {"name": "", "status": "finished"}
+"""The values of optional columns that a table lacks."""
 
 
 def read_external(
@@ -37,14 +39,12 @@ def read_external(
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is not a file: expected a sweep's folder or a CSV with named columns")
-    rows = read_rows(path, required=("method",), growing=False)
+    rows, _ = read_rows(path, required=("method",), growing=False)
     if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
-    names = _names(path, rows)
-    trials = typed_trials(path, rows, columns, sweep, external=True)
-    trials = trials.drop(columns="name", errors="ignore").assign(trial_id=pd.Series(names, dtype=object))
-    if "status" not in rows.columns:
-        trials["status"] = "finished"
+    cells = rows.assign(**{name: value for name, value in _DEFAULTS.items() if name not in rows})
+    trials = typed_trials(path, cells, columns, sweep, external=True)
+    trials = trials.drop(columns="name").assign(trial_id=pd.Series(_names(path, cells), dtype=object))
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
             # A sweep caps the loss of each token, but the table has only the mean, so the mean is capped.
@@ -56,16 +56,16 @@ def read_external(
     scores = [name for name in known if before.any() and described[name].role in ("loss", "metric")]
     first = {str(name): float(trials.loc[before, name].iloc[0]) for name in scores}
     baseline = {name: value for name, value in first.items() if math.isfinite(value)}
-    lines = tuple(row.line for row, is_one in zip(rows.rows, before, strict=True) if is_one)
+    lines = tuple(rows.index[before])
     notes = (note("target_row", lines=lines),) if lines else ()
     history = pd.DataFrame({"sweep": pd.Series(dtype=object), "trial_id": pd.Series(dtype=object), "step": []})
     if objectives:
-        _check_objectives(path, rows, set(trials.columns), described, objectives)
+        _check_objectives(path, rows.columns, set(trials.columns), described, objectives)
     return TrialTable(trials[~before].reset_index(drop=True), history, described, notes), baseline
 
 
 def _check_objectives(
-    path: Path, rows: CsvRows, there: set[str], columns: Columns, objectives: Sequence[Objective]
+    path: Path, header: Iterable[str], there: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
     """Raise an error if a table has neither the columns of the objectives, nor the losses, nor the primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
@@ -73,18 +73,18 @@ def _check_objectives(
         return
     asked = [tuple(item.name for item in objectives), *pairs]
     expected = " or ".join(dict.fromkeys(" and ".join(pair) for pair in asked))
-    raise AnalysisError(f"{path}, line 1: columns {', '.join(rows.columns)}; expected method with {expected}")
+    raise AnalysisError(f"{path}, line 1: columns {', '.join(header)}; expected method with {expected}")
 
 
-def _names(path: Path, rows: CsvRows) -> list[str]:
+def _names(path: Path, cells: pd.DataFrame) -> list[str]:
     """Return the name of each row, after checking that names are unique and that methods and statuses are valid."""
     names: list[str] = []
-    for line, cells in rows.records():
-        name = cells.get("name") or f"line {line}"
-        if not cells["method"]:
+    for line, name, method, status in cells[["name", "method", "status"]].itertuples():
+        name = name or f"line {line}"
+        if not method:
             raise AnalysisError(f"{path}, line {line}: method is empty")
         if name in names:
-            raise AnalysisError(f"{path}, line {line}: name '{name}' stands twice")
-        check_status(path, line, cells.get("status", "finished"))
+            raise AnalysisError(f"{path}, line {line}: two rows have the name '{name}'")
+        check_status(path, line, status)
         names.append(name)
     return names

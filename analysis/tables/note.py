@@ -1,4 +1,4 @@
-"""The class for facts that weaken or explain a result. Templates turn these facts into text."""
+"""Notes: facts that weaken or explain a result. Templates turn the facts into text."""
 
 from __future__ import annotations
 

@@ -126,6 +126,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
+    """Prefix the trial ids, and make the checkpoint paths relative to the report's folder ``out``."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place), prefix)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
@@ -171,7 +172,9 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     for name, kind in kinds.items():
         if kind != kinds[first]:
             pairs = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[first], kind))
-            raise AnalysisError(f"{first} and {name} have different objectives ({pairs}), so no common frontier")
+            raise AnalysisError(
+                f"{first} and {name} have different objectives ({pairs}), so they have no common frontier"
+            )
     if len(every) == 1:
         return replace(every[0], parts=files)
     guesses = {file.random_guess_loss for file in known.values()}
@@ -222,7 +225,7 @@ def differences(files: Sequence[SweepFile]) -> list[Note]:
 
 def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     updates, landscape = (
-        typed_frame(path, read_rows(path, required=("trial_id", "step")), is_number=_LOGGED.__contains__)
+        typed_frame(path, read_rows(path, required=("trial_id", "step"))[0], is_number=_LOGGED.__contains__)
         for path in (out / "auto_lr.csv", out / "landscape.csv")
     )
     return updates.drop_duplicates(ignore_index=True), landscape.drop_duplicates(ignore_index=True)

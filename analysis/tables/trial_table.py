@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.tables.candidates import by_step, lost_ends, models_of, no_candidates, read_candidates
 from analysis.tables.columns import Columns
-from analysis.tables.csv_rows import CsvRow, CsvRows, read_rows, typed_frame
+from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 
@@ -66,10 +66,10 @@ class TrialTable:
         path = out / "trials.csv"
         if not path.exists() and _has_front(out / "pareto.json"):
             raise AnalysisError(f"{path} is missing, although pareto.json lists trials of this sweep")
-        rows = read_rows(path, required=REQUIRED)
-        trials = typed_trials(path, rows, columns, sweep)
-        _check_trials(path, rows)
-        notes = [note("incomplete_line", file=path.name)] if rows.torn else []
+        cells, torn = read_rows(path, required=REQUIRED)
+        trials = typed_trials(path, cells, columns, sweep)
+        _check_trials(path, cells)
+        notes = [note("incomplete_line", file=path.name)] if torn else []
         repeated = trials["trial_id"].duplicated()
         if repeated.any():
             again = tuple(sorted(set(trials.loc[repeated, "trial_id"])))
@@ -95,8 +95,8 @@ class TrialTable:
             raise AnalysisError(f"{path} cannot be read as JSON: {error}") from None
         if not isinstance(values, dict) or not {"trial_id", "method"} <= set(values):
             raise AnalysisError(f"{path} has no metrics of a run: expected an object with trial_id and method")
-        row = CsvRow(1, tuple("" if value is None else str(value) for value in values.values()))
-        trials = typed_trials(path, CsvRows(tuple(values), (row,), torn=False), columns, out.name)
+        cells = {name: "" if value is None else str(value) for name, value in values.items()}
+        trials = typed_trials(path, pd.DataFrame(cells, [1], dtype=object), columns, out.name)
         return cls(trials, _history(out / "history.csv", out.name, columns), columns)
 
     @classmethod
@@ -230,13 +230,15 @@ def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
     return rows if len(rows) <= most else rows.iloc[np.linspace(0, len(rows) - 1, most).round().astype(int)]
 
 
-def typed_trials(path: Path, rows: CsvRows, columns: Columns, sweep: str, *, external: bool = False) -> pd.DataFrame:
-    """Return CSV rows as trials, with every required column added. Unknown numbers are NaN; unknown text is "".
+def typed_trials(
+    path: Path, cells: pd.DataFrame, columns: Columns, sweep: str, *, external: bool = False
+) -> pd.DataFrame:
+    """Convert text cells to trials, and add every missing required column. Unknown numbers are NaN; unknown text is "".
 
     Raises:
         AnalysisError: see :func:`typed_frame`.
     """
-    trials = typed_frame(path, rows, is_number=columns.is_number)
+    trials = typed_frame(path, cells, is_number=columns.is_number)
     unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
     trials = trials.assign(**unknown)
     trials.insert(0, "sweep", sweep)
@@ -256,13 +258,13 @@ def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return whole.assign(**{name: whole[name].astype(object).where(whole[name].notna(), "") for name in text})
 
 
-def _check_trials(path: Path, rows: CsvRows) -> None:
-    for line, cells in rows.records():
-        if not cells["trial_id"]:
+def _check_trials(path: Path, cells: pd.DataFrame) -> None:
+    for line, trial_id, status, seed in cells[["trial_id", "status", "seed"]].itertuples():
+        if not trial_id:
             raise AnalysisError(f"{path}, line {line}: trial_id is empty")
-        check_status(path, line, cells["status"])
-        if not cells["seed"] or not float(cells["seed"]).is_integer():
-            raise AnalysisError(f"{path}, line {line}: seed is '{cells['seed']}', expected a whole number")
+        check_status(path, line, status)
+        if not seed or not float(seed).is_integer():
+            raise AnalysisError(f"{path}, line {line}: seed is '{seed}', expected a whole number")
 
 
 def check_status(path: Path, line: int, status: str) -> None:
@@ -271,5 +273,5 @@ def check_status(path: Path, line: int, status: str) -> None:
 
 
 def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    rows = read_rows(path, required=("trial_id", "step"))
-    return by_step(typed_frame(path, rows, is_number=columns.is_number), sweep)
+    cells, _ = read_rows(path, required=("trial_id", "step"))
+    return by_step(typed_frame(path, cells, is_number=columns.is_number), sweep)

@@ -27,12 +27,12 @@ FORMATS = ("md", "tex", "csv", "html")
     "report",
     click.argument("sources", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|CSV..."),
     click.option(
-        "--out", type=click.Path(), help="Folder for the report; needed for several sources.  [default: the source]"
+        "--out", type=click.Path(), help="Folder for the report; required for several sources.  [default: the source]"
     ),
     click.option(
         "--watch",
         is_flag=True,
-        help="Show the report on a local page that is updated when tables change, until Ctrl-C.",
+        help="Serve the report on a local page, and update it when the tables change, until Ctrl-C.",
     ),
     json_option("Print the frontier, or the figures of a run, as JSON on stdout."),
 )
@@ -149,7 +149,7 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
     made = table_stamps(paths)
     write_report(folder, paths)
     with serving(folder / "report.html", port=port) as address:
-        click.echo(f"report: {address} (on this machine only; it follows the tables; Ctrl-C stops it)")
+        click.echo(f"report: {address} (only on this machine; updated when the tables change; stop with Ctrl-C)")
         follow(paths, lambda: write_report(folder, paths), made=made, say=lambda text: click.echo(text, err=True))
 
 
@@ -157,9 +157,10 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
 def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it is good.
 
-    Candidates are the last epochs of finished trials and all epochs on the frontier. A metric that was not measured
-    satisfies no limit. Without a rule, the choice is the report's answer: among the models that meet the thresholds
-    (--constraint of the sweep, else the paper's), the model with the best utility. See docs/choosing.md.
+    Candidates are the last epochs of finished trials and all epochs on the frontier. If a metric was not
+    measured, the model is within no limit on it. Without a rule, the choice is the report's answer: among the models
+    that meet the thresholds (--constraint of the sweep, else the paper's), the model with the best utility. See
+    docs/choosing.md.
 
     \b
     knee        the model nearest to the ideal corner of the frontier, objectives scaled to [0, 1]
@@ -199,7 +200,7 @@ def _choice_lines(chosen: Choice) -> Iterator[str]:
         target = f"   (target {number(before[column])})" if column in before else ""
         yield f"  {column:<{width}}  {number(value)}{target}"
     yield from (str(item["words"]) for item in chosen.near)
-    gone = " (does not exist any more)" if chosen.checkpoint is not None and not chosen.exists else ""
+    gone = " (no longer exists)" if chosen.checkpoint is not None and not chosen.exists else ""
     yield f"checkpoint: {chosen.checkpoint or 'none was saved'}{gone}"
     yield from chosen.notes
     if registered := chosen.content.get("registered"):

@@ -17,7 +17,7 @@
     return size >= 1e-3 && size < 1e5 ? String(Number(x.toPrecision(3))) : x.toExponential(2).replace(/\.?0+e/, "e");
   };
 
-  /* One small line chart: lines are {name, y}, all over the same x. */
+  /* A small line chart. Each line is {name, y}, and all lines share x. */
   function chart(title, x, lines, { log = true, guide = null, xName = "epoch" } = {}) {
     const W = 360, H = 190, L = 58, R = 74, T = 8, B = 30;
     const all = [...lines.flatMap((line) => line.y), guide].filter((v) => v !== null && Number.isFinite(v));
@@ -48,7 +48,7 @@
       svg.append(make("polyline", { class: `s${i}`, points: known.map((p) => `${px(p[0]).toFixed(1)},${py(p[1]).toFixed(1)}`).join(" ") }));
       labels.push({ cls: `s${i}`, name: line.name, at: py(known.at(-1)[1]) + 4 });
     });
-    /* Labels at the ends of the lines, pushed apart if lines end together. */
+    /* The labels are at the ends of the lines. Overlapping labels are moved apart. */
     labels.sort((a, b) => a.at - b.at);
     labels.forEach((label, k) => {
       if (k) label.at = Math.max(label.at, labels[k - 1].at + 13);
@@ -62,7 +62,7 @@
   function charts(course) {
     const box = make("div", { class: "charts" });
     if (!course.step || !course.step.length) {
-      box.append(make("p", { class: "fine" }, "No course was recorded for this trial."));
+      box.append(make("p", { class: "fine" }, "No training history was recorded for this trial."));
       return box;
     }
     const x = course.epoch && course.epoch.every((v) => v !== null) ? course.epoch : course.step;
@@ -160,7 +160,7 @@
     filter();
   }
 
-  /* A point of the figure, or a trial named in a table, opens its row. */
+  /* Open the row of a trial whose point or link was clicked. */
   function show(anchor) {
     const row = document.getElementById(anchor);
     if (row && row.matches("details")) unfold(row);
@@ -175,7 +175,7 @@
     event.preventDefault();
     show(link.getAttribute("href").slice(1));
   });
-  /* A tip beside a point, for the mouse and the keyboard: name, settings and values of its model. */
+  /* A tooltip beside a point, for mouse and keyboard: the name, settings and values of the model. */
   const tip = make("div", { id: "tip", role: "tooltip", hidden: "" });
   document.body.append(tip);
   function point(link) {
@@ -197,7 +197,7 @@
     for (const kind of ["mouseleave", "blur"]) link.addEventListener(kind, () => { tip.hidden = true; });
   }
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-  /* The keyboard's focus scrolls its point into view; the tip follows. */
+  /* Keyboard focus scrolls a point into view, and the tooltip moves with the point. */
   document.addEventListener("scroll", () => {
     const link = document.activeElement.closest("figure a:focus-visible");
     if (link && !tip.hidden) place(link); else tip.hidden = true;
@@ -205,7 +205,7 @@
   const follow = () => { if (location.hash) show(location.hash.slice(1)); };
   addEventListener("hashchange", follow);
   follow();
-  /* On paper nothing can be unfolded. */
+  /* Open all sections for printing. */
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = [...document.querySelectorAll("details:not([open])")];

@@ -1,4 +1,4 @@
-"""The frontier of a table of trials, and which of its trials to take."""
+"""The frontier of a table of trials, and the knee."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BEYOND = [trial("0", 8.0, 20.0), trial("1", 8.0, 90.0), trial("2", 4.0, 4.0)]
 def test_the_frontier_goes_from_the_best_first_to_the_best_second_objective(
     make_sweep: MakeSweep, rows: list[Row], ids: tuple[str, ...], costs: list[list[float]], contributions: list[float]
 ) -> None:
-    """Equal trials all stay and share their contribution; values beyond a bound cost what the bound costs."""
+    """Equal trials are all members, with the same contribution. A value beyond a bound has the cost of the bound."""
     front = _frontier(make_sweep(rows))
     assert front.trial_ids == ids
     assert front.costs.tolist() == costs
@@ -78,7 +78,7 @@ def test_an_objective_without_a_column_of_numbers_is_named(make_sweep: MakeSweep
 
 
 def test_the_knee_is_nearest_to_the_ideal_and_may_not_contribute_most(make_sweep: MakeSweep) -> None:
-    """A neighbour takes from the knee's contribution. The knee's costs are (0.25, 0.25)."""
+    """The knee has the costs (0.25, 0.25), and a neighbour makes its contribution small."""
     rows = [trial("0", 8.0, 6.0), trial("1", 6.0, 2.0), trial("2", 5.0, 1.0), trial("3", 1.0, 0.0)]
     front = _frontier(make_sweep([*rows, trial("4", 6.5, 2.5)]))
     found = recommend(front)

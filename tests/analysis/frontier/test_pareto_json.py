@@ -1,4 +1,4 @@
-"""pareto.json: the frontier for other tools."""
+"""The content of pareto.json."""
 
 from __future__ import annotations
 

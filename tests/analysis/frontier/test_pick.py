@@ -41,14 +41,14 @@ AT_LEAST, AT_MOST, HALF = (
     [
         ({}, "00001", 4),  # costs (1/8, 1/8)
         ({"limits": [HALF]}, "00002", 3),
-        # Of equal utilities, the lower verbmem.
+        # Of models with equal utility, the model with the lower verbmem.
         ({"rule": CONSTRAINT, "limits": [AT_MOST]}, "00003", 3),
         ({"rule": CONSTRAINT, "limits": [AT_LEAST]}, "00000", 1),
         # 70% of 0.8 is 0.56: 00001 misses it.
         ({"rule": SUCCESS}, "00003", 2),
         ({"rule": SUCCESS, "best": Best("utility", "min")}, "00002", 2),
         ({"best": Best("retain_loss", "min")}, "00000", 4),
-        # Of equals the nearest to the ideal, then the first.
+        # Of equal models, the nearest to the ideal corner, then the first.
         ({"best": Best("forget_loss", "max"), "limits": [HALF]}, "00002", 3),
     ],
 )

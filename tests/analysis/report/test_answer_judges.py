@@ -1,4 +1,4 @@
-"""The answer judges before it recommends: by the thresholds stated, else the paper's, and by what was measured."""
+"""The answer recommends a model only if it is good, by the stated thresholds, the paper's, or other scores."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Case:
     """The trials of a sweep (forget loss, retain loss, scores), and the facts of the answer.
 
     Attributes:
-        trial_id: the trial to take or, if no trial is good, the closest one.
+        trial_id: the recommended trial or, if no trial is good, the closest trial.
         options: the options that the advice names.
         decisive: the threshold that the outcome is about, and the best value of its column.
-        missed, unjudged: the thresholds that this trial misses, and those that could not be judged; ``missed`` is the
-            decisive threshold if it is not stated.
+        missed: the threshold that this trial misses; by default, the decisive threshold.
+        unjudged: the thresholds of this trial that could not be judged.
         side: the side without evidence, forgetting or keeping.
-        named: columns, values and bounds that the sentences name besides these.
+        named: further columns, values and bounds in the sentences.
     """
 
     trials: Sequence[tuple[float, float, Scores]]
@@ -89,16 +89,16 @@ CASES = {
     "either too little or too much": Case(
         [(1.0, 0.1, KNOWN), (8.0, 6.0, GONE)], Outcome.NO_TRADE_OFF, SEARCH, "1", None, UTILITY
     ),
-    "what forgets more loses all before it has forgotten": Case(
+    "the trial that forgets more keeps nothing": Case(
         [(1.0, 0.1, KNOWN), (4.0, 6.0, scores(0.5, 0.0))], Outcome.NO_TRADE_OFF, TRAIN, missed=VERBMEM
     ),
-    "a good one that is not on the loss frontier": Case(
+    "a good trial that is not on the frontier": Case(
         [(7.0, 0.5, scores(0.2, 0.3)), (6.0, 0.6, scores(0.0, 0.783))],
         *(Outcome.GOOD, "", "1"),
         named=["verbmem 0 ", "0.1", "0.783", "70%"],
         on_frontier=False,
     ),
-    "an epoch known by its losses alone does not hide that the judged one fails": Case(
+    "a trial with only losses does not change the outcome of the judged trial": Case(
         [(8.0, 6.0, GONE), (6.0, 0.4, NONE)],
         Outcome.LOST,
         KEEP_MORE,
@@ -107,7 +107,7 @@ CASES = {
         named=["1 of 2", "'evaluate'"],
     ),
     # Verbmem 0.18 is twice the bound and most of the way from the target; utility 0.23 is a third of the bound.
-    "a kept model is closer than a ruined one": Case(
+    "a model that keeps enough is closer than a collapsed model": Case(
         [(6.0, 3.0, scores(0.09, 0.23, None)), (4.0, 0.3, scores(0.18, 0.83, None))],
         *(Outcome.NO_TRADE_OFF, SEARCH, "1", None, VERBMEM, [RATIO]),
         baseline=BASELINE | {"verbmem": 0.99, "utility": 0.96},
@@ -116,10 +116,10 @@ CASES = {
     "nothing measured, and the loss never rose": Case(
         [(0.03, 0.6, NONE)], Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "0", (RISEN, 0.03), unjudged=ALL
     ),
-    "nothing measured, and the model is destroyed": Case(
+    "nothing measured, and the model collapsed": Case(
         [(7.9, 7.9, NONE), (8.0, 7.95, NONE)], Outcome.LOST, KEEP_MORE, "0", (LOW, 7.9), unjudged=ALL
     ),
-    "a destroyed model does not come before one that misses utility by little": Case(
+    "a collapsed model is not closer than a model that misses utility by little": Case(
         [(6.0, 0.4, scores(0.05, 0.55)), (7.5, 8.0, scores(0.0, None, None))],
         Outcome.TOO_MUCH,
         KEEP_MORE,
@@ -136,64 +136,64 @@ CASES = {
         *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [VERBMEM], "forgetting"),
         baseline={"utility": 0.8, "truth_ratio": 0.5},
     ),
-    "the target had forgotten already, and nothing changed": Case(
+    "the target already meets the threshold, and nothing changed": Case(
         [(0.04, 0.05, scores(0.05, 0.8))],
         *(Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "0", (RISEN, 0.04)),
         named=["the target's 0.05"],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
-    "the target had forgotten already, and more was forgotten": Case(
+    "the target already meets the threshold, and more was forgotten": Case(
         [(6.0, 0.05, scores(0.0, 0.8))],
         Outcome.GOOD,
         named=["forget loss capped", "0.836"],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
-    "of no utility no share can be kept, and a truth ratio alone does not tell of what is": Case(
+    "the target has no utility, and the truth ratio alone does not show keeping": Case(
         [(7.9, 7.9, scores(0.0, 0.0, 0.5))],
         *(Outcome.LOST, KEEP_MORE, "0", (LOW, 7.9)),
         unjudged=[UTILITY],
         baseline=BASELINE | {"utility": 0.0},
     ),
-    "a threshold that is neither of forgetting nor of keeping": Case(
+    "a threshold on a column that is about neither forgetting nor keeping": Case(
         [(6.0, 0.2, scores(0.02, 0.79) | {"train_seconds": 9.0}), (6.1, 0.2, scores(0.02, 0.79))],
         *(Outcome.MISSED, "--trials --method --constraint", "1", ("train_seconds<=5", 6.0)),
         constraint="train_seconds<=5",
     ),
-    "a stated threshold on the retain set leaves the paper's on the forget set": Case(
+    "a stated threshold on the retain set, and the paper's on the forget set": Case(
         [(6.0, 0.6, scores(0.05, 0.5)), (1.0, 0.1, KNOWN)],
         Outcome.GOOD,
         named=["at least 0.4", "below 0.1", "70%"],
         constraint="utility>=0.4",
     ),
-    "verbmem low, utility unknown, and a retain loss that shows neither": Case(
+    "verbmem is low, utility is unknown, and the retain loss does not show keeping": Case(
         [(8.0, 5.9, scores(0.0, None, None))],
         *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [UTILITY, RATIO], "keeping"),
         named=["retain loss", "5.9", "0.845"],
     ),
-    "utility kept, verbmem unknown, and a forget loss that has hardly risen": Case(
+    "utility is kept, verbmem is unknown, and the forget loss has hardly risen": Case(
         [(0.13, 0.06, scores(None, 0.79))],
         *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [VERBMEM], "forgetting"),
         named=["forget loss capped", "0.13", "0.836"],
     ),
-    "a stated threshold that was never measured does not set the paper's aside": Case(
+    "a stated threshold on an unmeasured column does not replace the paper's": Case(
         [(0.3, 0.06, scores(0.85, 0.79))],
         *(Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "0", (VERBMEM, 0.85), None, ["knowmem<=0.2"]),
         constraint="knowmem<=0.2",
     ),
-    "all is well but a stated threshold was never measured": Case(
+    "only the column of a stated threshold was not measured": Case(
         [(6.0, 0.06, KEPT)], Outcome.NOT_ASKED, "--metrics", unjudged=["knowmem<=0.2"], constraint="knowmem<=0.2"
     ),
-    "a stated threshold that is met where the paper's on the same set is missed": Case(
+    "a stated threshold is met, and the paper's on the same data set is missed": Case(
         [(6.0, 0.06, scores(0.85, 0.79))], Outcome.GOOD, named=["verbmem 0.85", "0.1"], constraint="forget_loss>=2"
     ),
-    "a stated share of what was not measured before unlearning": Case(
+    "a stated share of an unknown target value": Case(
         [(6.0, 0.06, KEPT)],
         *(Outcome.NOT_ASKED, "--constraint"),
         unjudged=["utility>=90%", UTILITY],
         constraint="utility>=90%",
         baseline={name: value for name, value in BASELINE.items() if name != "utility"},
     ),
-    "the model before unlearning keeps nothing": Case(
+    "the target knows nothing of the retain set": Case(
         [(8.0, 7.9, scores(0.0, 0.0, 0.0))],
         *(Outcome.ONE_SIDED, "--target-epochs", "0", None, None, [UTILITY, RATIO], "keeping"),
         baseline=BASELINE | {"retain_loss": 7.9, "utility": 0.0, "truth_ratio": 0.0},
@@ -255,7 +255,7 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     members = [member.met for member in found.members if member.model.trial_id == case.trial_id]
     assert members == [all_met(verdicts.values())] * case.on_frontier
 
-    # The function behind "pick" agrees.
+    # The command "pick" chooses the same model.
     chosen, judged = choose(table, sweep)
     assert (chosen.row["trial_id"], judged.outcome) == (case.trial_id, found.outcome)
     assert judged.recommended is found.recommended
@@ -273,12 +273,12 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
         ([(0.8, 0.9)], Outcome.ONE_SIDED, ["forget accuracy", "0.8", "50%"]),
         ([(0.3, 0.9), (0.6, 0.9)], Outcome.NOT_JUDGED, ["forget accuracy", "0.3", "50%"]),
     ],
-    ids=["one destroyed", "all destroyed", "untouched", "between", "one shown"],
+    ids=["one collapsed", "all collapsed", "unchanged", "between", "one shown"],
 )
 def test_models_of_images_are_judged_by_their_accuracy(
     make_sweep: MakeSweep, accuracies: Sequence[tuple[float, float]], outcome: Outcome, named: Sequence[str]
 ) -> None:
-    """By its losses alone, a model that gives no correct answer any more may look best."""
+    """The second model has the better losses but a low accuracy."""
     losses = [(7.0, 0.3), (7.9, 0.2)]
     rows = [
         trial(str(i), *losses[i], **NONE, forget_accuracy=forget, retain_accuracy=retain)

@@ -1,4 +1,4 @@
-"""Ten answers of the recommended model beside those of the target."""
+"""Example answers of the recommended model and of the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does with report.html in a browser: point, click, sort, filter, follow a link, print."""
+"""Using report.html in a browser: pointing, clicking, sorting, filtering, following links, printing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of learning-rate studies: of one, of several together, and of one with a foreign table."""
+"""The report of one or several learning-rate studies, also with an external table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def page_of(out: Path, *sources: Path) -> str:
 
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A study, the same one on another data set without its first trial, and an external row without a seed."""
+    """Merge a study, a copy on another data set that lacks a trial, and an external row without a seed."""
     folder = tmp_path_factory.mktemp("merged")
     other = Path(shutil.copytree(GOLDEN, folder / "other"))
     trials = other / "trials.csv"

@@ -29,9 +29,9 @@ def test_complete_rows_keep_their_text_and_know_their_lines(
     path = tmp_path / "trials.csv"
     if text is not None:
         path.write_bytes(text.encode())
-    content = read_rows(path, required=["a", "b"])
-    assert (content.columns, content.torn) == (("a", "b"), torn)
-    assert [(row.line, *row.cells) for row in content.rows] == rows
+    cells, is_torn = read_rows(path, required=["a", "b"])
+    assert (list(cells), is_torn) == (["a", "b"], torn)
+    assert [tuple(row) for row in cells.itertuples()] == rows
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ ReadCsv = Callable[[str], Sources]
 
 @pytest.fixture
 def read_csv(make_sweep: MakeSweep, tmp_path: Path) -> ReadCsv:
-    """An external table, for the objectives of a sweep."""
+    """Read an external table, given the columns and objectives of a sweep."""
     sweep = SweepFile.read(make_sweep(None, name="objectives"))
     return lambda text: read_source(_csv(tmp_path, text), sweep.columns, objectives=sweep.objectives)
 
@@ -66,7 +66,7 @@ def test_sweeps_with_other_objectives_are_refused(make_sweep: MakeSweep, tmp_pat
 
 @pytest.mark.usefixtures("blank_figures")
 def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: MakeSweep, tmp_path: Path) -> None:
-    """Loss 500 is capped at a random guess, 8. A row about another data set is on no frontier."""
+    """The loss 500 is capped at 8, the loss of a random guess. A row for another data set is on no frontier."""
     rows = "No-unlearn,,0.03,0.01,,\ngdiff,,500,0.1,best,x\ngdiff,,1,7,,y\nSimNPO,muse,7.9,0.1,far,z"
     theirs = _csv(tmp_path, f"method,dataset,forget_loss,retain_loss,name,unknown\n{rows}")
     sources, out = [make_sweep([trial("0", 6.0, 0.5), trial("1", 3.0, 0.4)]), theirs], tmp_path / "merged"

@@ -1,4 +1,4 @@
-"""sweep.json as the analysis reads it."""
+"""Reading sweep.json."""
 
 from __future__ import annotations
 
