@@ -16,8 +16,31 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats, Mask, Objective, costs_of, measured, values_of
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.trade_off import Floats, Mask, Objective, costs_of, measured, oriented_of, values_of
+from analysis.tables.trial_table import TrialTable, finite_cell
+from analysis.words import format_settings, model_name
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model: the name (``trial 00007 after epoch 3``), the settings as text, and the checkpoint folder, if any.
+
+    ``epoch`` is None if only the last epochs of trials can be selected.
+    """
+
+    name: str
+    settings: str
+    trial_id: str
+    epoch: float | None
+    checkpoint: str
+
+    @classmethod
+    def of(cls, row: pd.Series, table: TrialTable) -> Model:
+        """Describe the model in a row of ``table.models``."""
+        every = table.every_epoch
+        name, settings = model_name(row, with_epoch=every), format_settings(row, table.varying)
+        epoch = finite_cell(row, "epoch") if every else None
+        return cls(name, settings, str(row["trial_id"]), epoch, str(row["checkpoint"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +89,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     scored = measured(values)
     ids = finished["trial_id"]
     unscored = tuple(ids[~ids.isin(ids[scored])].unique())
-    oriented = np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])
+    oriented = oriented_of(values, objectives)
     best = np.flatnonzero(scored)[nondominated(oriented[scored])]
     # Ties are sorted by id, so that the order does not depend on which trial finished first.
     keys = [

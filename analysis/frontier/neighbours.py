@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.frontier import frontier
+from analysis.frontier.frontier import Model, frontier
 from analysis.frontier.pick import Best
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import values_of
+from analysis.tables.trade_off import oriented_of, values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import format_settings, model_name
 from search_spaces.constraint import Constraint, all_met
 
 
@@ -33,18 +32,13 @@ class Neighbour:
         side: ``better`` or ``worse`` and the first objective, such as ``better forget_loss``.
         better, worse: the columns in which the neighbour is better, or worse, than the selected model.
         within_limits: whether the neighbour is within the limits; None if a value is missing or there are no limits.
-        name, settings: the neighbour's name and settings as text.
     """
 
     side: str
-    trial_id: str
-    epoch: float | None
-    checkpoint: str | None
+    model: Model
     better: Mapping[str, Change]
     worse: Mapping[str, Change]
     within_limits: bool | None
-    name: str
-    settings: str
 
 
 def neighbours(
@@ -61,8 +55,7 @@ def neighbours(
     values = np.vstack([values_of(row.to_frame().T.infer_objects(), front.objectives), front.values])
     if not np.isfinite(values[0]).all():
         return ()
-    costs = np.column_stack([item.oriented(column) for item, column in zip(front.objectives, values.T, strict=True)])
-    here, *keys = map(tuple, costs.tolist())
+    here, *keys = map(tuple, oriented_of(values, front.objectives).tolist())
     directions = {item.column: item.direction for item in sweep.objectives}
     for name in sweep.columns.primaries(table.measured(sweep.columns.metrics)):
         directions.setdefault(name, sweep.columns[name].direction or "max")
@@ -79,14 +72,10 @@ def neighbours(
         before = sweep.baseline_of(other)
         return Neighbour(
             side=f"{side} {front.objectives[0].name}",
-            trial_id=str(other["trial_id"]),
-            epoch=finite_cell(other, "epoch") if table.every_epoch else None,
-            checkpoint=str(other["checkpoint"]) or None,
+            model=Model.of(other, table),
             better=better,
             worse=worse,
             within_limits=all_met(item.met(finite_cell(other, item.name), before.get(item.name)) for item in limits),
-            name=model_name(other, with_epoch=table.every_epoch),
-            settings=format_settings(other, table.varying),
         )
 
     before, after = ([i for i, key in enumerate(keys) if key < here], [i for i, key in enumerate(keys) if key > here])

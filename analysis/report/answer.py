@@ -13,29 +13,16 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.assessment import assess
-from analysis.frontier.frontier import Frontier, frontier, recommend
+from analysis.frontier.frontier import Frontier, Model, frontier, recommend
 from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, tried
 from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
+from analysis.report.outcomes import ended_as
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
-from analysis.tables.trial_table import STATUSES, TrialTable, finite_cell
-from analysis.words import format_settings, known, model_name
+from analysis.tables.trial_table import TrialTable, finite_cell
+from analysis.words import known, model_name
 from search_spaces.constraint import Constraint, all_met
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """One model: the name (``trial 00007 after epoch 3``), the settings as text, and the checkpoint folder, if any.
-
-    ``epoch`` is None if only the last epochs of trials can be selected.
-    """
-
-    name: str
-    settings: str
-    trial_id: str
-    epoch: float | None
-    checkpoint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +156,10 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     """
     thresholds, judgement = choice.thresholds, choice.judgement
     own, every = frontier(table.own.models, sweep.objectives), table.own.every_epoch
-    statuses = table.own.trials["status"]
     row = choice.row if sweep.objectives else None
     found = Answer(
         noun="epoch" if every else "trial",
-        statuses={status: int((statuses == status).sum()) for status in STATUSES if (statuses == status).any()},
+        statuses={status: count for status, count in ended_as(table.own).items() if count},
         has_target=bool(sweep.objectives),
         judgement=judgement,
         thresholds=thresholds,
@@ -195,7 +181,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     )
     return replace(
         found,
-        model=_model(row, table.varying, every_epoch=every),
+        model=Model.of(row, table),
         objectives=objectives,
         scores=tuple(_scores(row, sweep, thresholds)),
         compared=len(table.own.models.trials if every else table.own.finished),
@@ -209,12 +195,6 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         ),
         seeds=_seeds(row, table, thresholds),
     )
-
-
-def _model(row: pd.Series, varying: Sequence[str], *, every_epoch: bool) -> Model:
-    epoch = finite_cell(row, "epoch") if every_epoch else None
-    name = model_name(row, with_epoch=every_epoch)
-    return Model(name, format_settings(row, varying), str(row["trial_id"]), epoch, str(row["checkpoint"]))
 
 
 def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> str:
@@ -276,7 +256,7 @@ def _members(
     kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
     return tuple(
         Member(
-            model=_model(row, table.varying, every_epoch=table.every_epoch),
+            model=Model.of(row, table),
             values=tuple(front.values[i].tolist()),
             contribution=float(front.contributions[i]),
             met=assess(row, thresholds).met,

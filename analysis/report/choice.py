@@ -69,6 +69,11 @@ def neighbour_entries(
     row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
 ) -> tuple[dict[str, object], ...]:
     """Return the content of ``neighbours`` in ``pick --json``. The key ``words`` has a sentence on the neighbour."""
-    found = neighbours(row, table, sweep, limits=limits, best=best)
-    entries = [asdict(item) | {"words": say("pick.neighbour", neighbour=item)} for item in found]
-    return tuple({key: value for key, value in item.items() if key not in ("name", "settings")} for item in entries)
+    entries = []
+    for item in neighbours(row, table, sweep, limits=limits, best=best):
+        content = asdict(item)
+        model = content.pop("model")
+        named = {"side": content.pop("side"), "trial_id": model["trial_id"], "epoch": model["epoch"]}
+        words = say("pick.neighbour", neighbour=item)
+        entries.append(named | {"checkpoint": model["checkpoint"] or None} | content | {"words": words})
+    return tuple(entries)

@@ -39,10 +39,14 @@ def near(make_sweep: MakeSweep) -> Near:
 
 def test_both_sides_are_named_with_the_better_and_the_worse_scores(near: Near) -> None:
     better, worse = near("00001")
-    assert (better.side, better.trial_id, better.within_limits) == ("better forget_loss", "00000", None)
+    assert (better.side, better.model.trial_id, better.within_limits) == ("better forget_loss", "00000", None)
     assert better.better == {"forget_loss_capped": Change(7.0, 5.0), "verbmem": Change(0.02, 0.08)}
     assert better.worse == {"retain_loss": Change(3.0, 1.0), "utility": Change(0.3, 0.6)}
-    assert (worse.side, worse.trial_id, worse.checkpoint) == ("worse forget_loss", "00002", "checkpoints/00002")
+    assert (worse.side, worse.model.trial_id, worse.model.checkpoint) == (
+        "worse forget_loss",
+        "00002",
+        "checkpoints/00002",
+    )
     assert say("pick.neighbour", neighbour=worse).startswith("next model with worse forget loss: trial 00002 (ngdiff,")
     better, worse = near("00001", best=Best("wall_seconds", "min"), limits=[Constraint("verbmem", "<=", 0.1)])
     assert (better.within_limits, worse.within_limits) == (True, False)
@@ -57,4 +61,4 @@ def test_both_sides_are_named_with_the_better_and_the_worse_scores(near: Near) -
 def test_models_at_the_ends_and_beside_the_frontier_have_neighbours(
     near: Near, trial_id: str, beside: list[str]
 ) -> None:
-    assert [item.trial_id for item in near(trial_id)] == beside
+    assert [item.model.trial_id for item in near(trial_id)] == beside
