@@ -43,8 +43,9 @@ def read_external(
     if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
     cells = rows.assign(**{name: value for name, value in _DEFAULTS.items() if name not in rows})
+    names = _names(path, cells)
     trials = typed_trials(path, cells, columns, sweep, external=True)
-    trials = trials.drop(columns="name").assign(trial_id=pd.Series(_names(path, cells), dtype=object))
+    trials = trials.drop(columns="name").assign(trial_id=pd.Series(names, dtype=object))
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
             # A sweep caps the loss of each token, but the table has only the mean, so the mean is capped.
@@ -56,7 +57,7 @@ def read_external(
     scores = [name for name in known if before.any() and described[name].role in ("loss", "metric")]
     first = {str(name): float(trials.loc[before, name].iloc[0]) for name in scores}
     baseline = {name: value for name, value in first.items() if math.isfinite(value)}
-    lines = tuple(rows.index[before])
+    lines = tuple(rows.index[before.to_numpy()])
     notes = (note("target_row", lines=lines),) if lines else ()
     history = pd.DataFrame({"sweep": pd.Series(dtype=object), "trial_id": pd.Series(dtype=object), "step": []})
     if objectives:
