@@ -157,10 +157,9 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
 def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it is good.
 
-    Candidates are the last epochs of finished trials and all epochs on the frontier. If a metric was not
-    measured, the model is within no limit on it. Without a rule, the choice is the report's answer: among the models
-    that meet the thresholds (--constraint of the sweep, else the paper's), the model with the best utility. See
-    docs/choosing.md.
+    Candidates are the last epochs of finished trials and all epochs on the frontier. A limit on a metric that was
+    not measured is not met. Without a rule, the choice is the report's answer: among the models that meet the
+    thresholds (--constraint of the sweep, else the paper's), the model with the best utility. See docs/choosing.md.
 
     \b
     knee        the model nearest to the ideal corner of the frontier, objectives scaled to [0, 1]
