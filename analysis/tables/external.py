@@ -85,7 +85,7 @@ def _names(path: Path, cells: pd.DataFrame) -> list[str]:
         if not method:
             raise AnalysisError(f"{path}, line {line}: method is empty")
         if name in names:
-            raise AnalysisError(f"{path}, line {line}: two rows have the name '{name}'")
+            raise AnalysisError(f"{path}, line {line}: name '{name}' is already used by another row")
         check_status(path, line, status)
         names.append(name)
     return names
