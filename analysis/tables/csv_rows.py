@@ -65,11 +65,11 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
             )
     cells = pd.DataFrame([records[line] for line in lines], lines, columns, dtype=object)
     for name in filter(columns.__contains__, _PLACES):
-        for line, cell in cells[name].items():
+        for start, cell in cells[name].items():
             if any(
                 place.is_absolute() or ".." in place.parts for place in (PurePosixPath(cell), PureWindowsPath(cell))
             ):
-                raise AnalysisError(f"{path}, line {line}: {name} is '{cell}', which leads out of the table's folder")
+                raise AnalysisError(f"{path}, line {start}: {name} is '{cell}', which leads out of the table's folder")
     return cells, torn
 
 
