@@ -154,7 +154,7 @@ class TrialSpec:
     weight_scale: str = setting(
         "method",
         "raw",
-        "Weights of the two losses: raw, as published, or unit, scaled to sum to 1.",
+        "Weights of the two losses: raw (as published) or unit (scaled to sum to 1).",
         choices=("raw", "unit"),
     )
     retain_objective: str = setting(

@@ -46,7 +46,7 @@ class Selection:
         decision: the criterion that decided between the remaining models.
         eligible: the number of acceptable models.
         repeating: the number of models left out because their answers on the retain set are repetitive.
-        unmeasured: the number of models left out because fewer of their scores were measured.
+        unmeasured: the number of models left out because another model has fewer unmeasured scores.
         beaten: the number of models left out because another model beats them.
     """
 

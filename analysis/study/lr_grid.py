@@ -76,7 +76,7 @@ class Arm(dict[float, dict[int, Unit]]):
         return [units[seed] for units in self.values() if seed in units]
 
     def is_whole(self, seed: int) -> bool:
-        """Return whether every rate has a complete front on the seed."""
+        """Return whether every rate has a complete frontier on the seed."""
         return all(seed in units and not units[seed].missing for units in self.values())
 
     def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:

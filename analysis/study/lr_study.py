@@ -43,7 +43,7 @@ class LrStudy:
 
     @property
     def compared(self) -> tuple[Sensitivity, ...]:
-        """The sensitivities of the methods with at least two rates and at least one complete front."""
+        """The sensitivities of the methods with at least two rates and at least one complete frontier."""
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and item.has_front)
 
     @property

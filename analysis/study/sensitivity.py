@@ -1,7 +1,7 @@
 """Measure how much a method's result depends on the learning rate, and compare AutoLR with the fixed rates.
 
 The result of a learning rate is the hypervolume of its front over c. It is averaged over the seeds on which all
-compared rates have a complete front, so that a rate has no advantage from missing seeds.
+compared rates have a complete frontier, so that a rate has no advantage from missing seeds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RateRow:
     """The results for one fixed learning rate, or for one initial rate of AutoLR.
 
     Attributes:
-        hypervolume: the mean hypervolume over the compared seeds; NaN if no seed has a complete front.
+        hypervolume: the mean hypervolume over the compared seeds; NaN if no seed has a complete frontier.
         deviation: the standard deviation of the hypervolume over the compared seeds; NaN for fewer than 2 seeds.
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
@@ -69,14 +69,14 @@ class Sensitivity:
     Attributes:
         rates: a row for each fixed learning rate, in ascending order.
         best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None if
-            there is no complete front, or if every hypervolume is zero.
+            there is no complete frontier, or if every hypervolume is zero.
         near_best: the lowest and the highest rate of the range around the best rate in which the hypervolume is at
             least 95% of the best.
         spread: the difference between the largest and the smallest mean over the rates, for each metric and for
             ``hypervolume``.
         auto: the comparison of each AutoLR variant with the fixed rates.
-        left_out: the seeds on which only some of the rates have a complete front.
-        paired: whether the rates are compared on the same seeds. False if no seed has a complete front at every rate.
+        left_out: the seeds on which only some of the rates have a complete frontier.
+        paired: whether the rates are compared on the same seeds; False if no seed has complete frontiers at all rates.
     """
 
     task: Task
@@ -105,7 +105,7 @@ class Sensitivity:
 
     @property
     def has_front(self) -> bool:
-        """Whether at least one rate has a complete front."""
+        """Whether at least one rate has a complete frontier."""
         return any(row.seeds for row in self.rates)
 
 
@@ -153,7 +153,7 @@ def _whole(units: Mapping[int, Unit]) -> set[int]:
 
 
 def _shared(*arms: Arm) -> set[int]:
-    """Return the seeds on which every rate has a complete front. Rates without any complete front are ignored."""
+    """Return the seeds on which every rate has a complete frontier. Rates without any complete frontier are ignored."""
     found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
     return set.intersection(*found) if found else set()
 
@@ -167,7 +167,7 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
     whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
     volumes = [unit.hypervolume() for unit in whole]
     further = {box: [unit.hypervolume(box) for unit in whole] for box in grid.boxes}
-    # Without a complete front there is nothing to compare, so the metrics of all runs are averaged.
+    # Without a complete frontier there is nothing to compare, so the metrics of all runs are averaged.
     rows = [run.row for unit in whole or units.values() for run in unit.runs.values()]
     finished = [row for row in rows if row["status"] == "finished"]
     metrics = {}

@@ -60,7 +60,7 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class LostSeeds:
-    """The ``seeds`` on which AutoLR or hand-tuning has no complete front, and ``how`` runs were lost on these seeds."""
+    """The ``seeds`` on which AutoLR or hand-tuning has no complete frontier, and ``how`` their runs were lost."""
 
     side: str
     seeds: tuple[int, ...]
@@ -136,7 +136,7 @@ class Verdict:
         rates: the fixed learning rates.
         tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If there is only one seed,
             it is used for both.
-        left_out: the seeds on which AutoLR or hand-tuning has no complete front.
+        left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
         planned: the fresh seeds that the report would use if no seed had been lost.
         lost: the planned seeds that were lost, for AutoLR and for hand-tuning.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.

@@ -21,5 +21,5 @@ class Note:
 
 
 def note(code: str, **facts: object) -> Note:
-    """Create the note that the macro ``code`` renders with the arguments ``facts``."""
+    """Create a note. ``code`` names the macro of the template that renders the note; ``facts`` are its arguments."""
     return Note(code, tuple(facts.items()))

@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problems:
-    """The unlearning problems in a trial table.
+    """The unlearning problems (a model and a data set, with their settings) in a trial table.
 
     Attributes:
         of: the problem of each trial, in the order of the table.
@@ -106,7 +106,7 @@ def problems_of(
 
 
 def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
-    """Return the columns that depend on the seed; none if such a column has several values for one seed."""
+    """Return the columns whose values depend on the seed. If one of them has several values for a seed, return ()."""
     names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
     others = [name for name in asked if name not in names]
     seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)

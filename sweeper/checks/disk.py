@@ -43,10 +43,10 @@ class Disk:
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
-        """Return a line like ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB, ...), 86 GB are free``."""
-        parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)}"]
+        """Return a line like ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB each, ...), 86 GB are free``."""
+        parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)} each"]
         if self.running:
-            parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)}")
+            parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)} each")
         return f"disk: about {size(self.bytes)} in {out} ({', '.join(parts)}), {size(free)} are free"
 
 

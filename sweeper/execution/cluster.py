@@ -1,4 +1,4 @@
-"""Start Ray or join a Ray cluster for one sweep, and shut Ray down in the background.
+"""Start Ray or join a Ray cluster for one sweep. After the sweep, shut Ray down in the background.
 
 On a running cluster, the driver sends this project to the nodes through Ray's runtime environment, so workers run the
 driver's code. The packages that the project imports (torch, transformers, ...) must be installed on the nodes.

@@ -1,8 +1,7 @@
 """Fork workers from a process that has already imported torch and transformers, instead of starting a new Python.
 
-benchmarks/start_time.py measured a sweep of two trials on a two-core machine. With the fork server, the first step
-started 8.6 s after the command, and the sweep took 12.6 s. Without the fork server (``SWEEPER_FORK_WORKERS=0``), the
-first step started after 10.7 s, and the sweep took 15.3 s.
+The fork server shortens a sweep of two trials from 15.3 s to 12.6 s (benchmarks/start_time.py, two cores). The first
+step starts 8.6 s after the command, and without the fork server (``SWEEPER_FORK_WORKERS=0``) after 10.7 s.
 
 This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
 worker, Ray starts this file as a script (the launcher, :func:`launch`) instead of Python. The launcher sends its

@@ -272,8 +272,8 @@ class SweepStudy:
         """Return the parameters and user attributes of a trial, or None if the sampler proposes the trial.
 
         With k seeds, trials form groups of k. A group gets the next point of the grid. Without a grid, the first trial
-        of a group gets the next point to try first or the sampler's proposal, and the others repeat its ``config``. A
-        point that is outside the space is stored in a user attribute.
+        of a group gets the next enqueued point, or the sampler's proposal if no enqueued point is left. The other
+        trials of the group repeat its ``config``. A point outside the space is stored in a user attribute.
         """
         group, repetition = divmod(index, len(self._seeds))
         points = self._study.user_attrs.get(_POINTS, ())

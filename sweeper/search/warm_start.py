@@ -89,7 +89,7 @@ def warm_start(
         values = trial.settings
         try:
             if not all(same(value, values[name]) for name, value in fixed.items() if name in values):
-                raise ValueError("another value of a fixed setting")
+                raise ValueError("a fixed setting has another value")
             config = space.configuration({**values, **space.constants})
             spec = settings.make_spec(config | {"seed": values["seed"]}, target_key=target_key)
         except ValueError:

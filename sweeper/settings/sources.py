@@ -222,7 +222,7 @@ class Options:
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def reject(self, code: str, field: str = "", **facts: object) -> None:
-        """Add a problem with the value of the option ``field``. The ``facts`` fill the sentence for ``code``."""
+        """Add a problem with the value of the option ``field``. ``code`` names the message, ``facts`` its values."""
         self.problems.append(Problem(code, field, self._source(field), facts))
 
     def add(self, text: str, field: str = "") -> None:

@@ -4,8 +4,9 @@
     annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
     at the end   the weights are interpolated towards the target's weights (trainables/run/interpolation.py)
 
-``H`` is fitted from both sides of theta, so ``H`` does not depend on the sign of the step. This also holds for a method
-that only forgets. A rise of 0.2 nats is far above float32 rounding errors, so the initial rate has no influence.
+``H`` is fitted from both sides of theta, so it does not depend on the sign of the step, and it also limits the rate of
+a method without a retain loss. A rise of 0.2 nats is far above float32 rounding errors, so the initial rate has no
+influence.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ OBJECTIVE = ForgetObjective(
     mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 4.5, "inverse temperature of the preference", above=0.0, high=1000.0).searched(
-            2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163): 2.5 and 4.5 for TOFU, 5.5 for WMDP"
+            2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163): 2.5 or 4.5 on TOFU, 5.5 on WMDP"
         ),
         Field("delta", 0.0, "forget loss per token at which the gradient is halved", low=0.0, high=100.0).searched(
             0.0, 2.0, LINEAR, "SimNPO's gamma/beta, in nats per token; 0 in its released models"

@@ -11,7 +11,9 @@ _LEAST_SLACK = 1e-12
 
 
 def weights(gramian: Gramian) -> Weights:
-    """Return ``(1/rho, 1/phi)/sqrt(1 - k)``, the positive solution of ``G w = 1/w``. Then ``|d| = sqrt(2)``.
+    """Return the positive solution of ``G w = 1/w``, which is ``(1/rho, 1/phi)/sqrt(1 - k)``. Then ``|d| = sqrt(2)``.
+
+    rho and phi are the norms of the gradients, and k is minus their cosine.
 
     The direction is that of NGDiff, with constant length. For opposed gradients (k -> 1) no direction improves both
     tasks, and the solution is unbounded. So 1 - k is at least 1e-12; closer to k = 1, ``|d|`` falls from sqrt(2) to 0.
