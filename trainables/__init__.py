@@ -1,1 +1,2 @@
-"""One unlearning run: the target, data, objectives, weightings, learning-rate rules, metrics, and the Ray wrapper."""
+"""The parts of an unlearning run: target, data, objectives, weightings, learning-rate rules, metrics and Ray
+wrapper."""

@@ -1,4 +1,4 @@
-"""Group items into batches of similar length, which need little padding, in a reproducible order."""
+"""Group items of similar length into batches, which then need little padding. The order is reproducible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Pair = tuple[list[int], list[int]]
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
-    """Return random batches of items of similar length that together contain every item once. ``key`` is the seed.
+    """Return random batches of items of similar length. Every item is in exactly one batch. ``key`` is the seed.
 
     Items are shuffled and then sorted by length within windows of 50 batches. For this sort, lengths are randomly
     varied by up to 4%, so that batches differ between passes. The batches are then shuffled. At most one batch has
@@ -72,7 +72,7 @@ class TrainingBatches:
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
         """Return the batches of the epoch that begins after ``step`` steps and ``epoch`` epochs.
 
-        Batches after ``max_steps`` steps of the run are omitted.
+        If the run reaches ``max_steps`` steps in this epoch, the remaining batches are omitted.
         """
         forget = epoch_batches(self.forget_lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
@@ -80,14 +80,14 @@ class TrainingBatches:
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
-        """Return the number of passes over the forget set that the batches make. It may be a fraction."""
+        """Return how many passes over the forget set the batches make. The number may be fractional."""
         return sum(len(forget) for forget, _ in batches) / len(self.forget_lengths)
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     """Return batches with every item once, longest items first.
 
-    This order needs the least padding, and if memory is too small, the first batch already fails.
+    This order minimises padding. If memory is too small, the first batch already fails.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

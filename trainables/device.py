@@ -31,7 +31,7 @@ def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 def smallest_as_zero() -> Iterator[None]:
     """Flush denormal numbers (below 1e-38) to 0 in this thread while the block runs.
 
-    CPUs compute slowly with denormal numbers, which occur as probabilities of forgotten tokens under gradient ascent.
+    Denormal numbers make CPUs slow. Under gradient ascent, the probabilities of forgotten tokens become denormal.
     """
     import torch
 

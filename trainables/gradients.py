@@ -24,10 +24,10 @@ def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
 
 
 def gramian(retain: Gradient, forget: Gradient) -> Gramian:
-    """Return the inner products ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f``, transferred to the host at once.
+    """Return the inner products ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f`` of the retain and forget gradients.
 
-    The sums are accumulated in float64. A float32 sum of 16M elements has an error of 1e-3, which would cause an error
-    of the same size in a normalised direction.
+    The sums are accumulated in float64 and copied to the host together. A float32 sum of 16M elements has a relative
+    error of 1e-3, and a direction normalised with this sum would have an error of the same size.
     """
     pairs = list(zip(retain, forget, strict=True))
     both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
@@ -53,7 +53,7 @@ def norm(gradient: Gradient) -> float:
 def total_norm(parts: Sequence[Tensor]) -> Tensor:
     """Return the Euclidean norm of all elements of one or more tensors, as a float64 scalar on the tensors' device.
 
-    The sum of squares is accumulated in float64, because torch's float32 norm of 16M elements has an error of 5e-4.
+    The sum of squares is accumulated in float64. In float32, torch's norm of 16M elements has a relative error of 5e-4.
     """
     found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
     return found
@@ -78,8 +78,8 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
     """Clip the norm of a gradient to ``limit`` as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
 
-    ``length`` is the gradient's norm. By default there is no limit, because clipping would change the length of the
-    normalised directions that some methods return.
+    ``length`` is the gradient's norm. If ``limit`` is None, the gradient is not clipped. None is the default for
+    trials, because clipping would change the length of the normalised directions that some methods return.
     """
     if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
         _scale_([part for part in gradient if part is not None], factor)
@@ -91,7 +91,7 @@ def _scale_(parts: list[Tensor], factor: float) -> None:
 
 
 def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield all elements of the tensors in order, as float64 chunks. Equal shapes give equal chunk sizes.
+    """Yield all elements of the tensors in order, as float64 chunks. The chunk sizes depend only on the shapes.
 
     Small tensors, such as adapters, share a chunk, which saves kernel launches. Large tensors are split, because the
     conversion of an embedding with 100M elements in one piece would need 1.6 GB.

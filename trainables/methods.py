@@ -1,9 +1,9 @@
 """Parse a method name. A method is a pair of a forget objective and a weighting, with the options of both.
 
 ``ngdiff`` means the objective ascent with the weighting ngdiff. ``npo`` means the objective npo with the weighting ga,
-which is NPO without a retain term, as in its paper. ``npo+ngdiff`` means the objective npo with the weighting ngdiff.
-``rmu`` means the objective rmu with the weighting gdiff, because RMU needs a retain term to preserve the hidden states
-on other data.
+which is NPO without a retain term, as in the NPO paper. ``npo+ngdiff`` means the objective npo with the weighting
+ngdiff. ``rmu`` means the objective rmu with the weighting gdiff, because RMU needs a retain term to preserve the hidden
+states on other data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MethodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective with a weighting. If the user gave an objective's alias, ``name`` has the objective's name."""
+    """A forget objective with a weighting. If the user gave an alias, ``name`` has the objective's own name."""
 
     name: str
     objective: ForgetObjective
@@ -32,7 +32,7 @@ class Method:
 
     @property
     def options(self) -> Mapping[str, Field]:
-        """The options of the method by option name, first those of the objective, then those of the weighting."""
+        """The options of the method by option name: first the objective's options, then the weighting's options."""
         return {option.name: option for option in self.owned_options.values()}
 
     @property
@@ -49,7 +49,7 @@ class Method:
 
 
 def method_names() -> tuple[str, ...]:
-    """Return all method names except the pairs ``objective+weighting``, which are valid too."""
+    """Return all method names except the pairs ``objective+weighting``, which are also valid names."""
     return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
 
 

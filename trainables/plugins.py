@@ -1,9 +1,9 @@
 """Load plug-ins: files that define entries for the project's registries.
 
-A plug-in is a Python file that defines names in :data:`KINDS`, a Jinja file with a prompt template, or a module that an
-installed package declares as an entry point of the group ``sweeper.plugins``. A registry is filled when it is first
-used, so plug-ins must be loaded before the first use. A worker gets the list of plug-ins from an environment variable,
-and verifies that the plug-ins have not changed since the sweep started.
+A plug-in is a Python file that defines variables listed in :data:`KINDS`, a Jinja file with a prompt template, or a
+module that an installed package declares as an entry point of the group ``sweeper.plugins``. A registry is filled when
+it is first used, so plug-ins must be loaded before the first use. A worker gets the list of plug-ins from an
+environment variable, and verifies that the plug-ins have not changed since the sweep started.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class PluginError(ValueError):
-    """Plug-ins cannot be used. ``problems`` has a message, with file and line, for each reason."""
+    """Plug-ins cannot be used. ``problems`` has one message for each problem, with file and line."""
 
     exit_code = 2
 
@@ -69,7 +69,7 @@ class Plugin:
     Attributes:
         name: the name of the file, such as ``toy.py``, or of the entry point.
         place: the file from which the plug-in was first read, or the package that installs the plug-in.
-        installed: whether an installed package provides the plug-in. Workers then load the plug-in from this package.
+        installed: whether an installed package provides the plug-in. If so, workers load it from this package.
     """
 
     name: str
@@ -89,7 +89,7 @@ _filled: set[str] = set()
 
 
 def active() -> tuple[Plugin, ...]:
-    """Return the plug-ins of this process: the installed plug-ins, the activated files, and a worker's plug-in list.
+    """Return the plug-ins of this process: installed plug-ins, activated files and, in a worker, listed files.
 
     Raises:
         PluginError: a plug-in is broken, or has changed since the sweep started.
@@ -115,7 +115,7 @@ def use(plugins: Iterable[Plugin]) -> None:
     """Activate plug-ins, so that their entries are added to the registries. Other plug-ins stay active.
 
     Raises:
-        PluginError: a registry is already filled, or another plug-in has the same name.
+        PluginError: a registry is already filled, or another active plug-in has the same name.
     """
     known = {plugin.name: plugin for plugin in active()}
     for plugin in plugins:
@@ -150,7 +150,7 @@ def owner(kind: str, name: str | None) -> Plugin | None:
 
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the digests of the plug-ins that define any of these entries, each given as ``(kind, name)``."""
+    """Return the digests of the plug-ins that define the entries. Each entry is given as ``(kind, name)``."""
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
 
 
@@ -161,7 +161,7 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
     """Load a plug-in from a file. A Python file is executed. Messages refer to the file as ``place``.
 
     Raises:
-        PluginError: the file has problems. The error lists all of them, with line numbers.
+        PluginError: the file has problems. The error lists all problems, with line numbers.
     """
     path = Path(path)
     place = place or str(path)
@@ -279,8 +279,8 @@ def _installed() -> list[Plugin]:
 def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the environment variable that lists the active plug-ins for workers; empty if there are no plug-ins.
 
-    The variable has the name and digest of each plug-in. For a plug-in from a file, it also has the path from
-    ``files``, which all nodes must be able to read.
+    The variable has the name and digest of each plug-in. For a plug-in from a file, the variable also has the file's
+    path, as given in ``files``. All nodes must be able to read this path.
     """
     listed = [[item.name, item.digest, None if item.installed else str(files[item.name])] for item in active()]
     return {VARIABLE: json.dumps(listed)} if listed else {}

@@ -1,4 +1,4 @@
-"""The predictions of a model on a batch and its losses on a set, in one format for all modalities."""
+"""A model's predictions on a batch and its losses on a set, in one format for all modalities."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A model's predictions on a batch.
+    """A model's predictions on a batch of ``B`` items, at ``S`` positions, for ``V`` classes.
 
-    The first column is the first position that predicts an answer token in any row; earlier positions are omitted.
+    Positions that are before the first supervised position of every row are omitted.
 
     Attributes:
         logits: ``(B, S, V)`` the logits of the next token, or of the image's label.
         labels: ``(B, S)`` int64, the true token or label; -100 at positions that are not supervised.
         nll: ``(B, S)`` float32, ``-log p`` of each label in nats; 0 at positions that are not supervised.
-        supervised: ``(B, S)`` bool, whether the position is part of losses.
+        supervised: ``(B, S)`` bool, whether the loss includes the position.
     """
 
     logits: Tensor
@@ -58,7 +58,7 @@ def scoring(model: PreTrainedModel) -> Iterator[None]:
 def item_losses(
     model: PreTrainedModel, lengths: Sequence[int], predict: Callable[[list[int]], Predictions], *, batch_size: int
 ) -> ItemLosses:
-    """Compute the losses of each item of a set, in order, and how many of its positions the model predicts right.
+    """Return the losses of each item of a set, in order, and the number of leading positions predicted correctly.
 
     ``lengths`` are the lengths of the items, and ``predict`` returns the predictions for the items at some indices. The
     model runs in eval mode. The cap of a position's loss is ``ln|V|``, where ``|V|`` is the number of logits.

@@ -37,8 +37,8 @@ def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
 
 
 class _Entries(Mapping[str, Any]):
-    """A registry that loads the entries of plug-ins when it is first used. Loading them earlier would be circular,
-    because plug-ins import the registry's package."""
+    """A registry that loads the entries of plug-ins when it is first used. Loading these entries earlier would cause a
+    circular import, because plug-ins import the registry's package."""
 
     def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:
         self._attribute, self._own = attribute, own

@@ -1,4 +1,4 @@
-"""Write and read the state of unfinished training, either an unlearning run or the fine-tuning of a target."""
+"""Write and read the state of unfinished training: an unlearning run, or the fine-tuning of a target."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from search_spaces.durable import staged
 
 STATE_FILE = "state.pt"
-"""The name of the file with a run's state in a checkpoint folder of Ray."""
+"""The name of the file that holds a run's state in a checkpoint folder of Ray."""
 
 logger = logging.getLogger(__name__)
 
 
 def save_state_file(state: Mapping[str, Any], path: Path) -> None:
-    """Write a state to ``path`` for :func:`load_state_file`. If the write fails, the previous file is kept."""
+    """Write a state to ``path`` for :func:`load_state_file`. If writing fails, the previous file is kept."""
     import torch
 
     # torch raises RuntimeError for some disk errors
@@ -72,8 +72,8 @@ def load_random_state(state: Mapping[str, Any]) -> None:
 def read_state(folder: Path) -> dict[str, Any] | None:
     """Return the state of an unfinished run from a checkpoint folder; None if there is no such state.
 
-    The result is also None if the state is from a finished run. Such a run is repeated, because a finished run is
-    restored only if its last report was lost with its worker.
+    The result is also None for the state of a finished run, so that the run is repeated. Ray restores a finished run
+    only if its worker died before the driver got the last report.
     """
     state = load_state_file(folder / STATE_FILE)
     return None if state is None or state.get("done") else state

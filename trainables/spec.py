@@ -39,7 +39,7 @@ def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """The settings of one trial. Each field has a help text; some fields are described here in addition.
+    """The settings of one trial. Most fields have a help text; fields that need more than this text are described here.
 
     Attributes:
         options: the given options of the method (``c``, ``beta``, ...) as sorted pairs. ``option_values`` also has
@@ -47,8 +47,8 @@ class TrialSpec:
         target_epochs, target_lr, target_batch_size, target_lora_rank: replace the values in the model's fine-tuning
             recipe. Rank 0 trains all weights.
         template: None stands for the model's own template. The template's content is part of ``target_key``.
-        retain_objective: ``ce`` (L_R) or ``kl`` (divergence from the target). AutoLR's probes and the ``retain_loss``
-            of evaluations always use L_R.
+        retain_objective: ``ce`` (the cross-entropy L_R) or ``kl`` (the KL divergence from the target). AutoLR's probes
+            and the ``retain_loss`` of evaluations always use L_R.
         target_key: the content hash of the target, its data and, if a metric needs one, the retain model. The key is
             empty until the target is prepared.
 
@@ -265,7 +265,7 @@ class TrialSpec:
         content = {
             name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
         }
-        # The hash contains the effective value of interpolate, and only if it has an effect.
+        # The hash contains the effective value of interpolate, and only if the value has an effect.
         del content["interpolate"]
         if self.is_interpolated or self.can_restart:
             content["interpolate"] = self.is_interpolated

@@ -1,4 +1,4 @@
-"""Check the settings of a trial's spec, alone and in combination, and the names that plug-ins add to registries."""
+"""Check a trial's settings, each alone and in combination, and the names that plug-ins add to registries."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
 
 
 def clashes() -> list[str]:
-    """Return a message, with file and line, for each entry of a plug-in whose name is already taken.
+    """Return a message, with file and line, for each plug-in entry whose name is already taken.
 
     All registries are loaded.
     """

@@ -1,7 +1,7 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
 The address does not contain credentials. Credentials come from the machine (``AWS_*`` variables or a role). Each key
-has only one writer. Files are written atomically. A folder is a set of objects and a list of these objects with their
+has only one writer. Files are written atomically. A folder is stored as objects and a list of these objects with their
 checksums. The list is written last and deleted first. A folder without the list counts as missing.
 """
 
@@ -69,7 +69,7 @@ class Storage:
         return _opened(self.uri)[1]
 
     def put(self, local: Path, key: str, *, names: Iterable[str] | None = None) -> None:
-        """Upload a file or a folder. Of a folder, only the files in ``names`` are uploaded, if given.
+        """Upload a file or a folder. If ``names`` is given, only these files of the folder are uploaded.
 
         An existing file or folder at ``key`` is replaced.
 
@@ -222,7 +222,7 @@ def is_address(text: object) -> bool:
 
 
 def storage_problem(uri: str) -> str | None:
-    """Test a storage by writing a file and reading it back. Return a message if this fails; otherwise None."""
+    """Test a storage by writing a file and reading it back. Return a message if the test fails; otherwise None."""
     if wrong := address_problem(uri):
         return wrong
     probe, content = f".probe-{uuid.uuid4().hex[:12]}", uuid.uuid4().bytes
@@ -275,7 +275,7 @@ def _opened(uri: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _as_storage_error(uri: str) -> Iterator[None]:
-    """Convert pyarrow's errors, except for missing files, to a StorageError with a one-line message."""
+    """Convert pyarrow's errors, except errors about missing files, to a StorageError with a one-line message."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

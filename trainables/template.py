@@ -1,4 +1,4 @@
-"""Prompt templates: the text before an answer, and the text after it.
+"""Prompt templates. A template defines the text before an answer and the text after the answer.
 
 A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
 ``{{ answer }}``, or :data:`CHAT`. The prompt ends where the answer begins. Only the answer and the end token after the
@@ -67,7 +67,7 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
 
 
 def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the token that ends an answer: the special token that follows it in the template, or the tokenizer's EOS.
+    """Return the token that ends an answer: the template's special token after the answer or, without one, EOS.
 
     Raises:
         TemplateError: the text after the answer does not begin with a special token.

@@ -1,4 +1,4 @@
-"""AutoLR in a run: when the learning rate is fitted, on which retain batches, and what is recorded."""
+"""Use AutoLR in a run: decide at which steps and on which retain batches the rate is fitted, and record the fits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The counters: updates with a minimum, updates without a minimum by reason, clipped rates, and steps undone by
-restarts."""
+"""The names of the counters. They count the updates with a minimum, the updates without a minimum for each of three
+reasons, the clipped rates, and the steps undone by restarts."""
 
 
 class AutoLR:
@@ -63,7 +63,7 @@ class AutoLR:
         return self._on and after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def anneal(self, step: int) -> None:
-        """Set the rate for a step to the chosen rate times the guard's share. Without a guard, do nothing."""
+        """Set a step's rate to the chosen rate times the guard's annealing factor. Without a guard, do nothing."""
         if self._on and self.rule.guard is not None and step >= self._spec.auto_lr_start:
             self._set_rate(self._rate * self.rule.guard.share(step, self._steps))
 

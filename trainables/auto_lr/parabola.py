@@ -1,7 +1,8 @@
-"""Fit a parabola to the retain loss along the step. Its minimum is AutoLR's learning rate (paper, Eq. 8).
+"""Fit a parabola to the retain loss along the step. The parabola's minimum is AutoLR's learning rate (paper, Eq. 8).
 
-Along ``theta - x d`` the retain loss is approximately ``L0 - x G + x^2 H / 2``, with its minimum at ``eta* = G / H``.
-With ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``, which need no gradients,
+Along ``theta - x d`` (weights ``theta``, update direction ``d``, rate ``x``), the retain loss is approximately ``L0 - x
+G + x^2 H / 2``. Its minimum is at ``eta* = G / H``. Two losses are computed at a probed rate ``eta``, without
+gradients: ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``. Then
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fitted parabola: probed losses, slope ``G``, curvature ``H``, and the minimum ``eta*`` if it is defined.
+    """One fitted parabola: the probed losses, slope ``G``, curvature ``H``, and the minimum ``eta*`` if defined.
 
     If ``eta*`` is undefined, ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent``
     (``G <= 0``, so the step does not lower ``L_R``) or ``no curvature`` (``H <= 0``, so no minimum exists).

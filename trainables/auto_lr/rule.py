@@ -1,4 +1,4 @@
-"""The interface of an AutoLR rule: a function of a memory and fitted parabolas that returns the new learning rate."""
+"""The interface of an AutoLR rule. A rule computes the new learning rate from its memory and from fitted parabolas."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from trainables.auto_lr.parabola import Fit
 
 Memory = Mapping[str, float]
-"""The values that a rule keeps between updates. They are saved with the run; a memory is replaced, never mutated."""
+"""The values that a rule keeps between updates and saves with the run. A memory is replaced, never mutated."""
 
 Probe = Callable[[float], Fit]
-"""Takes a distance from theta, and returns the parabola fitted at this distance, with two evaluations of ``L_R``."""
+"""A function that evaluates ``L_R`` at a distance on both sides of the weights, and returns the fitted parabola."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """The result of a rule for one update: the new rate, or None to keep the current rate.
 
-    ``reason`` says why no minimum was found, even if the rate changes; None if a minimum was found. If ``is_minimum``,
-    the rule aims at ``eta*``, and any other rate counts as clipped.
+    ``reason`` is the reason why no minimum was found (the rule may still propose a rate); None if a minimum was found.
+    If ``is_minimum``, the rule aims at the minimum ``eta*``, so a rate other than ``eta*`` counts as clipped.
     """
 
     eta: float | None
@@ -35,7 +35,7 @@ class Guard:
     """The settings for annealing and for restarts.
 
     At the end of a run with a guard, the weights are interpolated (:mod:`trainables.run.interpolation`), unless the
-    spec turns this off.
+    spec disables interpolation.
 
     Attributes:
         annealed: the share of the run, at its end, in which the rate falls linearly to 0.

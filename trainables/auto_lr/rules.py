@@ -44,7 +44,7 @@ PROBES: Mapping[str, str] = MappingProxyType(
 """The kinds of retain batches to probe, with descriptions."""
 
 PROBE_ROWS = 8
-"""The minimum number of rows to probe. With fewer rows, the fitted curvature is mostly noise."""
+"""The minimum number of rows (examples) to probe. With fewer rows, the fitted curvature is mostly noise."""
 
 
 def enough_probe_batches(batch_size: float) -> int:

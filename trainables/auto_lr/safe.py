@@ -1,12 +1,12 @@
-"""The rule ``safe``, which protects the model: a rate from the curvature of the retain loss, annealing, interpolation.
+"""The rule ``safe``, which protects the model by a rate from the retain loss's curvature, annealing and interpolation.
 
     rate         x0 / 5, where x0 is the distance along the first update with x0^2 H / 2 = 0.2 nats
     annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
     at the end   the weights are interpolated towards the target's weights (trainables/run/interpolation.py)
 
-``H`` is fitted from both sides of theta, so it does not depend on the sign of the step, and it also limits the rate of
-a method without a retain loss. A rise of 0.2 nats is far above float32 rounding errors, so the initial rate has no
-influence.
+The curvature ``H`` of the retain loss is fitted from probes on both sides of the weights theta, so ``H`` does not
+depend on the sign of the step. Therefore ``H`` also limits the rate of a method without a retain loss. Probing stops at
+a rise of about 0.2 nats, far above float32 rounding errors, so the initial rate has no influence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEND = 0.2
 """The rise of the retain loss, due to curvature alone, at the wanted distance (nats per token)."""
 
 SHARE = 0.2
-"""The rate as a share of the wanted distance, because momentum repeats a step up to 1 / (1 - beta1) times."""
+"""The rate divided by the wanted distance: below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
 
 ANNEALED = 0.3
 """The share of the run, at its end, in which the rate falls to 0."""
@@ -30,19 +30,20 @@ CUT = 4.0
 
 RESOLVED = BEND / 1000.0
 _STRIDE = 30.0
-"""The maximum factor between two probes. It is below ``sqrt(BEND / RESOLVED)``, so after a probe with a rise below
-``RESOLVED``, the next probe is not beyond the wanted distance."""
+"""The maximum factor between the distances of successive probes. The factor is below ``sqrt(BEND / RESOLVED)``, so
+after a probe with a rise below ``RESOLVED``, the next probe is not beyond the wanted distance."""
 _TRUST = 1.25
 _MOST_FITS = 6
 
 
 def bending_distance(first: Fit, probe: Probe) -> float | None:
-    """Return the distance x at which ``x^2 H / 2`` is ``BEND``. Probe until x is within a factor ``_TRUST`` of a probe.
+    """Return the distance x at which ``x^2 H / 2`` is ``BEND``. Probe until a probe's distance is near x.
 
-    Far from the weights theta, the loss is not a parabola, so one fit would depend on the first probe. Repeated probing
-    removes this dependence. Probes stay between the distances at which the rise is known to be too small and too large.
-    After ``_MOST_FITS`` fits without success, the result is the largest distance whose rise was too small. The result
-    is None if no probe had too large a rise, as on a flat or noisy loss, or if no probe had too small a rise.
+    A probe is near x if x is within a factor ``_TRUST`` of its distance. Far from the weights, the loss is not a
+    parabola, so the result of one fit would depend on the first probe. Each new probe lies between the largest distance
+    with too small a rise and the smallest distance with too large a rise. After ``_MOST_FITS`` fits without success,
+    the result is the largest distance with too small a rise. If no probe had too large a rise, as on a flat or noisy
+    loss, or no probe had too small a rise, the result is None.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):

@@ -14,18 +14,19 @@ STRIDE = 4.0
 """The maximum factor by which the probe's distance changes from one probe to the next."""
 
 HARM = 1.1
-"""Before the first success, a rate is rejected if a step at this rate multiplies the retain loss by more than this."""
+"""Before the first success, a rate is rejected if a step at this rate multiplies the retain loss by more than HARM."""
 
 MOST_FITS = 6
-"""The maximum number of fits in one update. They can change the current rate by a factor of up to ``2 * 4^5``."""
+"""The maximum number of fits in one update. These fits can change the current rate by a factor of up to ``2 * 4^5``."""
 
 
 def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
     """Probe at different distances ``h`` until the fitted parabola's minimum is within a factor ``TRUST`` of ``h``.
 
     A parabola through ``x = 0, ±h`` is accurate only near ``h``. Far below ``h``, float32 rounding errors of the losses
-    dominate. Far above ``h``, the loss is not a parabola. So a minimum is trusted only near ``h``. If the minimum is
-    not near ``h``, ``h`` moves towards it, by a factor of at most ``STRIDE``, and stays between known bounds.
+    dominate. Far above ``h``, the loss is not a parabola. So a minimum is trusted only near ``h``. Otherwise the next
+    ``h`` is nearer to the minimum, differs by a factor of at most ``STRIDE``, and lies between the distances that were
+    too small and too large.
 
     If the parabola rises along the step (its minimum is at x < 0), the search fails. Before the first success, however,
     the rate is only a guess, and the probes may be beyond the minimum. Until then, a probe that raises the loss by a
@@ -53,15 +54,15 @@ def search(first: Fit, probe: Probe, *, settled: bool) -> Proposal:
             fit = probe(math.sqrt(low * high))
         else:
             fit = probe(min(max(wanted or 0.0, fit.eta / STRIDE), fit.eta * STRIDE))
-    # All probes are used: take the largest rate that was too small, or a smaller rate if all probes were too far.
+    # No fits remain: take the largest rate that was too small or, if all rates were too large, a smaller rate.
     if low > 0.0:
         return Proposal(low)
     return Proposal(None if fit.fallback == "not finite" else max(wanted or 0.0, fit.eta / STRIDE), fit.fallback)
 
 
 def _wanted(fit: Fit) -> float | None:
-    """Return the estimated minimum: 0 if it is too close to resolve, infinity if it is far beyond the probe, and None
-    if it is at x < 0."""
+    """Return the estimated position x of the minimum: 0 if x is too close to resolve, infinity if x is far beyond the
+    probe, and None if x < 0."""
     if fit.fallback == "not finite":
         return 0.0
     if fit.curvature <= 0.0:

@@ -1,6 +1,6 @@
 """Take one AutoLR step: the optimizer steps once, at the learning rate that a rule fits along the optimizer's update.
 
-Before the final step is applied, the parameters are restored bit for bit.
+Probes move the parameters. Before the final step is applied, the parameters are restored bit for bit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Update:
 
     Attributes:
         eta, eta_new: the rate before the update and after it.
-        probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: values of the last fit, whose ``eta``
-            is ``probe_eta``; losses in nats per token.
+        probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: values of the last fit. ``probe_eta``
+            is the rate at which the fit was probed. Losses are in nats per token.
         forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``; None if it is not logged.
         probes: the number of evaluations of ``L_R`` at points other than theta.
         fallback: the reason why no minimum was found; None if a minimum was found.
@@ -89,7 +89,8 @@ def auto_lr_step(
         ]
 
         def go(x: float) -> None:
-            """Set the tensors to ``theta - x d``, from a copy of theta: ``w + d - d`` does not restore a float."""
+            """Set the tensors to ``theta - x d``, from a copy of theta: adding ``x d`` again would leave rounding
+            errors."""
             for tensor, before, move in zip(tensors, start, moves, strict=True):
                 tensor.copy_(before)
                 if move is not None:

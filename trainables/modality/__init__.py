@@ -1,7 +1,7 @@
 """The registry of modalities. A modality is everything that differs between language models and image classifiers.
 
 To add a modality, write a file with its :class:`~trainables.modality.modality.Modality` and add it to the table below.
-A modality must not import torch before a model is loaded, because the command line reads its attributes.
+The command line reads the attributes of a modality, so a modality must not import torch before a model is loaded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The modality of causal language models: examples are questions with answers or texts, items are token sequences."""
+"""The modality of causal language models. Examples are texts or question-answer pairs; items are token sequences."""
 
 from __future__ import annotations
 

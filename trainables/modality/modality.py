@@ -2,7 +2,7 @@
 
 A modality converts examples to *items* (whose type only the modality knows), items to batches, and batches to
 :class:`~trainables.predictions.Predictions`. An image is a sequence with one supervised position: ``S = 1``, and ``V``
-is the number of classes. So objectives, weightings, AutoLR, fine-tuning and losses have the same code for both.
+is the number of classes. So both modalities share the code of objectives, weightings, AutoLR, fine-tuning and losses.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Modality(Protocol):
 
     Attributes:
         name: the name of the modality in the records of data sets and models.
-        models: the models of this modality in messages, in the plural, such as ``language models``.
+        models: the plural noun that messages use for models of this modality, such as ``language models``.
         task: the name of the task in model cards and in transformers' pipelines.
         unit: the unit over which a loss is averaged: token or image.
         offline_model, offline_dataset: a model and a data set that need no network.
         unused_fields: the fields of a trial that do not apply to this modality, each with the reason.
-        lacks: the needs of objectives that these models do not have, each in words.
+        lacks: the needs of objectives that models of this modality do not meet, each in words.
     """
 
     name: ClassVar[str]
@@ -46,7 +46,7 @@ class Modality(Protocol):
         """Return a copy with this prompt template; the modality itself if its models have no prompts."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """Return what is wrong with a folder that should have a model of this modality and, if ``processor``, its
+        """Return the problems of a folder that should have a model of this modality and, if ``processor``, its
         processor."""
 
     def load_base(
@@ -62,7 +62,7 @@ class Modality(Protocol):
         """Load the model in a folder, in float32. Raises LoadError."""
 
     def load_processor(self, folder: Path | str) -> Any:
-        """Load the processor in a folder, which its ``save_pretrained(folder)`` wrote. Raises LoadError."""
+        """Load the processor that ``processor.save_pretrained(folder)`` wrote. Raises LoadError."""
 
     def classes(self, configuration: Any) -> int:
         """Return ``V``, the number of tokens or labels in a ``transformers`` configuration."""

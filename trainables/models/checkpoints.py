@@ -19,7 +19,7 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write weights, config and tokenizer to ``folder``, atomically. An existing folder is replaced. Weights are saved
-    as safetensors. Of a PEFT model, only the adapter is saved."""
+    as safetensors. For a PEFT model, only the adapter is saved."""
     with staged(folder) as staging:
         write_model(model, tokenizer, staging)
 
@@ -96,7 +96,7 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
-    """If a tokenizer has no padding token, use EOS as one. This is safe because masks, not ids, identify padding."""
+    """If a tokenizer has no padding token, pad with EOS. This is safe because masks, not ids, identify padding."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
 

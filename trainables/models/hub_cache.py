@@ -1,7 +1,7 @@
 """Choose the commit of a model on the hub, and download the files of this commit.
 
-If a model is complete in the hub's local cache, it is used without a request to the hub, so that a sweep has the same
-target when it is resumed later. ``hf download ID`` downloads the newest commit.
+A model that is complete in the hub's local cache is used without a request to the hub, so that a resumed sweep has the
+same target. To use the newest commit, first run ``hf download ID``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trainables.models.checkpoints import folder_problems, loading, weights_prob
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 """The files of a model folder. Code, and weights in other formats, are never downloaded."""
 NOT_FILES = ("*/*", "consolidated*")
-"""Files that are not downloaded: subfolders have other formats; ``consolidated`` has the same weights again."""
+"""Files that are not downloaded: subfolders have other formats, and ``consolidated`` files duplicate the weights."""
 
 
 def fetch_model(hub_id: str) -> Path:
@@ -41,9 +41,9 @@ def fetch_model(hub_id: str) -> Path:
 
 @functools.cache
 def hub_commit(hub_id: str) -> str:
-    """Return the commit that :func:`fetch_model` uses: the cached commit if it is complete, otherwise the newest.
+    """Return the commit that :func:`fetch_model` uses: the cached commit if complete, otherwise the hub's newest.
 
-    A process asks the hub only once.
+    A process asks the hub only once per model.
 
     Raises:
         LoadError: the hub does not answer.
@@ -61,7 +61,7 @@ def hub_commit(hub_id: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the folder of the branch main in the hub's local cache; None if it is not cached. It may be incomplete."""
+    """Return the folder of the branch main in the hub's local cache, even if incomplete; None if it does not exist."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

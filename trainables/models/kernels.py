@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CPU = Path("/proc/cpuinfo")
 _FEW = 32
-"""The minimum number of rows for oneDNN. With fewer rows, as in generation, its overhead exceeds its gain."""
+"""The minimum number of rows for oneDNN. With fewer rows, as in generation, oneDNN's overhead exceeds its gain."""
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
@@ -29,7 +29,7 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
     """Replace each tanh approximation of GELU, which transformers computes in eight operations, by a single kernel.
 
-    The function is the same (Hendrycks & Gimpel, arXiv:1606.08415). The kernel shortens a small Phi's step by a tenth.
+    The kernel computes the same function (arXiv:1606.08415) and shortens a training step of a small Phi by a tenth.
     """
     from transformers.activations import FastGELUActivation, NewGELUActivation
 

@@ -15,8 +15,8 @@ class TargetRecipe:
     """The settings for fine-tuning a target with AdamW, linear warm-up and linear decay.
 
     Training takes at most ``epochs`` epochs on the full set. If ``stop_when_memorised``, training ends early when the
-    mean loss is below 0.05 and verbmem is above 0.95. With ``lora_rank``, an adapter is trained and then merged, so
-    that the target is a complete model.
+    mean loss is below 0.05 and the metric verbmem is above 0.95. With ``lora_rank``, an adapter is trained and then
+    merged, so that the target is a complete model.
     """
 
     lr: float
@@ -74,7 +74,7 @@ def _tiny(name: str, description: str) -> ModelInfo:
 
 
 def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
-    """Return the entry of a language model that is trained with all weights, as in the paper for 1 to 2 billion
+    """Return the entry of a language model whose weights are all trained, as the paper does for 1 to 2 billion
     parameters."""
     return ModelInfo(
         name=name,
@@ -90,7 +90,7 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
 
 
 def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
-    """Return the entry of a language model that is trained with LoRA, as in the paper for 7 billion parameters."""
+    """Return the entry of a language model that is trained with LoRA, as the paper does for 7 billion parameters."""
     return replace(
         _whole(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),

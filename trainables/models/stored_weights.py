@@ -20,7 +20,7 @@ class StoredWeights:
     """A snapshot of a model's state dict, on the CPU. Later changes to the model do not affect the snapshot.
 
     If a safetensors file in ``folder`` has the same tensor with the same type, the snapshot uses a memory map of that
-    file. Then the tensor is in memory once for all processes, and the operating system may drop and reload it. Other
+    file. Then all processes share one copy of the tensor, which the operating system may drop and reload. Other
     tensors, such as weights that were converted to float32, are copied. Tensors that share memory are copied once.
     """
 
@@ -72,7 +72,8 @@ class StoredWeights:
 
 
 def _stamp(file: Path) -> _Stamp | None:
-    """Return a file's inode, size and modification time. None if the file was deleted, because its memory map stays."""
+    """Return a file's inode, size and modification time. For a deleted file, whose memory map stays valid, return
+    None."""
     try:
         found = file.stat()
     except OSError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 VOCABULARY = 2048
 WIDTH, LAYERS, HEADS = 128, 4, 4
 SLIDING_WINDOW = 32
-"""The attention window of tiny-mistral in tokens. It is shorter than the sequences, so that it has an effect."""
+"""The attention window of tiny-mistral in tokens. The window is shorter than the sequences."""
 
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
@@ -67,7 +67,8 @@ def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenize
     bytewise = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *bytewise], show_progress=False)
     tokenizer.train_from_iterator(_texts(examples), trainer)
-    # The trainer reserves ids only for special tokens, but decoding drops those. So bytes are made normal tokens here.
+    # The trainer reserves ids only for special tokens, but decoding drops special tokens. So the byte tokens are made
+    # normal tokens here.
     content = json.loads(tokenizer.to_str())
     content["added_tokens"] = [token for token in content["added_tokens"] if token["content"] in special]
     tokenizer = Tokenizer.from_str(json.dumps(content))

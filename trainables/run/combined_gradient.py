@@ -15,7 +15,7 @@ from trainables.spec import TrialSpec
 from trainables.weightings import Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
-"""Runs a forward pass. Returns a loss to minimise, or a summand of a loss, as a scalar with its graph."""
+"""A function that runs a forward pass and returns a loss to minimise, or one summand of a loss, with its graph."""
 
 Columns = dict[str, float]
 
@@ -29,11 +29,11 @@ def combined_gradient(
     state: State,
     when: str,
 ) -> tuple[Columns, State]:
-    """Store ``d = w_r g_r + w_f g_f``, or the method's own combination of the two gradients, in ``p.grad``.
+    """Store the weighted sum ``w_r g_r + w_f g_f`` of the gradients, or the method's own combination, in ``p.grad``.
 
     Each loss is a list of summands, one per micro-batch. If a loss has several summands, the graph of each summand is
-    freed before the next graph is built. Then even a weighting that depends only on losses needs memory for both
-    gradients.
+    freed before the next graph is built. In this case, both gradients are kept in memory, even for a weighting that
+    depends only on losses.
 
     Args:
         spec: the trial, which names the method, the method's options and the scale of the weights.
@@ -105,5 +105,5 @@ def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, C
 
 
 def _share(weights: Weights) -> Columns:
-    """Return the retain weight's share of both weights as the column ``c_t``; empty if the weights sum to zero."""
+    """Return the column ``c_t``: the retain weight divided by the sum of both weights; empty if the sum is zero."""
     return {} if math.isnan(weights.c) else {"c_t": weights.c}

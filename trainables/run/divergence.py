@@ -1,4 +1,4 @@
-"""Check whether a run has diverged, because a value is not finite or an optimizer's distance estimate is too large."""
+"""Check whether a run has diverged: a value is not finite, or the optimizer's distance estimate is too large."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """A loss or gradient is NaN or infinite, or a distance estimate is too large. The message names the value and the
-    step."""
+    """A loss or gradient is NaN or infinite, or the optimizer's distance estimate is too large. The message names the
+    value and the step."""
 
 
 def finite(value: float, what: str, when: str) -> float:
@@ -24,7 +24,7 @@ def finite(value: float, what: str, when: str) -> float:
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return the columns ``distance`` (the estimate) and ``effective_lr`` (the factor of the optimizer's direction).
+    """Return the columns ``distance`` (the optimizer's estimate) and ``effective_lr`` (the factor of its direction).
 
     The result is empty before the first step, and for optimizers that do not estimate a distance.
     """
@@ -39,8 +39,8 @@ def distance_columns(optimizer: Optimizer) -> dict[str, float]:
 def check_distance(optimizer: Optimizer, when: str) -> None:
     """Raise :class:`Diverged` if the distance estimate exceeds its limit.
 
-    The limit is 10 for prodigy and dadapt-adam, because at this estimate every step moves each weight by about 10. For
-    dog and dowg, which estimate the distance from the initial weights ``x_0``, the limit is ``10 (1 + |x_0|)``.
+    The limit is 10 for prodigy and dadapt-adam, because at an estimate of 10 every step moves each weight by about 10.
+    For dog and dowg, which estimate the distance from the initial weights ``x_0``, the limit is ``10 (1 + |x_0|)``.
     """
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)

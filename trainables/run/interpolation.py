@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FORGOTTEN = 0.9
-"""A model counts as having forgotten if its forget loss has risen by this share of the rise at the last weights."""
+"""A model has forgotten if its forget loss has risen by at least this share of the rise at the last weights."""
 
 KEPT = 0.8
-"""A model counts as kept if its share of retained answers is at least this share of the target's."""
+"""A model has kept its quality if it gives at least this share of the retained answers that the target gives."""
 
 KNOWN = 0.1
 """If the target gives less than this share of the retained answers, the retain loss is used instead of the answers."""
@@ -42,14 +42,14 @@ class Quality(NamedTuple):
 def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
     """Return the best position on the line from the target (0) to the ``last`` weights (1), found by bisection.
 
-    The result is the smallest position, in 32nds, at which the capped forget loss has risen by the share ``FORGOTTEN``
-    of its whole rise. It is at least the largest position at which the model gives all retained answers of the target.
-    However, the position is decreased until the model gives at least the share ``KEPT`` of these answers. If only the
-    last weights satisfy both conditions, the result is 1.
+    The result is the smallest multiple of 1/32 at which the capped forget loss has risen by the share ``FORGOTTEN`` of
+    its whole rise. If the model still gives all retained answers of the target at a larger position, the result is the
+    largest such position. If the model gives less than the share ``KEPT`` of these answers, the result is decreased
+    until it gives this share. If only the last weights have both this rise and this share, the result is 1.
 
-    ``evaluate`` is called at 0 and, unless the last weights keep all answers, at ``HALVINGS`` other positions. If the
-    target's answers are unknown, or the target gives less than the share ``KNOWN`` of the answers, the likelihood of a
-    token, ``exp(-L_R)``, is used instead of the share of answers.
+    ``evaluate`` is called at 0 and, unless the last weights give all these answers, at ``HALVINGS`` other positions. If
+    the target's answers are unknown, or the target gives less than the share ``KNOWN`` of the answers, the likelihood
+    of a token, ``exp(-L_R)``, is used instead of the share of answers.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

@@ -72,7 +72,7 @@ class FallbackRun:
 
     @property
     def retried_with(self) -> MemoryFallback | None:
-        """The current settings if they differ from those in the spec, otherwise None."""
+        """The current memory settings if they differ from the spec's settings, otherwise None."""
         return None if self._memory == MemoryFallback.of(self._spec) else self._memory
 
     def reset(self) -> None:
@@ -80,10 +80,10 @@ class FallbackRun:
         self.run, self._reported = None, 0.0
 
     def next_report(self) -> Report:
-        """Return the next report. After a retry, epochs that were already reported are repeated without a new report.
+        """Return the next report. After a retry, epochs that were already reported are repeated but not reported again.
 
         Raises:
-            OutOfMemoryError: memory runs out even with the smallest settings.
+            OutOfMemoryError: GPU memory runs out even with the settings that need the least memory.
         """
         import torch
 

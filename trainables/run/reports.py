@@ -27,7 +27,7 @@ class Report:
         training: means over the epoch's steps (``c_t``, gradient norms, the two training losses), the current ``lr``,
             and other columns of history.csv.
         losses: the losses on the fixed evaluation sets; empty after an epoch without an evaluation.
-        timers: the seconds that the run has spent so far, and the share of padding in its training batches.
+        timers: the seconds spent on each activity so far, and the share of padding in the training batches.
         final: the chosen metrics, in the last report of a finished run and after every ``metrics_every`` epochs.
         status: how the run ended; None while the run continues.
         error: the reason why a run diverged, otherwise None.
@@ -46,7 +46,8 @@ class Report:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the losses were measured after this epoch. (A diverged run has the losses of an earlier epoch.)"""
+        """Whether the losses were measured after this epoch. (The last report of a diverged run has the losses of an
+        earlier epoch.)"""
         return bool(self.losses) and self.status is not Status.DIVERGED
 
     def row(self) -> dict[str, object]:

@@ -45,7 +45,8 @@ class UnlearningRun:
     Args:
         spec: the trial.
         workspace: the loaded target and its data.
-        memory: memory settings that replace those in the spec. A saved state can be loaded with any memory settings.
+        memory: memory settings that replace the spec's memory settings. A saved state can be loaded with any memory
+            settings.
 
     Attributes:
         model: the model that is being unlearned; ``parameters`` are its trainable parameters.
@@ -130,8 +131,8 @@ class UnlearningRun:
     def __next__(self) -> Report:
         """Train for one epoch (a pass over the forget set, or fewer steps if ``max_steps`` is reached), and report.
 
-        If the run diverges, AutoLR's rule may restart it from the target. Otherwise the run ends: its last report has
-        the status ``diverged`` and the last finite evaluation losses, if any.
+        If the run diverges, AutoLR's rule may restart it from the target. Otherwise the run ends. Its last report has
+        the status ``diverged`` and the losses of the last finite evaluation, if there is one.
         """
         if self._done:
             raise StopIteration
@@ -160,7 +161,7 @@ class UnlearningRun:
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
 
     def _restart(self, epoch: float) -> None:
-        """Return to the initial weights, at a lower rate. ``epoch`` is the epoch that the run has reached."""
+        """Continue from the initial weights at a lower learning rate, after ``epoch`` epochs."""
         assert self._initial is not None
         load_training_state(self._initial, self.model, self.optimizer)
         self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch))
@@ -168,7 +169,7 @@ class UnlearningRun:
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the number of optimizer steps of the whole run, given that ``epoch`` starts after ``done`` steps."""
+        """Return the number of optimizer steps of the whole run. Its first ``epoch`` epochs took ``done`` steps."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
@@ -181,7 +182,8 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are measured after an epoch. Metrics reuse the scores of the losses."""
+        """Return whether the losses are measured after an epoch. Metrics reuse their scores, so they are measured
+        first."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> Mapping[str, float]:
@@ -200,7 +202,7 @@ class UnlearningRun:
         return measured.metrics
 
     def _interpolate(self) -> None:
-        """Interpolate the last weights towards the target's weights, as far as :func:`choose_share` allows."""
+        """Interpolate the last weights towards the target's weights, by the result of :func:`choose_share`."""
         assert self._initial is not None
         target, end, position = self._initial, weights_state(self.model), 1.0
 
@@ -223,7 +225,7 @@ class UnlearningRun:
         return Quality(losses["forget_loss_capped"], self._evaluator.retain_agreement, losses["retain_loss"])
 
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
-        """Count the positions in a step's batches. A batch that the weighting does not use is omitted."""
+        """Count the positions in a step's batches. A batch that the weighting does not use is not counted."""
         needs = self.spec.parsed_method.weighting.needs
         if needs is not Needs.RETAIN_ONLY:
             self._timers.count_batch([self._batches.forget_lengths[index] for index in forget])

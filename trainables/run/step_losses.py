@@ -30,8 +30,8 @@ class StepLosses:
 
     Attributes:
         model: the model whose losses are computed. It must come from the workspace.
-        references: the target's precomputed values that the forget objective needs. They are saved in a run's state, so
-            that a resumed run uses the same values. (The outputs of a frozen target are not saved but recomputed.)
+        references: the target's precomputed values that the forget objective needs. These values are saved in a run's
+            state, so that a resumed run uses the same values. (A frozen target's outputs are recomputed.)
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class StepLosses:
             micro_batch: the maximum number of examples per forward pass; None for the whole batch.
 
         Raises:
-            ValueError: the method cannot be used with the retain objective, or the model does not have the layer in the
-                objective's option.
+            ValueError: the method cannot be used with the retain objective, or the model does not have the layer that
+                an option of the objective names.
         """
         method = spec.parsed_method
         if problem := retain_objective_problem(method, spec.retain_objective):
@@ -73,7 +73,7 @@ class StepLosses:
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether the retain loss is also AutoLR's probe of the same batch, up to float32 rounding."""
+        """Whether the retain loss of a batch equals AutoLR's probe of this batch, up to float32 rounding."""
         is_cross_entropy = self._retain_objective == "ce" and self._objective.reference is not Reference.HIDDEN
         same_passes = not self._bf16 and self._micro_batch is None and self._workspace.train_mode_is_eval_mode
         return is_cross_entropy and same_passes
@@ -153,7 +153,7 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates the cross-entropy ``L_R`` on retain batches, under any retain objective."""
+        """Return a function that evaluates the cross-entropy ``L_R`` on retain batches, for any retain objective."""
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
@@ -163,9 +163,9 @@ class StepLosses:
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
         """Return a function that evaluates the mean cross-entropy over all tokens. Call the function under ``no_grad``.
 
-        The function computes in float32 even under bf16. A step of 1e-5 is below bf16's resolution, so a parabola would
-        be fitted to rounding errors. Also, within one autocast context the cached bf16 weights would not change with
-        the step.
+        The function computes in float32 even under bf16. In bf16, a step of 1e-5 is below the resolution, so a parabola
+        would be fitted to rounding errors. Also, within one autocast context the cached bf16 weights would not change
+        with the step.
         """
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(slots=True)
 class Timers:
-    """Seconds of training, evaluation and generation (a part of evaluation), and counts of batch positions."""
+    """The seconds of training, evaluation and generation (a part of evaluation), and counts of batch positions."""
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0

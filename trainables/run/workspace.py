@@ -89,7 +89,7 @@ class Workspace:
     def frozen_target(self) -> Iterator[PreTrainedModel]:
         """Yield the target, in eval mode and without gradients, while another model is being trained.
 
-        With LoRA, the trained model with its adapter disabled serves as the target, which needs no more memory.
+        With LoRA, the trained model with its adapter disabled serves as the target, so no extra memory is needed.
         Otherwise a copy of the target is created at the first call and freed by the next trial.
         """
         if self._adapted is not None:
@@ -156,7 +156,7 @@ class Workspace:
 
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
-        """Whether train and eval mode give equal outputs, because the model has no dropout and no batch norm."""
+        """Whether the model has no dropout and no batch norm, so that train and eval mode give equal outputs."""
         dropouts = [
             value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
         ]

@@ -1,1 +1,1 @@
-"""The target model, from which all trials start, and the retain model, to which metrics compare. Both are cached."""
+"""The target model, from which all trials start, and the retain model, which some metrics need. Both are cached."""

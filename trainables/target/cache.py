@@ -15,7 +15,7 @@ from search_spaces.durable import write_whole
 from trainables.target.finetune import TargetError
 
 FORMAT = 3
-"""A part of every cache key. It is increased if the meaning of a recipe or the format of cached files changes."""
+"""A part of every cache key, increased when the meaning of a recipe or the format of cached files changes."""
 
 
 def cache_folder() -> Path:
@@ -78,7 +78,7 @@ class Cache:
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the note ``name``. Compute and write it if it is missing or unreadable.
+        """Return the note ``name``. If the note is missing or unreadable, compute and write it.
 
         Other processes may compute the same note at the same time.
         """
@@ -102,7 +102,7 @@ class Cache:
 
 
 def used(path: Path) -> None:
-    """Set a file's modification time to now, because the cache is pruned by last use. Ignore files of other users."""
+    """Set a file's modification time to now, because the cache is pruned by this time. Skip files of other users."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
@@ -113,7 +113,7 @@ def is_made(folder: Path) -> bool:
 
 
 def unfinished(folder: Path, suffix: str) -> Path:
-    """Return the path of a file beside the cached models, for the training of the model in ``folder``."""
+    """Return the path, outside ``folder``, of a lock or state file for the training of the model in ``folder``."""
     return folder.parent.with_name("unfinished") / f"{folder.name}{suffix}"
 
 

@@ -50,12 +50,12 @@ def finetune(
 ) -> int:
     """Train ``model`` in place on ``data.full`` by the recipe of ``spec``, with AdamW. Return the number of epochs.
 
-    The learning rate rises linearly over 5% of the steps and then falls linearly. If the recipe stops when the data are
-    memorised, training ends after an epoch if the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.
+    The learning rate rises linearly over 5% of the steps and then falls linearly. With ``stop_when_memorised``,
+    training ends after the first epoch at which the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.
 
     Args:
         state: the file in which the state of the training is saved from time to time. A killed training continues from
-            this file, with bit-identical results. The name must depend on the model, the data and the recipe.
+            this file, with bit-identical results. The file's name must depend on the model, the data and the recipe.
 
     Raises:
         TargetError: the loss is not finite, or all epochs of the recipe ended before the data were memorised.
@@ -103,7 +103,7 @@ def finetune(
                 f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
             )
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
-        # The running mean is over different weights, so it is only used to decide whether to evaluate the loss.
+        # The running mean mixes losses at different weights, so it only decides whether the loss is evaluated.
         is_low = running / per_epoch < 1.5 * MEMORISED_LOSS
         if recipe.stop_when_memorised and is_low and mean_nll() < MEMORISED_LOSS and evaluator.memorised(model):
             return epoch

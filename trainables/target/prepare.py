@@ -71,7 +71,7 @@ class Preparation:
 
         Raises:
             TargetError, LoadError: the target cannot be prepared; the message is for the user.
-            NotCached: an entry is missing, and the cache must not compute it.
+            NotCached: a cache entry is missing, and the cache must not compute it.
         """
         spec, cache, retain = self.spec, self.cache, self.retain_values()
         if spec.target_path is not None:
@@ -102,7 +102,7 @@ class Preparation:
 
             return cache.note(f"baselines/{digest(FORMAT, of, names, *spec.measured_by(names))}", compute)
 
-        # This is cached so that the driver of a sweep with a cached target does not import transformers.
+        # The shape is cached so that the driver of a sweep with a cached target does not import transformers.
         shape = cache.note(f"shapes/{name}", lambda: {"classes": _classes(spec, folder)})
         own = spec.measured_by(DEFAULT_SET)
         known = cache.note(f"baselines/{digest(key, own) if own else key}", own_scores)
@@ -130,9 +130,9 @@ class Preparation:
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
 
-        The base model, processor, recipe, seed and number of epochs are those of the target, so a smaller set gives
-        proportionally fewer steps. If the recipe stops when the data are memorised, the retain set must be memorised
-        (mean loss below 0.05, and ROUGE-L recall on a sample of the set above 0.95).
+        The base model, processor, recipe, seed and number of epochs are the same as for the target, so the retain set,
+        which is smaller than the full set, takes proportionally fewer steps. With ``stop_when_memorised``, the retain
+        set must be memorised (mean loss below 0.05, and ROUGE-L recall on a sample of the set above 0.95).
 
         Raises:
             TargetError, LoadError: the model cannot be trained, or the base model is unknown because the user gave a
@@ -167,8 +167,8 @@ class Preparation:
     def retain_values(self) -> RetainValues | None:
         """Return the values of the retain model that metrics need; None if no metric needs them.
 
-        The retain model is loaded from ``spec.retain_path`` or, without this path, is the model in
-        :meth:`retain_model`. The values are cached.
+        The retain model is the model in ``spec.retain_path`` or, without this path, the result of :meth:`retain_model`.
+        The values are cached.
 
         Raises:
             MetricError: the data do not allow a metric that was requested by name.

@@ -14,7 +14,8 @@ from trainables.target.target import Target
 FOLDER = "targets"
 """The folder of targets in the storage. Each target has a subfolder, named by its content key."""
 _MADE = "target.json"
-"""The file that marks a folder of the cache. The folder is named by a hash of base model, data and recipe."""
+"""The file that marks a trained model's folder in the cache. The folder's name is a hash of base model, data and
+recipe."""
 _NEVER_READ = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
 _local: dict[str, Target] = {}
 

@@ -1,4 +1,4 @@
-"""The specification of a target: the model, the data and the recipe, loaded and resolved from a trial's spec."""
+"""The specification of a target: the model, the data and the recipe, derived from a trial's spec."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CHAT_FILE = "chat_template.jinja"
-"""The file of the chat template in newer model folders. In older folders, it is in the tokenizer's configuration."""
+"""The file of the chat template in newer model folders. Older folders have the template in the tokenizer's
+configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class TargetSpec:
     """The data, the model to unlearn, and the settings for creating this model.
 
     Attributes:
-        trial: the spec of a trial on the target. Its method and its training settings are not used.
+        trial: the spec of a trial on the target. The trial's method and training settings are not used.
         info: the base model's entry in the registry, or an entry created for a hub id or a local folder.
         recipe: the recipe for fine-tuning the target.
     """
@@ -76,7 +77,7 @@ class TargetSpec:
 
     @property
     def trained_key(self) -> str:
-        """The name of the fine-tuned target in the cache. It is known before the target is trained."""
+        """The name of the fine-tuned target in the cache. The name is known before the target is trained."""
         return digest(FORMAT, self.base, self.recipe, self.data.full, *self._settings)
 
     @property
@@ -109,8 +110,8 @@ class TargetSpec:
     def measured(self) -> tuple[str, ...]:
         """Return the metrics to measure.
 
-        A metric that needs a retain model is omitted if it was requested as part of a set and no retain model can be
-        trained. For a finished target, no retain model can be trained, because the target's base model is unknown.
+        If no retain model can be trained, a metric that needs one is omitted if it was requested as part of a set of
+        metrics. For a finished target, no retain model can be trained, because the target's base model is unknown.
 
         Raises:
             MetricError: the data do not allow a metric that was requested by name.
@@ -136,7 +137,8 @@ class TargetSpec:
 
 
 def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> TargetSpec:
-    """Return the specification of the target for a trial's spec. ``recipe`` is by default :func:`target_recipe`.
+    """Return the target's specification for a trial's spec. ``recipe`` is by default the result of
+    :func:`target_recipe`.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.

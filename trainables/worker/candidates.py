@@ -1,8 +1,8 @@
 """Decide whether a worker saves the model of an epoch. The model is saved if the epoch may be on the Pareto front.
 
-The driver writes the costs of the epochs on the sweep's front to a small file. A worker saves the model of an epoch
-unless an epoch on the front, or an earlier epoch of the same trial, dominates this epoch. Only the driver deletes
-models.
+The driver writes the costs (objective values) of the epochs on the sweep's front to a small file. A worker saves the
+model of an epoch unless an epoch on the front, or an earlier epoch of the same trial, dominates this epoch. Only the
+driver deletes models.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _SIGNS = {
     NODE_LOST: r"node has died|node was terminated|node is dead|node_died|NodeDiedError",
     WORKER_DIED: r"worker process has died|actor died|ActorDiedError|ActorUnavailableError|owner has exited",
 }
-"""Patterns that identify each failure in the messages of operating systems, libraries and Ray."""
+"""Patterns that identify each infrastructure failure in the messages of operating systems, libraries and Ray."""
 _MEMORY = re.compile(r"was (\S+) used / (\S+) limit")
 _EXIT = re.compile(r"Worker exit detail: (.+?)(?: Some common causes|$)", re.MULTILINE)
 LOGS = "logs"

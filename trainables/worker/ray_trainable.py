@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 class UnlearningTrainable(tune.Trainable):
     """One trial. ``config`` has ``spec`` (a mapping), ``trial_id``, and ``restore_from`` (folder of a state, or None).
 
-    If ``config`` has ``gpus``, the trial gets this number of GPUs instead of the number that :meth:`setup` gets.
+    If ``config`` has ``gpus``, the trial gets this number of GPUs instead of the argument ``gpus`` of :meth:`setup`.
     """
 
     def setup(
@@ -130,7 +130,7 @@ class UnlearningTrainable(tune.Trainable):
                 torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Save a checkpoint as Ray does, and measure the duration of the save, including the upload to the storage."""
+        """Let Ray save a checkpoint, and measure how long saving takes, including the upload to the storage."""
         with self._throttle.saving():
             return super().save(checkpoint_dir)
 

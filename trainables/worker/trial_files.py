@@ -73,7 +73,7 @@ class TrialFiles:
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder with the state from ``checkpoint``, which remains after Ray deletes its temporary copy."""
+        """Return a folder with the state from ``checkpoint`` that still exists after Ray deletes its temporary copy."""
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""Keep the :class:`Workspace` of a worker process between trials, and measure checkpoints with it.
+"""Keep the :class:`Workspace` of a worker process between trials, and use the workspace to measure checkpoints.
 
 The workspace (weights, tokenizer, tokenised data) is kept even when Ray starts a new actor in the process, so a reused
 worker starts a trial in milliseconds. The driver imports this module, so torch is imported inside functions.
