@@ -1,8 +1,8 @@
 """Prompt templates. A template defines the text before an answer and the text after the answer.
 
 A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
-``{{ answer }}``, or :data:`CHAT`. The prompt ends where the answer begins. Only the answer and the end token after the
-answer are supervised.
+``{{ answer }}``, or :data:`CHAT`. The prompt ends where the answer begins. The answer and the end token are supervised,
+and so is the text after the answer in a plain template.
 """
 
 from __future__ import annotations

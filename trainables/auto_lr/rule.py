@@ -38,7 +38,7 @@ class Guard:
     spec disables interpolation.
 
     Attributes:
-        annealed: the share of the run, at its end, in which the rate falls linearly to 0.
+        annealed: the rate falls linearly to 0 over this last share of the run.
         cut: the number by which the rate is divided at a restart. A restart follows a loss or gradient that is not
             finite.
     """

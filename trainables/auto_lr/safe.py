@@ -23,7 +23,7 @@ SHARE = 0.2
 """The rate divided by the wanted distance: below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
 
 ANNEALED = 0.3
-"""The share of the run, at its end, in which the rate falls to 0."""
+"""The rate falls to 0 over this last share of the run."""
 
 CUT = 4.0
 """The number by which the rate is divided at a restart. A restart follows a loss or gradient that is not finite."""
@@ -39,11 +39,11 @@ _MOST_FITS = 6
 def bending_distance(first: Fit, probe: Probe) -> float | None:
     """Return the distance x at which ``x^2 H / 2`` is ``BEND``. Probe until a probe's distance is near x.
 
-    A probe is near x if x is within a factor ``_TRUST`` of its distance. Far from the weights, the loss is not a
-    parabola, so the result of one fit would depend on the first probe. Each new probe lies between the largest distance
-    with too small a rise and the smallest distance with too large a rise. After ``_MOST_FITS`` fits without success,
-    the result is the largest distance with too small a rise. If no probe had too large a rise, as on a flat or noisy
-    loss, or no probe had too small a rise, the result is None.
+    A probe is near x if x is within a factor ``_TRUST`` of the probe's distance. Far from the weights, the loss is not
+    a parabola, so the result of one fit would depend on the first probe. Each new probe lies between the largest
+    distance with too small a rise and the smallest distance with too large a rise. After ``_MOST_FITS`` fits without
+    success, the result is the largest distance with too small a rise. If no probe had too large a rise, as on a flat or
+    noisy loss, or no probe had too small a rise, the result is None.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):

@@ -8,13 +8,13 @@ from trainables.auto_lr.parabola import Fit
 from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule, within_twice
 
 TRUST = 2.0
-"""A parabola's minimum is trusted if it is within this factor of the probe's distance."""
+"""A parabola's minimum is trusted if the minimum is within this factor of the probe's distance."""
 
 STRIDE = 4.0
 """The maximum factor by which the probe's distance changes from one probe to the next."""
 
 HARM = 1.1
-"""Before the first success, a rate is rejected if a step at this rate multiplies the retain loss by more than HARM."""
+"""Before the first success, a rate is rejected if its step multiplies the retain loss by more than this factor."""
 
 MOST_FITS = 6
 """The maximum number of fits in one update. These fits can change the current rate by a factor of up to ``2 * 4^5``."""

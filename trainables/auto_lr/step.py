@@ -26,8 +26,8 @@ class Update:
         eta, eta_new: the rate before the update and after it.
         probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: values of the last fit. ``probe_eta``
             is the rate at which the fit was probed. Losses are in nats per token.
-        forget_plus, forget_minus: ``L_F`` at ``theta - eta d`` and ``theta + eta d``; None if it is not logged.
-        probes: the number of evaluations of ``L_R`` at points other than theta.
+        forget_plus, forget_minus: ``L_F`` after a step at the rate ``eta`` and after the opposite step, if logged.
+        probes: the number of evaluations of ``L_R`` at weights other than the weights before the step.
         fallback: the reason why no minimum was found; None if a minimum was found.
         clipped: whether a minimum was found but the rule chose a rate other than ``eta_star``.
     """
@@ -66,12 +66,12 @@ def auto_lr_step(
     """Step ``optimizer`` once, at the rate that ``rule`` proposes. Return the update and the rule's new memory.
 
     Args:
-        optimizer: its update must be linear in lr (SGD, AdamW). The rates of all parameter groups are multiplied by the
-            same factor; ``eta`` is the rate of the first group.
+        optimizer: an optimizer whose update is linear in lr, such as SGD or AdamW. The rates of all parameter groups
+            are multiplied by the same factor; ``eta`` is the rate of the first group.
         tensors: all tensors that the step or the probes may change: the trainable parameters and the buffers.
         retain_loss: evaluates ``L_R`` at the current parameters without gradients.
-        loss_zero: ``L_R`` before the step, on the batches of ``retain_loss``; None if it is not known.
-        forget_loss: evaluates ``L_F``, which is logged at the first two probes; None if it is not logged.
+        loss_zero: ``L_R`` before the step, on the batches of ``retain_loss``; if None, this loss is computed.
+        forget_loss: evaluates ``L_F``, which is logged at the first two probes; None if ``L_F`` is not logged.
         observe: a function that is called before the final step. Its arguments are a function that moves the parameters
             to ``theta - x d``, and the last fit. Changes of the parameters by ``observe`` are undone.
     """
@@ -82,7 +82,7 @@ def auto_lr_step(
         zero = retain_loss() if loss_zero is None else loss_zero
         eta = float(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        # Buffers that are counters or masks are not moved, only restored.
+        # Integer and boolean buffers (counters, masks) are not moved, only restored.
         moves = [
             tensor.detach() - before if tensor.is_floating_point() else None
             for tensor, before in zip(tensors, start, strict=True)

@@ -78,7 +78,7 @@ def load_model(folder: Path | str) -> PreTrainedModel:
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
-    """Load a model's tokenizer, and make sure that it has a padding token.
+    """Load a model's tokenizer, and make sure that the tokenizer has a padding token.
 
     Raises:
         LoadError: the tokenizer is missing, has no fast version, or has no EOS token.

@@ -18,7 +18,7 @@ NOT_FILES = ("*/*", "consolidated*")
 
 
 def fetch_model(hub_id: str) -> Path:
-    """Download missing files of a model. Return its folder in the hub's cache, which is named after the commit.
+    """Download missing files of a model. Return the model's folder in the hub's cache, named by the commit.
 
     Raises:
         LoadError: the hub has no such model, denies access or cannot be reached, or the weights are incomplete.

@@ -81,7 +81,7 @@ def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class OneDnnLinear(torch.nn.Linear):
-    """A linear layer that uses oneDNN for float32 inputs on a CPU, and otherwise works like its base class.
+    """A linear layer that uses oneDNN for float32 inputs on a CPU, and otherwise works like ``torch.nn.Linear``.
 
     Second derivatives and ``torch.func`` are not supported.
     """

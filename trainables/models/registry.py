@@ -32,7 +32,7 @@ class ModelInfo:
 
     ``hub_id`` is None for models that are created locally. ``lora_rank`` is None if all weights are trained.
     ``template`` is the prompt template (template.py). ``modality`` is language or vision; None if it depends on the
-    model's folder. A plug-in's ``make(data, seed)`` returns the model and its processor.
+    model's folder. For a plug-in's model, ``make(data, seed)`` returns the model and its processor.
     """
 
     name: str
@@ -74,8 +74,8 @@ def _tiny(name: str, description: str) -> ModelInfo:
 
 
 def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
-    """Return the entry of a language model whose weights are all trained, as the paper does for 1 to 2 billion
-    parameters."""
+    """Return the entry of a language model whose weights are all trained, as in the paper for models with 1 to 2
+    billion parameters."""
     return ModelInfo(
         name=name,
         hub_id=hub_id,
@@ -90,7 +90,7 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
 
 
 def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
-    """Return the entry of a language model that is trained with LoRA, as the paper does for 7 billion parameters."""
+    """Return the entry of a language model that is trained with LoRA, as in the paper for 7 billion parameters."""
     return replace(
         _whole(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),

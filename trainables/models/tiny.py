@@ -1,8 +1,8 @@
 """Small random models with real architectures, and tokenizers trained on the data.
 
-Each model is a small version of a registered model, with about a million parameters. It uses the same transformers
-class and the same special parts of the architecture (ALiBi, tied embeddings, dropout, grouped-query and sliding-window
-attention).
+Each model is a small version of a registered model, with about a million parameters. The small version uses the same
+transformers class and the same special parts of the architecture (ALiBi, tied embeddings, dropout, grouped-query and
+sliding-window attention).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 On the line from the target's weights to the last weights, most forgetting happens long before the end. The rest of the
 line mostly lowers the quality on retained data. As in robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
-arXiv:2109.01903), interpolated weights are often better than the weights of either model.
+arXiv:2109.01903), interpolated weights are often better than the target's weights and the last weights.
 
 For a LoRA adapter, both low-rank matrices are interpolated, so the model's weights follow a curve instead of a line.
 """
@@ -17,7 +17,7 @@ FORGOTTEN = 0.9
 """A model has forgotten if its forget loss has risen by at least this share of the rise at the last weights."""
 
 KEPT = 0.8
-"""A model has kept its quality if it gives at least this share of the retained answers that the target gives."""
+"""A model has kept its quality if its number of retained answers is at least this share of the target's number."""
 
 KNOWN = 0.1
 """If the target gives less than this share of the retained answers, the retain loss is used instead of the answers."""
@@ -43,13 +43,13 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
     """Return the best position on the line from the target (0) to the ``last`` weights (1), found by bisection.
 
     The result is the smallest multiple of 1/32 at which the capped forget loss has risen by the share ``FORGOTTEN`` of
-    its whole rise. If the model still gives all retained answers of the target at a larger position, the result is the
-    largest such position. If the model gives less than the share ``KEPT`` of these answers, the result is decreased
-    until it gives this share. If only the last weights have both this rise and this share, the result is 1.
+    its whole rise. If the model gives as many retained answers as the target at a larger position, the result is the
+    largest such position. If the model gives less than the share ``KEPT`` of this number, the result is decreased until
+    the model gives this share. If only the last weights have both this rise and this share, the result is 1.
 
-    ``evaluate`` is called at 0 and, unless the last weights give all these answers, at ``HALVINGS`` other positions. If
-    the target's answers are unknown, or the target gives less than the share ``KNOWN`` of the answers, the likelihood
-    of a token, ``exp(-L_R)``, is used instead of the share of answers.
+    ``evaluate`` is called at 0 and, unless the last weights give as many answers as the target, at ``HALVINGS`` other
+    positions. If the target's answers are unknown, or the target gives less than the share ``KNOWN`` of the answers,
+    the likelihood of a token, ``exp(-L_R)``, is used instead of the share of answers.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

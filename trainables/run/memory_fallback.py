@@ -38,8 +38,8 @@ class MemoryFallback:
     def next(self, batch_size: int, *, unused: Container[str] = ()) -> MemoryFallback | None:
         """Return settings that need less memory; None if no such settings remain.
 
-        The number of examples per forward pass is halved. Once it is 1, gradient checkpointing is enabled. ``unused``
-        names the settings that the model does not support.
+        The number of examples per forward pass is halved. Once this number is 1, gradient checkpointing is enabled.
+        ``unused`` names the settings that the model does not support.
         """
         size = min(self.micro_batch or batch_size, batch_size)
         smaller = replace(self, eval_batch_size=-(-self.eval_batch_size // 2))
@@ -65,7 +65,7 @@ class FallbackRun:
     def __init__(
         self, spec: TrialSpec, start: Callable[[MemoryFallback], UnlearningRun], unused: Callable[[], Container[str]]
     ) -> None:
-        """Store how to create a run: ``start`` creates it, and ``unused`` names settings the model does not support."""
+        """``start`` creates a run, and ``unused`` returns the names of settings that the model does not support."""
         self._spec, self._start, self._unused = spec, start, unused
         self._memory, self._reported = MemoryFallback.of(spec), 0.0
         self.run: UnlearningRun | None = None
@@ -76,7 +76,7 @@ class FallbackRun:
         return None if self._memory == MemoryFallback.of(self._spec) else self._memory
 
     def reset(self) -> None:
-        """Discard the run, so that the next report starts a new one."""
+        """Discard the run, so that the next report starts a new run."""
         self.run, self._reported = None, 0.0
 
     def next_report(self) -> Report:

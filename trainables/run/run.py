@@ -131,8 +131,8 @@ class UnlearningRun:
     def __next__(self) -> Report:
         """Train for one epoch (a pass over the forget set, or fewer steps if ``max_steps`` is reached), and report.
 
-        If the run diverges, AutoLR's rule may restart it from the target. Otherwise the run ends. Its last report has
-        the status ``diverged`` and the losses of the last finite evaluation, if there is one.
+        If the run diverges, AutoLR's rule may restart the run from the target. Otherwise the run ends. Its last report
+        has the status ``diverged`` and the losses of the last finite evaluation, if there is one.
         """
         if self._done:
             raise StopIteration
@@ -182,8 +182,7 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are measured after an epoch. Metrics reuse their scores, so they are measured
-        first."""
+        """Return whether the losses are measured after an epoch. If metrics are measured, the losses always are."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> Mapping[str, float]:
@@ -202,7 +201,7 @@ class UnlearningRun:
         return measured.metrics
 
     def _interpolate(self) -> None:
-        """Interpolate the last weights towards the target's weights, by the result of :func:`choose_share`."""
+        """Move the last weights towards the target's weights, to the position that :func:`choose_share` returns."""
         assert self._initial is not None
         target, end, position = self._initial, weights_state(self.model), 1.0
 

@@ -29,9 +29,9 @@ class StepLosses:
     """Computes the losses of a training step. ``retain(indices)`` and ``forget(indices)`` return scalars to minimise.
 
     Attributes:
-        model: the model whose losses are computed. It must come from the workspace.
+        model: the model whose losses are computed. This model must come from the workspace.
         references: the target's precomputed values that the forget objective needs. These values are saved in a run's
-            state, so that a resumed run uses the same values. (A frozen target's outputs are recomputed.)
+            state, so that a resumed run uses the same values. (A frozen target's outputs are recomputed instead.)
     """
 
     def __init__(

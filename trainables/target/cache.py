@@ -1,4 +1,4 @@
-"""The cache of trained models and their scores. An entry's name is a hash of its model, data and recipe."""
+"""The cache of trained models and their scores. The name of an entry is a hash of model, data and recipe."""
 
 from __future__ import annotations
 

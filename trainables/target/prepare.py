@@ -56,7 +56,7 @@ class Preparation:
     """Prepares the models for a target spec.
 
     Attributes:
-        device: the device for training and scoring, by default a GPU if available. It is not used if all results are
+        device: the device for training and scoring, by default a GPU if available. No device is used if all results are
             cached.
         on_progress: called after every epoch of training.
     """
@@ -146,7 +146,7 @@ class Preparation:
         return self._trained(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)
 
     def _trained(self, name: str, data: TaskData, *, prefix: str = "") -> Path:
-        """Return the folder of the model ``name`` in the cache. If it does not exist, train the model on ``data.full``.
+        """Return the folder of the model ``name`` in the cache. If the model is missing, train it on ``data.full``.
 
         If another process is training the same model, wait until the other process ends. ``prefix`` is the beginning of
         the progress texts.

@@ -1,1 +1,1 @@
-"""A Ray worker: the trainable, its workspace, its share of the GPU, and the files of its trials."""
+"""The parts of a Ray worker: the trainable, its workspace, its share of the GPU, and the files of its trials."""

@@ -65,7 +65,7 @@ class UnlearningTrainable(tune.Trainable):
 
         Args:
             target: the target of trials whose ``target_key`` is not in ``targets``.
-            out: the sweep's folder. It is not used if ``storage`` is given.
+            out: the sweep's folder; not used if ``storage`` is given.
             goals: the objectives of the sweep. The model of an epoch is saved if the epoch may be on the Pareto front.
             targets: the targets by ``target_key``, for sweeps with more than one target.
             storage: the storage in which files are read and written, instead of ``out``.
