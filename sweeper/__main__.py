@@ -51,7 +51,8 @@ def _leave(code: int) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace each standard stream that the shell has closed (``>&-``) by the null device, which most code needs."""
+    """Replace each standard stream that the shell has closed (``>&-``) by the null device, because code writes to
+    it."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,7 +1,7 @@
 """The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the same options.
 
 Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
-raises TypeError. The command line shares their code.
+raises TypeError. The command line calls the same code.
 """
 
 from __future__ import annotations
@@ -193,8 +193,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
-    """Return the option values from the keywords and from the file named by ``config``, and the problems with that
-    file."""
+    """Return the option values from the keywords and from the ``config`` file, and the problems with this file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     return with_config(command, from_python(command, given), None if config is None else str(config))

@@ -50,8 +50,8 @@ def run(
 
     ``change`` maps names of settings to new values, for example more ``trials``. Trials that ended because the
     infrastructure failed run again; with ``retry_failed``, all failed trials run again. If Ray's head node is lost,
-    ``end_process`` is called from another thread with a function that finalizes the sweep; ``end_process`` must end the
-    process.
+    ``end_process`` is called in another thread and must end the process. Its argument is a function that finalizes the
+    sweep.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError, OtherDriver: the sweep cannot run; the message names the
@@ -127,7 +127,7 @@ def _load_targets(
 
 
 def _trains_another(base: TrialSpec, first_path: Path) -> bool:
-    """Return whether the seed needs a target other than the sweep's first, which may take hours to fine-tune."""
+    """Return whether this seed's target differs from the first target. Fine-tuning another target may take hours."""
     return base.target_path is None and target_spec_of(base).trained_key != first_path.name
 
 

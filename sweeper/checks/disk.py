@@ -16,7 +16,7 @@ from trainables.spec import TrialSpec
 FLOAT = 4
 """Bytes of one weight, both in training and in a checkpoint."""
 _UNADAPTED = ("embed", "wte", "wpe", "lm_head")
-"""Name parts of the matrices that get no LoRA adapter."""
+"""A matrix whose name contains one of these parts gets no LoRA adapter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Disk:
 
     @property
     def least(self) -> int:
-        """The bytes of one model and of all saved states, without which a sweep cannot run."""
+        """The minimum space for a sweep: the bytes of one model and of all saved states."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
@@ -53,7 +53,7 @@ class Disk:
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
     """Estimate the disk space for ``models`` checkpoints and ``running`` saved states of trials like ``spec``.
 
-    ``target`` is the target's folder. The report and epochs that leave the frontier again are not counted.
+    ``target`` is the target's folder. The report, and models of epochs that later leave the frontier, are not counted.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())

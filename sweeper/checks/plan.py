@@ -148,7 +148,7 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders that may hold a similar sweep: ``out``, the reused sweeps, and neighbours, newest first."""
+    """Return the folders that may hold a similar sweep: ``out``, reused sweeps, and nearby folders, newest first."""
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
@@ -197,7 +197,7 @@ def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
 
 
 def _memory(spec: TrialSpec, folder: Path) -> int:
-    """Return the bytes of weights, gradients and optimizer state, without activations, which depend on batches."""
+    """Return the bytes of weights, gradients and optimizer state. Activations are not included."""
     trained = disk_of(spec, folder, models=1, running=1).checkpoint // FLOAT
     kept = trained * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
     return FLOAT * (parameters_of(folder) + kept)

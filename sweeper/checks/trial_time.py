@@ -21,7 +21,7 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
 _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
-"""Fields in which similar trials may differ, because they do not or hardly change the duration of an epoch."""
+"""Fields in which similar trials may differ, because these fields have little effect on the duration of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class TrialPace:
     """The duration of a trial in seconds: ``epoch`` for each epoch, and ``beside`` for loading, final metrics and
     saving.
 
-    ``share`` is the share of the requested epochs that previous trials ran under the same ``scheduler``, or None if
-    unknown. ``memory`` is the peak memory of a short run in bytes. ``source`` names the origin of the numbers.
+    ``share`` is the fraction of the requested epochs that previous trials ran with the same ``scheduler``, or None.
+    ``memory`` is the peak memory of a short run in bytes. ``source`` names the origin of the numbers.
     """
 
     epoch: float
@@ -74,7 +74,7 @@ def earlier_pace(
 
 
 def measured_pace(spec: TrialSpec) -> TrialPace:
-    """Run one trial of two epochs and time the second epoch, so that warm-up is excluded. Print messages to stderr.
+    """Run one trial of two epochs and time the second epoch, because the first includes warm-up. Messages go to stderr.
 
     If the cache does not have the target, it is fine-tuned first. Files are written only to the cache.
 

@@ -276,7 +276,7 @@ def _service_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[Problem]:
-    """Yield the reasons why previous sweeps cannot be used for a warm start or be reused."""
+    """Yield the reasons why previous sweeps cannot be reused or used for a warm start."""
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 

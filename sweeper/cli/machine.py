@@ -103,7 +103,7 @@ _LARGE = {"targets": "target", "unfinished": "unfinished training"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files of one kind. ``days`` counts since the last use; ``paths`` are its files."""
+    """A cached model, or all small files of one kind. ``days`` is the time since the last use, ``paths`` the files."""
 
     kind: str
     what: str

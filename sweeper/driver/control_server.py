@@ -27,7 +27,7 @@ POLL_SECONDS = 1.0
 
 
 class ControlServer:
-    """Updates status.json in the folder ``out`` and executes the stop requests found there while the block runs.
+    """While the block runs, updates status.json in the folder ``out`` and executes the stop requests in this folder.
 
     The process must hold the lock of the folder.
     """
@@ -76,7 +76,7 @@ class ControlServer:
     def close_after(self, finalize: Callable[[], Summary]) -> Summary:
         """Call ``finalize``, write the final state, and return the summary.
 
-        For a process that exits without leaving the ``with`` block.
+        Used by a process that exits without leaving the ``with`` block.
         """
         with contextlib.ExitStack() as stack:
             stack.push(self)
@@ -132,7 +132,7 @@ class ControlServer:
 
 
 class _WarningHandler(logging.Handler):
-    """Passes each warning of this project to ``warned``, and prints it as Python does without a handler."""
+    """Passes each logged warning of this project to ``warned``, and prints the warning in Python's default format."""
 
     def __init__(self, warned: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

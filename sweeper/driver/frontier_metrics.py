@@ -1,8 +1,8 @@
 """Measure the metrics of epochs on the frontier after all trials have ended.
 
 A trial measures the metrics of its last epoch, but only the losses of its other epochs. For the epochs on the frontier
-that are nearest to the ideal corner, a worker loads the checkpoint and measures the metrics. The results are written to
-candidates.csv at once, and are never measured again.
+that are nearest to the ideal corner, a worker loads the checkpoint and measures the metrics. Each result is written to
+candidates.csv at once and is never measured again.
 """
 
 from __future__ import annotations

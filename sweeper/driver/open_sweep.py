@@ -95,8 +95,8 @@ class OpenSweep:
     def max_concurrent(self, slots: int) -> int:
         """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
 
-        On a cluster, this is the requested maximum even if fewer trials fit. Ray then keeps one trial pending, which
-        makes an autoscaler add nodes.
+        On a cluster, this is the requested maximum even if not all these trials fit. Then Ray keeps one trial pending,
+        so that an autoscaler adds nodes.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
@@ -127,7 +127,7 @@ def open_sweep(
 ) -> OpenSweep:
     """Open the sweep in ``out``.
 
-    Trials that ended because of an infrastructure failure run again, or all failed trials if ``retry_failed`` is true.
+    Trials that an infrastructure failure ended run again. If ``retry_failed`` is true, all failed trials run again.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -206,7 +206,7 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Replay the event log to the followers that need past events, and notify all followers of later events."""
+    """Replay the event log to the followers that need past events, and attach all followers to the log."""
     log, controller, followers = sweep.log, sweep.controller, sweep.followers
     archive = controller.study.archive
     log.replay(followers.tables, controller, followers.checkpoints)

@@ -2,7 +2,7 @@
 
 A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report,
 Tune calls the stopper first, then the scheduler, the searcher and the callbacks. Therefore the stopper records the
-report, so that the scheduler decides from a state that includes the report.
+report: the scheduler decides from a state that must include this report.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TrialSearcher(Searcher):
 
 
 class ReportRecorder(Stopper):
-    """Records each report of a trial, and then stops the trial if a user requested this."""
+    """Records each report of a trial, and stops the trial after the report if a user has requested the stop."""
 
     def __init__(self, sweep: OpenSweep) -> None:
         self._log = sweep.log
@@ -102,7 +102,7 @@ class ReportRecorder(Stopper):
 
 
 class TrialRecorder(Callback):
-    """Records the start and end of trials. Errors are logged, because Tune would end the sweep if a callback raised."""
+    """Records the start and end of trials. Errors are only logged: an exception in a callback would end the sweep."""
 
     def __init__(self, sweep: OpenSweep, starvation: StarvationCheck) -> None:
         self._sweep = sweep

@@ -33,7 +33,8 @@ HeadWatch = AbstractContextManager[Callable[[], None]]
 def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[], None]) -> None:
     """Run the remaining trials, then measure the metrics of epochs on the frontier.
 
-    If Ray's head is lost, ``on_lost_head`` is called in another thread. It finalizes the sweep and ends the process.
+    If Ray's head is lost, ``on_lost_head`` is called in another thread. This call finalizes the sweep and ends the
+    process.
     """
     settings, controller = sweep.settings, sweep.controller
     folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
@@ -84,7 +85,7 @@ def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
 def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
     """Return the ``tune.Tuner`` for the remaining trials.
 
-    If trials can pause, the scheduler limits how many trials run, because Tune's own limits would count paused trials.
+    If trials can pause, the scheduler limits the concurrent trials, because Tune's own limit would count paused trials.
     """
     from ray import tune
     from ray.tune import TuneConfig
@@ -148,7 +149,7 @@ def run_config(sweep: OpenSweep) -> Any:
 
 
 def _resources(settings: SweepSettings) -> Any:
-    """Return the resources of a trial. If GPU shares are measured, the trial's config contains its share."""
+    """Return the resources of a trial. If GPU shares are measured, the trial's config contains its GPU share."""
     from ray import tune
 
     cpus, gpus = settings.cpus_per_trial, settings.resources.gpus
@@ -158,7 +159,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing for the cluster's GPUs. Return the number of trials that fit with the smallest share."""
+    """Configure GPU sharing for the cluster's GPUs. Return how many trials with the smallest share fit."""
     import ray
 
     settings = sweep.settings

@@ -38,7 +38,7 @@ class TuneScheduler(FIFOScheduler):
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return whether a trial continues, stops or pauses after an epoch: it continues if the scheduler raises."""
+        """Return whether a trial continues, stops or pauses after an epoch. After an error, the trial continues."""
         try:
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
@@ -52,7 +52,7 @@ class TuneScheduler(FIFOScheduler):
             return str(self.CONTINUE)
 
     def has_room(self) -> bool:
-        """Return whether a new trial may start: a worker is free, and no paused trial is promoted."""
+        """Return whether a new trial may start: a worker is free, and no promoted trial is about to continue."""
         self._promote()
         return self._promoted is None and self.running < self._max_concurrent
 
@@ -62,7 +62,7 @@ class TuneScheduler(FIFOScheduler):
         return sum(trial.status in ("RUNNING", "PENDING") for trial in self._trials.values())
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
-        """Return the next trial to run, or None: a promoted trial or, if there is none, a new trial.
+        """Return the next trial to run, or None. A promoted trial runs before a new trial.
 
         A paused trial is ended if a user stopped it, or if no trial is running and no new trial will start.
         """

@@ -54,7 +54,7 @@ NOT_SHIPPED = ("__pycache__",)
 _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """The environment variable in which Ray stores the runtime environment of a submitted job.
 
-A driver can add entries to this runtime environment but cannot change existing entries.
+A driver can add entries to the job's runtime environment but cannot change existing entries.
 """
 _CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
 _IMPORTED_AT_START = ("ray.tune", "sweeper.driver.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
@@ -258,8 +258,9 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 def import_in_parallel() -> Iterator[None]:
     """Import the modules that the sweep needs next, in another thread while the block runs.
 
-    The block ends only after the imports. Otherwise two threads could import the same package, and one of them could
-    see a partly imported package. Garbage collection is disabled, because it would take a fifth of the import time.
+    The block ends only after the imports. Otherwise, two threads could import the same package, and one could use the
+    package before its import is complete. Garbage collection is disabled, because it would take a fifth of the import
+    time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

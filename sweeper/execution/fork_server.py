@@ -1,7 +1,7 @@
 """Fork workers from a process that has already imported torch and transformers, instead of starting a new Python.
 
 The fork server shortens a sweep of two trials from 15.3 s to 12.6 s (benchmarks/start_time.py, two cores). The first
-step starts 8.6 s after the command, and without the fork server (``SWEEPER_FORK_WORKERS=0``) after 10.7 s.
+step starts 8.6 s after the command. Without the fork server (``SWEEPER_FORK_WORKERS=0``), it starts after 10.7 s.
 
 This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
 worker, Ray starts this file as a script (the launcher, :func:`launch`) instead of Python. The launcher sends its
@@ -117,9 +117,9 @@ def _import(names: Sequence[str]) -> dict[str, str]:
 
 
 def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
-    """Run the requested command in this fork, with the state that a new Python process would have.
+    """Run the requested command in this fork, with the files, environment and limits from the request.
 
-    ``added`` are the environment variables that the imports set, as they would in a new Python process.
+    ``added`` are the environment variables that the imports set. A new Python process would set the same variables.
     """
     import runpy
 

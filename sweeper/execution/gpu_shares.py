@@ -74,9 +74,9 @@ def _count(gpus: float) -> int:
 class _Measured:
     """The measurements of a memory class.
 
-    ``peak_gb`` is the highest memory peak. ``more_than_gb`` is the largest memory with which a trial ran out of memory.
-    ``is_complete`` is whether a trial of the class has finished or was stopped by the scheduler. ``printed`` is the
-    share in the last printed line.
+    ``peak_gb`` is the highest memory peak. ``more_than_gb`` is the largest memory share in GB with which a trial ran
+    out of memory. ``is_complete`` is whether a trial of the class has finished or was stopped by the scheduler.
+    ``printed`` is the share in the last printed line.
     """
 
     peak_gb: float = 0.0

@@ -87,7 +87,7 @@ def require_shared(folders: Sequence[Path]) -> None:
     """Check that the folders exist on every node, and that every node has the package versions of the driver.
 
     Raises:
-        PlacementError: a node does not respond, has another version of a package, or a folder is missing there.
+        PlacementError: a node does not respond, has another version of a package, or lacks a folder.
     """
     import ray
 

@@ -24,9 +24,9 @@ _INTERVAL = 1.0
 _LOST_AFTER = 4.0
 """Seconds without a response after which the head is considered lost. A busy machine may miss one check."""
 _LOST_AFTER_ON_CLUSTER = 120.0
-"""The same time on a cluster. It is longer, because a cluster may restart its head node."""
+"""The same limit on a cluster. This limit is longer, because a cluster may restart its head node."""
 _MAIN_THREAD_GRACE = 5.0
-"""Seconds that the main thread gets to leave its current call after the head is lost."""
+"""Seconds that the main thread has, after the head is lost, to return from its current call."""
 _STARVED_AFTER = 60.0
 """Seconds without a running trial after which a message is shown. A worker's imports take less, even on a slow disk."""
 _STARVATION_INTERVAL = 10.0
@@ -39,7 +39,7 @@ def head_watched(
     """Watch Ray's head while the block runs.
 
     If the head is lost, ``on_loss`` is called with the head's address and should end the block. Then ``end_process`` is
-    called, even if the block has ended, because Ray cannot be shut down without its head. A cluster gets time to
+    called, even if the block has ended, because Ray cannot be shut down without its head. A cluster gets more time to
     restart its head, unless the sweep is interrupted. On a single machine, the head has two processes: GCS and raylet.
 
     Yields a function that returns when the head responds. Call the function before a Ray call that needs the head. An

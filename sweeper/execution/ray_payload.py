@@ -1,8 +1,8 @@
-"""Send the settings that all workers share as a part of the pickled class or function, not through the object store.
+"""Send the settings of all workers inside the pickled class or function, and not through Ray's object store.
 
 ``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If a node that holds an object
-is lost, Ray ends the driver that owns the object, with exit code 1 and without a message. Therefore the object store
-is used only for settings that are too large for a class, such as the pixels of CIFAR.
+is lost, Ray ends the driver that owns the object, with exit code 1 and without a message. Therefore only settings that
+are too large for a class, such as the pixels of CIFAR, use the object store.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ While :func:`interruptible` runs, one handler serves all three signals. It print
 - While trials run, the handler sends SIGUSR1, which ends Tune's loop. A second signal stops the sweep at once.
 - At any other time, the handler raises KeyboardInterrupt.
 
-If the handler cannot run because a call into Ray blocks the main thread, a watching thread ends the process.
+If a call into Ray blocks the main thread, the handler cannot run, and a watching thread ends the process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UNHANDLED = f"waiting for a call to Ray that cannot be interrupted; the process
 
 @dataclass
 class _State:
-    """The state of the signal handler. ``lines`` is a SimpleQueue, because its ``put`` is safe in a signal handler."""
+    """The state of the signal handler. ``lines`` is a SimpleQueue, because signal handlers may call its ``put``."""
 
     farewell: str = "error: interrupted\n"
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -116,7 +116,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the effect of a first signal until the block ends. If the block takes too long, end the process."""
+    """Delay the effect of a first signal until the block ends. If the block then takes too long, end the process."""
     _state.is_deferring = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
@@ -208,7 +208,7 @@ def _end_process() -> None:
 
 
 def _detach_from_terminal() -> None:
-    """Redirect standard streams to a closed terminal to the null device, because writing to them would fail."""
+    """If the terminal is closed, redirect its streams to the null device, because a write would raise an error."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         try:

@@ -30,7 +30,7 @@ def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
 
     Yields:
         None if the target needs no training. Otherwise a function that waits until the target is in the cache, and
-        passes progress reports to its second argument. It raises the error of the process, or TargetError if the
+        passes progress reports to its second argument. The function raises the process's error, or TargetError if the
         process died.
     """
     if os.name != "posix" or not _must_train(spec):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Show = Callable[[Progress], None]
 FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
-"""The number of attempts if the worker or its node dies. Each one continues from the last saved training state."""
+"""The number of attempts if the worker or its node dies. Each attempt continues from the last saved training state."""
 _POLL_SECONDS = 1.0
 
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
@@ -123,7 +123,7 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of a target that was prepared on a node, and the node's cache records on the target and retain model.
+    """The key of a target prepared on a node, and the records of the target and the retain model in the node's cache.
 
     If a folder of the target spec does not exist on the node, no target was prepared. Then ``unseen`` names the node
     and the folder, and the other fields are empty.
@@ -150,7 +150,7 @@ def prepare_for_sweep(
 ) -> Target:
     """Return the target of a sweep's trials. If it is not in the cache, prepare it here or on a node with a GPU.
 
-    ``fill_cache`` waits for another process on this machine that prepares the target, if there is such a process.
+    If another process on this machine is preparing the target, ``fill_cache`` waits for this process.
 
     Raises:
         DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.

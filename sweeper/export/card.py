@@ -25,7 +25,7 @@ WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The facts of a model card, as fields for the template.
+    """The facts of a model card. The template reads these fields.
 
     Attributes:
         row: the model's row of trials.csv or candidates.csv.

@@ -1,6 +1,6 @@
 """Manage the checkpoints of a running sweep: keep the models of epochs on the frontier and delete all others.
 
-Workers save models, and only the driver deletes them. The model of an epoch is deleted as soon as a reported epoch of
+Workers save models, and only the driver deletes models. The model of an epoch is deleted as soon as a reported epoch of
 any trial dominates this epoch. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept.
 The saved state of a trial is deleted when the trial has a result.
 """
@@ -30,8 +30,8 @@ class CheckpointManager(Follower):
     """Maintains the Pareto front of all evaluated epochs, and keeps only the checkpoints of epochs on this front.
 
     Epochs with equal objectives are all on the front. If ``goals`` is empty, only the last epoch of a trial is a
-    candidate, and the front stays empty. ``states`` has the saved states of the trials. If ``syncer`` is given, models
-    and saved states in object storage are deleted too.
+    candidate, and the front stays empty. ``states`` is the storage of the trials' saved states. If ``syncer`` is given,
+    models and saved states in object storage are deleted too.
     """
 
     def __init__(self, out: Path, goals: Goals, *, states: Storage, syncer: Syncer | None = None) -> None:
@@ -102,7 +102,7 @@ class CheckpointManager(Follower):
         self._over.clear()
 
     def reconcile(self) -> None:
-        """Delete the models of epochs that are not on the front, including models that killed processes left.
+        """Delete the models of epochs that are not on the front, including models from processes that were killed.
 
         Must not be called while a worker is running.
         """

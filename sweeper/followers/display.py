@@ -29,9 +29,9 @@ class Display(Follower):
     """Shows progress on stderr until :meth:`close`. ``scores`` are the metrics shown beside the losses.
 
     The owner sets five attributes. ``activity`` is the current step of the sweep, and ``starving`` is the reason why no
-    trial runs. Three are functions: ``frontier`` returns the number of epochs on the frontier, ``hypervolume`` the
-    hypervolume of the frontier, and ``remaining`` an estimate of the remaining trials. The other fields are the parts
-    of the progress bar.
+    trial runs. The other three are functions: ``frontier`` returns the number of epochs on the frontier,
+    ``hypervolume`` returns the frontier's hypervolume, and ``remaining`` estimates the remaining trials. The other
+    fields are the parts of the progress bar.
     """
 
     needs_disk = False

@@ -40,7 +40,7 @@ class Cost:
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
     """Return the cost of the ended trials and, if ``is_running``, of the running trials. Reused trials cost nothing.
 
-    A trial without a recorded GPU share counts with the GPUs in ``resources``.
+    For a trial without a recorded GPU share, the number of GPUs is taken from ``resources``.
     """
     now = time.time()
     held: list[tuple[float, float]] = []
@@ -66,7 +66,7 @@ class Remaining:
 
 
 def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
-    """Estimate the remaining trials and seconds, assuming that each takes as long as the mean of the ended trials."""
+    """Estimate the remaining trials and seconds. Each trial is assumed to take the mean time of the ended trials."""
     ended = state.ended_trials
     left = max(0, trials - len(ended))
 

@@ -68,7 +68,7 @@ class SweepStatus:
     ended_because: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for ``status --json``. The cost is in seconds of trials and in GPU and CPU hours."""
+        """Return the fields for ``status --json``. The cost is given in trial seconds, GPU hours and CPU hours."""
         values = asdict(self)
         del values["spent"]
         hours = {"gpu_hours": self.spent.gpu_hours, "cpu_hours": self.spent.cpu_hours}

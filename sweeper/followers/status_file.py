@@ -1,4 +1,4 @@
-"""Read and write status.json, in which a running sweep reports to other processes what its event log lacks."""
+"""Read and write status.json. A running sweep reports in this file the facts that are not in its event log."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from search_spaces.durable import write_json
 
 STATUS_FILE = "status.json"
 RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "failed"
-"""The states of a sweep. A killed process leaves the state ``running`` in the file."""
+"""The states of a sweep. If the driver is killed, the state in the file remains ``running``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFile:
     """The content of status.json. The fields are the keys of the file.
 
-    ``run`` identifies the driver's process: a stop request names a process, and a later process does not execute it.
-    ``running`` lists the ids of trials on a worker, and ``waiting`` the ids of paused trials. ``left_trials`` and
-    ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of the last warning in seconds
-    since 1970.
+    ``run`` identifies the driver's process. A stop request contains this id, so a later process does not execute the
+    request. ``running`` lists the ids of trials on a worker, and ``waiting`` the ids of paused trials. ``left_trials``
+    and ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of the last warning in
+    seconds since 1970.
     """
 
     run: str

@@ -1,4 +1,4 @@
-"""Synchronize a sweep's folder with object storage: upload the driver's files and download the files of workers.
+"""Synchronize a sweep's folder with object storage: upload the driver's files and download files that workers uploaded.
 
 The key of a file in the storage is its path relative to the folder. A thread transfers the files, so trials do not wait
 for transfers, and running trials continue if the storage does not answer.
@@ -29,14 +29,14 @@ from trainables.worker.candidates import FRONT_FILE, candidate_folder
 from trainables.worker.failures import LOGS
 
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
-"""The per-item metric files that the driver uploads: those of the target and of epochs measured after training."""
+"""The per-item metric files that the driver uploads: for the target and for epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log", EVENTS)
 """The files that are uploaded last, in this order, so the stored event log refers only to files that are stored."""
 _PATIENCE = 2
 """The number of consecutive failed downloads after which no further downloads are tried."""
 _PAUSE = 10.0
-"""The minimum seconds between two uploads while no trial ends. Trials save their states less often."""
+"""The minimum seconds between two uploads while no trial ends. Trials save their states at longer intervals."""
 _SILENCE = 30.0
 """Seconds after a transfer error during which nothing is deleted. The next ``resume`` deletes what remains."""
 
@@ -147,7 +147,7 @@ class Syncer(Follower):
         return self._result
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Queue the downloads of a trial's files that the folder lacks. Queue the uploads of a reused trial's files.
+        """Queue downloads of a trial's missing files. For a reused trial, also queue uploads.
 
         No worker uploads the files of a reused trial.
         """

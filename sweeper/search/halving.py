@@ -1,13 +1,13 @@
-"""Multi-objective asynchronous successive halving decides at rungs which trials continue. Independent of Ray.
+"""Multi-objective asynchronous successive halving decides at rungs which trials continue. Does not use Ray.
 
-MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs. A trial that reaches a
-rung is compared at once with the trials that reached the rung before. With n trials at the rung (itself included), the
-trial continues if at most ``n // reduction`` trials are better. In the paper, one trial fewer continues, so the second
-trial at a rung stops whenever the first is better. In the mode ``pause``, a trial that does not continue waits
-at the rung until enough later trials are worse.
+MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs (k = 0, 1, ...). A trial
+that reaches a rung is compared at once with the trials that reached the same rung earlier. With n trials at the rung
+(including this one), the trial continues if at most ``n // reduction`` trials are better. In the paper, this limit is
+lower by one, so the second trial at a rung stops if the first is better. In the mode ``pause``, a trial that does not
+continue waits at the rung until enough later trials are worse.
 
 Trials are ranked by non-dominated layers, with ties broken by hypervolume. A trial's rank depends on all its epochs up
-to the rung. Each epoch is a point of costs: 0 at an objective's best bound, 1 at its worst.
+to the rung. Each epoch is a point with one cost per objective: 0 at the objective's best bound, 1 at its worst bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Points = tuple[tuple[float, ...], ...]
 """Costs of a trial's epochs: one point per epoch, with one cost per objective."""
 
 _LINEAR_BELOW = 1 / 400
-"""The share of the range below which a logarithmic axis is linear."""
+"""A logarithmic axis is nearly linear for values below this share of the range."""
 
 
 class Axis(NamedTuple):
@@ -52,7 +52,7 @@ class Axis(NamedTuple):
 
 
 def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
-    """Return the epochs ``grace * reduction**k < epochs``, at which trials of ``epochs`` epochs are compared."""
+    """Return the epochs ``grace * reduction**k`` (k = 0, 1, ...) below ``epochs``, after which trials are compared."""
     found = []
     while grace < epochs:
         found.append(grace)
@@ -128,7 +128,7 @@ class SuccessiveHalving:
         return None
 
     def _best(self, rung: int) -> list[str]:
-        """Return the trials that pass the rung, best first: at most ``1/reduction`` of the rung's trials are better."""
+        """Return the trials that pass the rung (at most ``1/reduction`` of its trials are better), best first."""
         arrived = self._arrived[rung]
         limit = len(arrived) // self._reduction
         ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))
@@ -148,9 +148,9 @@ def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points
 def ranks(sets: Sequence[Points]) -> list[int]:
     """Return for each set of points the number of better sets. Equal sets get the same rank.
 
-    All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set with a point
-    that dominates all others is first. Within a layer, the next set is the one that adds most hypervolume to the sets
-    already ranked in this layer. An empty set (a trial without finite values) is last.
+    All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set is first if
+    one of its points dominates the points of all other sets. Within a layer, the next set is the one that adds most
+    hypervolume to the sets already ranked in this layer. An empty set (a trial without finite values) is last.
     """
     import moocore
     import numpy as np

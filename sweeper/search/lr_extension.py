@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
 MOST_RATES = 4
-"""The maximum number of rates added on each side of a method's grid. They span at least two decades by default."""
+"""The maximum number of rates added on each side of a method's grid. By default, they span at least two decades."""
 
 Point = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid, because the baseline's best rate is at the edge of the ``tried`` rates.
+    """The rates to add to a method's grid, because the best rate of ``baseline`` is at the edge of the ``tried`` rates.
 
     ``rates`` is empty if no further rate is allowed.
     """

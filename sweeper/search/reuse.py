@@ -30,7 +30,7 @@ class CachedTrial:
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the trial's reports without ``stored``, because its models are not in this sweep's object storage."""
+        """Yield the trial's reports without the entry ``stored``: the models are not in this sweep's object storage."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class ReusableTrials:
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
-    """Return the finished and diverged trials by content hash. A trained trial replaces a reused trial."""
+    """Return the finished and diverged trials by content hash. A trained trial is preferred to a copied one."""
     found: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])

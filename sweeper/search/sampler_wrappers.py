@@ -41,8 +41,8 @@ class WholeSpaceSampler(BaseSampler):
 class ImputingSampler:
     """Asks a sampler for a proposal from a copy of the study in which every trial has a value for every parameter.
 
-    A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of it.
-    SMAC imputes default values in the same way (Hutter et al. 2011).
+    A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of this
+    parameter. SMAC imputes default values in the same way (Hutter et al. 2011).
     """
 
     def __init__(self, sampler: BaseSampler, distributions: Distributions) -> None:
@@ -90,7 +90,7 @@ class Sobol:
 
 
 class StartupSampler(BaseSampler):
-    """Proposes the middle of the space, then Sobol' points, and after ``trials`` trials the proposals of ``model``.
+    """Proposes first the middle of the space, then Sobol' points. After ``trials`` trials, ``model`` proposes.
 
     ``trials`` includes trials of previous sweeps. The middle is the best guess before the first result, because a user
     who specifies a range expects good values inside it.
@@ -130,7 +130,7 @@ def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
 
 
 def value_at(distribution: Any, share: float) -> Any:
-    """Return the value at the position ``share`` in [0, 1) of a (possibly logarithmic) range or a list of choices."""
+    """Return the value at the relative position ``share``, in [0, 1), of a linear or logarithmic range or a list."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
     low, high = distribution.low, distribution.high

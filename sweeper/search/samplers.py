@@ -4,7 +4,7 @@ A space may have conditional parameters, such as ``c`` for gdiff only. In Optuna
 parameters that occur together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw conditional
 parameters at random. Optuna's GPSampler and QMCSampler would also draw conditional parameters at random, so
 :mod:`sweeper.search.sampler_wrappers` makes both propose every parameter. For the Gaussian process, a parameter that
-does not apply to a trial has the middle of its range.
+does not apply to a trial is set to the middle of its range.
 
 TPE and the Gaussian process start with the middle of the space, followed by quasi-random points. Optuna would start
 with random points, and a short sweep suffers if the first few random points are all bad (docs/search.md).
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The inputs of a sampler. ``trials`` is the total number of trials, ``asked`` the number before a resume."""
+    """The inputs of a sampler. ``trials`` counts all trials, and ``asked`` the trials proposed before a resume."""
 
     space: Space
     trials: int
@@ -36,7 +36,7 @@ class Search:
 
     @property
     def resumed_seed(self) -> int:
-        """A seed that differs after a resume, so that a sampler does not repeat its first proposals."""
+        """The sampler's seed. It changes after a resume, so that the sampler does not repeat its first proposals."""
         return self.seed + self.asked
 
     @property

@@ -60,10 +60,10 @@ def parse_until(text: str | None) -> Plateau | None:
 
 @dataclass(kw_only=True)
 class Stopping:
-    """The limits after which no new trial starts. ``deadline`` is a time of the monotonic clock, in seconds.
+    """The limits of a sweep. After a limit is reached, no new trial starts. ``deadline`` is in monotonic-clock seconds.
 
-    ``reached`` is the limit that ended this run of the sweep. It stays set even if trials that still run increase the
-    hypervolume again, because Tune has ended its search by then.
+    ``reached`` is the limit that ended this run of the sweep. ``reached`` stays set even if running trials increase the
+    hypervolume again, because Tune has then ended its search.
     """
 
     plateau: Plateau | None = None

@@ -3,9 +3,9 @@
 The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
 or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is COMPLETE. If
 every epoch is a candidate, the values of a trial are those of the epoch that adds most hypervolume to the front
-(:class:`sweeper.search.archive.ParetoArchive`). Even then, a trial stopped by a scheduler is PRUNED: its epochs are
-candidates, but comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED
-trials behind all COMPLETE trials; the other samplers ignore PRUNED trials.
+(:class:`sweeper.search.archive.ParetoArchive`). Even in this case, a trial that a scheduler stopped is PRUNED, because
+comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind all
+COMPLETE trials; the other samplers ignore PRUNED trials.
 
 Each trial of the sweep is one Optuna trial. Trials of previous sweeps (priors) come first in the Optuna study, so the
 id of a trial is its Optuna number minus the number of priors.
@@ -45,7 +45,7 @@ STUDY_NAME = "sweep"
 _POINT = "point"
 """The user attribute of a trial that stores a configuration outside the search space."""
 _POINTS, _PRIOR = "points", "prior"
-"""User attributes: the points to try first (of the study), and the origin of a previous sweep's trial (of a trial)."""
+"""The study's attribute for the points to try first, and a trial's attribute for its origin in a previous sweep."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
 """The system attributes by which Optuna's genetic samplers recognise possible parents."""
 
@@ -103,9 +103,9 @@ class SweepStudy:
         return _POINTS in self._study.user_attrs or self.asked > 0
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Add the trials of previous sweeps and the points to try first (as Optuna parameters), before the first trial.
+        """Before the first trial, add the trials of previous sweeps and the points to try first (as Optuna parameters).
 
-        If the process is killed meanwhile, the call can be repeated with the same arguments.
+        If the process is killed during the call, the call can be repeated with the same arguments.
         """
         from optuna.trial import create_trial
 
@@ -193,7 +193,7 @@ class SweepStudy:
                 self.archive.add(row, candidates)
 
     def _add_missing(self, rows: Mapping[str, Row]) -> None:
-        """Add the ended trials that the study lacks, under their numbers. Enqueue trials for missing numbers.
+        """Add the ended trials that the study lacks, with their numbers. Enqueue a trial for each other missing number.
 
         A row contains the configuration of the trial, but not the attributes that a sampler stores.
         """
@@ -237,7 +237,7 @@ class SweepStudy:
             logger.warning("%d trials in the event log were missing in optuna.log and have been added", added)
 
     def _config_in(self, rows: Mapping[str, Row], index: int) -> dict[str, Value] | None:
-        """Return the configuration from the trial's row, or from the row of its repetition with another seed."""
+        """Return the configuration from the trial's row or, without a row, from its repetition with another seed."""
         first = index - index % len(self._seeds)
         for other in (index, *range(first, first + len(self._seeds))):
             if (row := rows.get(format_id(other))) is not None:
@@ -257,7 +257,7 @@ class SweepStudy:
     def _enqueue_next(self) -> None:
         """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial.
 
-        The plan depends only on the trials' numbers, so a kill between two writes leaves nothing to repair.
+        The next trial depends only on the trials' numbers, so a kill between two writes leaves nothing to repair.
         """
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:

@@ -25,7 +25,7 @@ _SEARCHED = ("method", "lr", "auto_lr", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """A trial of a previous sweep on the same problem: its configuration, result and origin."""
+    """The configuration, result and origin of a previous trial whose results are comparable with this sweep's."""
 
     config: Mapping[str, Value]
     result: Result
@@ -37,8 +37,9 @@ class WarmStart:
     """The trials and points that a new sweep takes from a previous sweep.
 
     Attributes:
-        priors: trials of the same problem, from which the sampler learns.
-        points: configurations on the front of a different problem, as Optuna parameters, to try first.
+        priors: trials with comparable results, from which the sampler learns.
+        points: configurations to try first, as Optuna parameters, from the front of trials with results that are not
+            comparable.
         finished: the number of finished trials of the previous sweep.
         outside: the number of finished trials outside the new search space.
         differences: fixed settings that differ between the sweeps, as ``name OLD in that sweep, NEW in this sweep``.
@@ -64,7 +65,7 @@ def warm_start(
 
     A previous trial becomes a prior if its content hash equals that of a trial of this sweep (same model, data, target
     and training). Results of other trials are not comparable, so only their configurations are used: at most ``most``
-    configurations from their front, ordered by their contribution to its hypervolume.
+    configurations from their front, ordered by their contribution to the front's hypervolume.
 
     Raises:
         UsageError: the folder has no sweep.

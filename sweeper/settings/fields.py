@@ -1,8 +1,8 @@
 """Describe every option of every command.
 
 These descriptions define the command line, ``--help``, the keys of ``--config`` files, the Python keywords, the record
-in sweep.json and the checks. ``--help`` imports this module, so it must import nothing slow. To add an option, add it
-to :data:`DESCRIBED`; the fields of a trial are described in :mod:`trainables.spec`.
+in sweep.json and the checks. ``--help`` imports this module, so this module must not import slow packages. To add an
+option, add it to :data:`DESCRIBED`; the fields of a trial are described in :mod:`trainables.spec`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
-"""The settings of AutoLR that a learning-rate study compares: each value is a separate arm."""
+"""The settings of AutoLR that a learning-rate study compares. Each combination of their values is an arm."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns for which ``pick`` has options, such as ``--max-verbmem``."""
 _OWN = ("method", "lr", "auto_lr", "seed")
@@ -42,7 +42,7 @@ def _trial(name: str, *commands: str, **change: Any) -> Field:
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield the trial fields with these roles, each with its commands. Fields in ``_OWN`` are left out."""
+    """Yield the trial fields with these roles, each with the commands that accept it. Leave out fields in ``_OWN``."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue

@@ -81,7 +81,7 @@ def objective_set(text: str) -> frozenset[str]:
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """Return the objectives as axes of the analysis, with their bounds, which depend on the target."""
+    """Return the objectives as axes of the analysis. The bounds of the axes depend on the target."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
@@ -125,8 +125,7 @@ def known_constraint(text: str) -> Constraint:
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return the problems with thresholds that cannot be parsed, that limit unmeasured metrics, or that contradict each
-    other."""
+    """Return the problems with thresholds that cannot be parsed, limit unmeasured metrics, or contradict each other."""
     found, read = [], []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)

@@ -8,10 +8,10 @@ from dataclasses import field as dataclass_field
 from types import MappingProxyType
 
 CLI, PYTHON, STORED = "cli", "python", "stored"
-"""The sources of a value that is not from a file: the command line, Python, or the record in sweep.json."""
+"""The sources of values that are not from a file: the command line, Python, and the record in sweep.json."""
 
 STATED = "stated"
-"""The code of a problem whose sentence comes from another package. The sentence is the fact ``text``."""
+"""The code of a problem whose sentence comes from another package. The sentence is stored in the fact ``text``."""
 
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {
@@ -152,8 +152,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
 class Problem:
     """A problem with an option.
 
-    ``field`` and ``source`` are the option and the source of its value, if known. ``facts`` fill the sentence for
-    ``code``.
+    ``field`` and ``source`` are the option and the source of its value, if known. ``code`` names the sentence, and
+    ``facts`` has the values inserted into it.
     """
 
     code: str

@@ -38,8 +38,8 @@ from trainables.storage import is_address
 class Resolved:
     """The resolved options of a command, with their problems.
 
-    ``base`` is the trial of a single run, or the trial that all trials of a sweep vary. ``settings`` is None
-    if there are problems, or if the command does not run a sweep.
+    ``base`` is the spec of a single run. For a sweep, it has the values of all fields that do not vary. ``settings`` is
+    None if there are problems, or if the command does not run a sweep.
     """
 
     options: Options
@@ -48,7 +48,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem] = ()) -> Resolved:
-    """Return the settings that result from the values, and all problems. The given ``problems`` come first."""
+    """Return the settings that result from the values, and all problems, starting with the given ``problems``."""
     options = Options(command, raw, catalog.choices, problems)
     if command in SWEEPS:
         return _sweep(options, catalog)

@@ -29,7 +29,7 @@ from trainables.spec import TrialSpec
 DEFAULT_TRIALS = {True: 16, False: 32}
 """The default number of trials: 16 if every trial runs to its end, and 32 if a scheduler stops most trials early."""
 _GRID = 1000
-"""The points of a space are counted only if its lists have at most this number of combinations."""
+"""The points of a space are counted only if the product of its list lengths is at most this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def read_search(
 
 
 def _is_small(options: Options, space: Space | None) -> bool:
-    """Return whether the space has few points and no option sets the sampler or the length of the search."""
+    """Return True if the space has few points and no option sets the sampler or the length of the search."""
     asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
     if space is None or any(options.raw.get(name) for name in asked):
         return False
@@ -103,9 +103,9 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
 def _scheduling(options: Options, base: TrialSpec, *, is_blind: bool) -> dict[str, Any]:
     """Return the scheduler's settings by name.
 
-    By default, no trial is stopped early if each configuration is repeated, if the search is a grid, if only last
-    epochs are candidates, or if ``is_blind`` is true: a blind sweep measures its objectives only when a trial ends, so
-    a stopped trial would have no objectives. If not every epoch is evaluated, the first comparison is after the first
+    By default, no trial is stopped early in four cases: each configuration is repeated, the search is a grid, only last
+    epochs are candidates, or ``is_blind`` is true. A blind sweep measures its objectives only when a trial ends, so a
+    stopped trial would have no objectives. If not every epoch is evaluated, the first comparison is after the first
     evaluated epoch.
     """
     epochs, every = base.epochs, base.eval_every
@@ -139,7 +139,7 @@ def _grid_trials(options: Options, space: Space) -> int | None:
 
 
 def _epochs_per_trial(scheduling: dict[str, Any], epochs: int, rungs: Callable[..., Sequence[int]]) -> float:
-    """Return the minimum average number of epochs per trial, assuming one in ``reduction`` trials passes each rung."""
+    """Return the minimum mean of the epochs per trial, assuming that one in ``reduction`` trials passes each rung."""
     if scheduling["scheduler"] == NO_SCHEDULER:
         return epochs
     grace, reduction = scheduling["grace"], scheduling["reduction"]

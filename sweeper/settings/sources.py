@@ -35,7 +35,7 @@ Raw = Mapping[str, Sequence[Given]]
 
 
 def merge(*raws: Raw) -> dict[str, Sequence[Given]]:
-    """Return the values of all sources. If several sources have an option, the first source wins."""
+    """Return the values of all sources. If several sources have an option, use its values from the first source."""
     return {name: values for raw in reversed(raws) for name, values in raw.items()}
 
 
@@ -94,7 +94,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
-    """Return the given values and those in the ``--config`` file, and the problems with the file. Given values win."""
+    """Return the given values, supplemented from the ``--config`` file, and the problems with the file."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return merge(given, filed), problems
 
@@ -222,7 +222,7 @@ class Options:
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def reject(self, code: str, field: str = "", **facts: object) -> None:
-        """Add a problem with the value of the option ``field``. ``code`` names the message, ``facts`` its values."""
+        """Add a problem with the value of the option ``field``. ``code`` names the message, ``facts`` its variables."""
         self.problems.append(Problem(code, field, self._source(field), facts))
 
     def add(self, text: str, field: str = "") -> None:

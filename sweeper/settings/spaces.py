@@ -25,7 +25,7 @@ _TOGETHER = (
     tuple(item.name for item in FIELDS.values() if item.role == "method"),
     ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
 )
-"""Groups of fields whose values are checked in combination. All other fields are checked one by one."""
+"""Groups of fields whose values are checked in combination. The values of all other fields are checked separately."""
 
 
 def is_space_file(space: str | None) -> bool:
@@ -36,7 +36,7 @@ def is_space_file(space: str | None) -> bool:
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
     """Return the problems of the spec for each method and each value of its options, without duplicates.
 
-    An option must apply to at least one of the methods.
+    It is a problem if an option applies to none of the methods.
     """
     found: list[str] = []
     known = []
@@ -69,7 +69,7 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
     a problem.
 
     In a built-in space, the values given for the methods, the learning rate, AutoLR and method options replace the
-    space's own values, and every other field that is given keeps its value.
+    space's own values. Every other given field has the given value in all trials.
     """
     chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
     if is_space_file(chosen):
@@ -131,7 +131,7 @@ def space_fields() -> dict[str, Field]:
 
 
 def tries_auto_lr(space: Space, otherwise: str) -> bool:
-    """Return whether any trial may use AutoLR. If the space does not set ``auto_lr``, ``otherwise`` is its value."""
+    """Return whether any trial may use AutoLR. ``otherwise`` is the value of ``auto_lr`` if the space has none."""
     return space.constants.get("auto_lr", otherwise) != "off" or any(
         item.name == "auto_lr" for item in space.parameters
     )

@@ -22,12 +22,12 @@ _EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
 
 
 def default_uri() -> str:
-    """Return the address of MLflow if none is given: $MLFLOW_TRACKING_URI, or a database in the current folder."""
+    """Return the default address of MLflow: $MLFLOW_TRACKING_URI if set, otherwise a database in the current folder."""
     return os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
 
 
 def tracking_problem(uri: str) -> str | None:
-    """Return the reason why MLflow cannot use ``uri``, or None if it can. Takes milliseconds.
+    """Return the reason why MLflow cannot use ``uri``, or None if MLflow can use it. Takes milliseconds.
 
     For an HTTP server only the address is checked, not the connection, because a sweep tolerates an unreachable server.
     """
@@ -94,7 +94,7 @@ def without_passwords(text: str) -> str:
 
 
 def known_uri(stored: str) -> str:
-    """Return $MLFLOW_TRACKING_URI, which may have a password, if it is the address ``stored``; otherwise ``stored``."""
+    """Return $MLFLOW_TRACKING_URI if, without passwords, it is equal to ``stored``. Otherwise return ``stored``."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -105,7 +105,7 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether this machine opens the database itself, and so decides where artifacts are kept."""
+    """Return whether ``uri`` is a database. The process that opens a database chooses the folder of the artifacts."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
@@ -119,8 +119,7 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def missing_database(uri: str) -> str | None:
-    """Return a problem if ``uri`` names a SQLite file that does not exist, because MLflow would create it; otherwise
-    None."""
+    """Return a problem if ``uri`` names a missing SQLite file, because MLflow would create the file; otherwise None."""
     path = sqlite_path(uri)
     if path is None or path.exists():
         return None

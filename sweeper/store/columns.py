@@ -1,6 +1,6 @@
 """The columns of a sweep's tables, in order, and their descriptions.
 
-Settings are described in the trial spec and the methods, metrics in their registry, and all other columns here.
+The settings are described in the trial spec and in the methods, and the metrics are described in their registry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trainables.spec import FIELDS
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column that is neither a setting nor a metric. ``{item}`` in ``unit`` stands for token or image."""
+    """A column that is neither a setting nor a metric. In ``unit``, ``{item}`` is a placeholder for token or image."""
 
     name: str
     role: str
@@ -113,8 +113,8 @@ CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAUL
 def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
     """Return the columns that a sweep's tables omit: options of unused methods, and metrics that are not measured.
 
-    ``c`` and the metrics of the default set are in every table. ``metrics`` are names of metrics or of sets; empty
-    means the default set.
+    ``c`` and the metrics of the default set are in every table. ``metrics`` are the requested metrics or sets of
+    metrics; if empty, the default set is requested.
     """
     options = {"c", *(name for method in methods for name in parse_method(method).options)}
     chosen = {name for given in metrics for name in SETS.get(given, (given,))}
@@ -140,7 +140,7 @@ LANDSCAPE_COLUMNS = (
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
     """Return the description of each column of trials.csv and history.csv for sweep.json, without empty entries.
 
-    ``random_guess`` is the upper bound of the losses, ``ln|V|``, in nats, or None if the target is not known yet.
+    ``random_guess`` is the upper bound of the losses, the loss of a uniform guess in nats, or None without a target.
     ``unit`` is the item over which losses are averaged: token or image.
     """
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())

@@ -1,7 +1,8 @@
 """OUT/events.jsonl, the event log of a sweep. All other files of the sweep can be rebuilt from the log.
 
 Events are only appended. The log is never sorted, repaired or rewritten, except that an incomplete last line (left by
-a kill) is cut off. An event is on disk before a follower acts on it. While the disk is full, events wait in memory.
+a kill) is cut off. A follower acts on an event only after the event is on disk. While the disk is full, new events wait
+in memory.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ class Follower(Protocol):
     """Reacts to the events of a sweep, for example by updating the tables, the checkpoints, MLflow or the display."""
 
     needs_disk: bool = True
-    """Whether the follower receives only events that are on disk. A display also receives events that wait for it."""
+    """Whether the follower receives only events that are on disk. For a display, this is False."""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Process an event, which ``state`` already includes. Called for all events in order, also during a replay."""
+        """Process an event, after ``state`` was updated. Called for all events in order, also during a replay."""
 
     def flush(self, state: SweepState) -> None:
-        """Write or send the changes from all events so far. If this raises OSError, the log calls it again later."""
+        """Write or send the changes from all events so far. After an OSError, the log calls this method again."""
         return  # so that a follower without this method is not abstract
 
 
@@ -96,14 +97,14 @@ class EventLog:
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Add followers, which are notified of all later events in this order."""
+        """Add followers. All later events are passed to the followers in this order."""
         with self._lock:
             self._followers += followers
 
     def replay(self, *followers: Follower) -> None:
         """Apply all events so far to the state and to the followers, as if they were being recorded.
 
-        The followers write nothing until :meth:`flush` is called after they are attached.
+        These followers write nothing before they are attached and :meth:`flush` is called.
         """
         with self._lock:
             self.state.clear()
@@ -113,7 +114,7 @@ class EventLog:
                     self._notify(follower, event)
 
     def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:
-        """Append an event, notify the followers, and flush them."""
+        """Append an event to the log, notify the followers of the event, and flush the followers."""
         with self._lock:
             event = Event.new(len(self.events) + len(self._pending), kind, trial_id, payload or {})
             self._pending.append(event)

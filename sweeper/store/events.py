@@ -12,16 +12,16 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """The kind of an event, with its payload in parentheses."""
+    """The kind of an event. Each description lists the payload of the event in parentheses."""
 
     SWEEP_STARTED = "sweep_started"
     """A driver starts or resumes the sweep (trials: the number of requested trials)."""
     SWEEP_ENDED = "sweep_ended"
-    """The driver ends the sweep (status: finished or interrupted; reason: why trials remain, or "")."""
+    """The driver ends the sweep (status: finished or interrupted; reason: why some trials have not run, or "")."""
     TRIAL_PROPOSED = "trial_proposed"
-    """The search proposed a trial (settings: its columns in trials.csv)."""
+    """The search proposed a trial (settings: the trial's values for trials.csv)."""
     TRIAL_REUSED = "trial_reused"
-    """The trial copies the result of an identical trial (origin: FOLDER/ID). Events for its reports and end follow."""
+    """The trial copies the result of an identical trial (origin: FOLDER/ID). Its reports and end follow."""
     TRIAL_REQUEUED = "trial_requeued"
     """The trial runs again from a saved state (step: reports after this step are void; -1 voids all reports)."""
     TRIAL_STARTED = "trial_started"
@@ -50,7 +50,7 @@ class Event:
 
     @classmethod
     def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
-        """Return an event with the current time. Its payload is converted to what a reader of the file would get."""
+        """Return an event with the current time. The payload gets the values that a reader of the file would get."""
         return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
 
     def to_line(self) -> bytes:
@@ -79,7 +79,7 @@ class Event:
 
 
 def _json(value: object) -> object:
-    """Convert NaN to None and infinity to text that ``float`` can parse, because JSON has neither value."""
+    """Convert NaN to None and infinity to text that ``float`` can parse, because JSON has no NaN and no infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):

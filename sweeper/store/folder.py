@@ -1,4 +1,4 @@
-"""The folder of a sweep and its sweep.json, which contains all that is needed to resume the sweep."""
+"""The folder of a sweep and the file sweep.json, which contains all settings that are needed to resume the sweep."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Origin:
 
 
 def begin(settings: SweepSettings, out: Path) -> None:
-    """Create the folder of a new sweep and write its settings. The sweep can be resumed from then on."""
+    """Create the folder of a new sweep and write its settings. After this call, the sweep can be resumed."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} already contains a sweep")
     out.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
 
 
 def discard(out: Path) -> None:
-    """Delete the folder of a sweep that could not start, so that a new command can use it. Keep it if it has a log."""
+    """Delete the folder of a sweep that could not start, so that the path can be reused. Keep a folder with a log."""
     if not (out / LOG).is_file():
         shutil.rmtree(out, ignore_errors=True)
 
@@ -102,8 +102,8 @@ def read_settings(out: Path) -> SweepSettings:
 def check_record(out: Path) -> None:
     """Check that the sweep's event log or, if it has none, its tables can be read, so that the sweep can be resumed.
 
-    Without an event log, a sweep is resumed from its tables: a finished trial whose row is damaged would run again, and
-    models of epochs that history.csv lacks would be deleted.
+    Without an event log, a sweep is resumed from its tables. If the row of a finished trial were damaged, the trial
+    would run again. If history.csv lacked an epoch, the model of this epoch would be deleted.
 
     Raises:
         EventLogError, UsageError: the message names the damaged file, the line and the remedy.
@@ -153,7 +153,7 @@ def describe(
 ) -> None:
     """Write sweep.json. Entries that depend on the target are None until the target is prepared.
 
-    If each seed has its own target, ``targets`` maps the seeds to them, and the baseline is the mean over the targets.
+    If each seed has its own target, ``targets`` maps each seed to its target, and the baseline is the targets' mean.
     """
     every = list(targets.values()) or ([] if target is None else [target])
     guess = math.log(target.vocabulary_size) if target is not None else None

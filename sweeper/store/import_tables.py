@@ -1,4 +1,4 @@
-"""Rebuild the events of a sweep from its tables, for sweeps of versions that wrote no event log."""
+"""Rebuild the events of a sweep from its tables if an old version of this project wrote no event log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_state(out: Path) -> SweepState:
 def events_of_tables(out: Path) -> list[Event]:
     """Return the events that the tables in a folder record, in the order in which they happened.
 
-    A trial without a row in trials.csv has not ended. Its settings are left empty, because the study knows them.
+    A trial without a row in trials.csv has not ended. Its settings are left empty, because the study stores them.
     """
     tables = ResultTables(out)
     logs = (tables.history, tables.auto_lr, tables.candidates)

@@ -16,7 +16,7 @@ from typing import Any
 from trainables.storage import Storage, StorageError
 
 FILE = "driver.json"
-"""The lease, written by the running driver: its machine, its folder there, and the time of the last write."""
+"""The file of the lease. It names the driver's machine, the sweep's folder on this machine, and the time of writing."""
 INTERVAL = 10.0
 """Seconds between two renewals."""
 TIMEOUT = 2.5 * INTERVAL
@@ -37,7 +37,7 @@ def hold_lease(
 ) -> Iterator[None]:
     """Hold the lease while the block runs, and renew it every ``interval`` seconds. Without ``storage``, do nothing.
 
-    If the storage does not answer, the renewal is retried. If another driver also writes, a warning is logged once.
+    If the storage does not answer, the renewal is retried. If another driver writes the lease, one warning is logged.
 
     Raises:
         OtherDriver: another driver holds the lease (see :func:`other_driver`).
@@ -88,8 +88,8 @@ def other_driver(
     """Return why the sweep cannot run in the folder ``out``, or None if no other driver runs it.
 
     If a lease exists, wait ``timeout`` seconds (default: :data:`TIMEOUT`) for its renewal, and announce the wait
-    through ``say``. A lease that is not renewed is deleted. A lease that names this folder is ignored, because a lock
-    protects the folder.
+    through ``say``. A lease that is not renewed is deleted. A lease that names this folder is ignored, because the
+    folder has its own lock.
 
     Raises:
         StorageError: the storage does not answer.

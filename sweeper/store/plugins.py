@@ -1,4 +1,4 @@
-"""Copy a sweep's plug-ins to its folder, where all nodes find them, record them in sweep.json, and load them on resume.
+"""Copy a sweep's plug-ins to its folder, which all nodes can read, and load the copies when the sweep is resumed.
 
 This module imports no registry, because plug-ins must be loaded before the registries are imported.
 """

@@ -19,7 +19,7 @@ RUN_STATES = "ray"
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The newest complete saved state of a trial. ``place`` is its folder, or its key in object storage."""
+    """The newest complete saved state of a trial. ``place`` is a folder or, in object storage, a key."""
 
     place: str
     step: int
@@ -32,7 +32,7 @@ def state_storage(settings: SweepSettings, out: Path) -> Storage:
 
 
 def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Return Tune's storage location, as arguments of its RunConfig, and the number of this attempt at the sweep."""
+    """Return Tune's storage location, as arguments of Tune's RunConfig, and the number of this attempt at the sweep."""
     states = state_storage(settings, out)
     where = {"storage_path": states.path}
     if settings.bucket is not None:
@@ -67,8 +67,8 @@ def remove_states(states: Storage, trial_id: str) -> None:
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
     """Return the newest complete saved state of each trial that has one.
 
-    ``last_steps`` maps each trial to the last step in the event log. A state after that step is not used, because the
-    reports up to it were lost.
+    ``last_steps`` maps each trial to the last step in the event log. A state that was saved after that step is not
+    used, because the reports between that step and the state were lost.
 
     Raises:
         StorageError: the storage does not answer.

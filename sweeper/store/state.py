@@ -24,9 +24,9 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Trial:
-    """A trial with everything that its events record. The fields contain the values of its rows in the tables.
+    """A trial with all facts from its events. The rows of the trial in the tables are built from these fields.
 
-    ``reports`` lists its reports in order. ``measured`` maps a step to the metrics that were measured after training.
+    ``reports`` lists its reports in order. ``measured`` maps steps to the metrics that were measured after training.
     ``outcome`` is empty until the trial ends. ``started_at`` is when a worker last started it, in seconds since 1970.
     """
 
@@ -60,7 +60,7 @@ class Trial:
         return {"trial_id": self.id, **self.settings, **self.outcome}
 
     def candidates(self, reports: Sequence[Row] | None = None) -> Iterator[Row]:
-        """Yield a row for candidates.csv, without its checkpoint, for each evaluated epoch, or only for ``reports``."""
+        """Yield a row of candidates.csv, without checkpoint, for each evaluated epoch in ``reports`` (default: all)."""
         for report in self.reports if reports is None else reports:
             if report.get("evaluated", True):
                 yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
@@ -68,7 +68,7 @@ class Trial:
 
 @dataclass(slots=True)
 class SweepState:
-    """All trials by id in the order in which they were proposed, and the ids of ended trials in the order of ending."""
+    """All trials by id, in the order of their proposals, and the ids of ended trials, in the order of their ends."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)

@@ -18,14 +18,14 @@ from sweeper.store.columns import AUTO_LR_COLUMNS, CANDIDATE_COLUMNS, HISTORY_CO
 
 Row = dict[str, object]
 TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
-"""The tables, in the order in which they are written: the reports of a trial before its row of trials.csv."""
+"""The tables in the order of writing. The reports of a trial are written before the trial's row in trials.csv."""
 
 
 class CsvTable:
-    """A CSV file to which whole rows are appended, or which is replaced as a whole.
+    """A CSV file. Whole rows are appended to the file, or the whole file is replaced.
 
-    Appended rows have the columns of the existing file. A replaced file has all columns of a new file, followed by
-    those other columns of the old file that have values.
+    Appended rows have the columns of the existing file. If the file is replaced, it has all columns of a new file,
+    followed by further columns of the old file that have values.
     """
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
@@ -77,7 +77,7 @@ class ResultTables:
         self.trials = table("trials.csv", TRIAL_COLUMNS)
 
     def cut(self, step: int) -> None:
-        """Remove incomplete lines and the rows after ``step``, so that a single run continues there. Create trials.csv.
+        """Remove incomplete lines and the rows after ``step``, so that a single run can continue. Create trials.csv.
 
         Raises:
             OSError: the disk cannot be written.

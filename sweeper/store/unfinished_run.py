@@ -28,7 +28,7 @@ class OtherRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """The content of unfinished.json: the unfinished run of a folder. ``spec`` includes the key of its target."""
+    """The content of unfinished.json: the unfinished run of a folder. ``spec`` includes the key of the run's target."""
 
     spec: TrialSpec
     landscape_points: int
@@ -50,7 +50,7 @@ class RunFile:
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
     """Return the problem if ``out`` holds an unfinished run other than ``spec``, or None if ``spec`` can run there.
 
-    A ``spec`` without a target key is assumed to have the same target.
+    If ``spec`` has no target key, it is assumed to have the same target as the unfinished run.
     """
     if (found := RunFile.read(out)) is None:
         return None
@@ -88,7 +88,7 @@ class UnfinishedRun:
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Load the saved state and delete later rows of the tables. Return the epochs done, or 0 without a saved state.
+        """Load the saved state, if any, and delete table rows after this state. Return the number of completed epochs.
 
         Raises:
             OtherRun: the folder holds an unfinished run of another spec.
@@ -114,7 +114,7 @@ class UnfinishedRun:
                 save_state_file({**run.state_dict(), "landscape": run.auto_lr.landscape}, self._state)
 
     def discard(self) -> None:
-        """Delete the files of an ended run."""
+        """Delete unfinished.json and the saved state, after the run has ended."""
         for path in (self._state, self.out / RUN_FILE):
             path.unlink(missing_ok=True)
 

@@ -1,8 +1,8 @@
 """Compare the events of a sweep on disk with the sweep's runs in MLflow, and send the missing records to MLflow.
 
 No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep,
-the metrics of a run contain the last step sent, and the tag ``delivered`` marks a run that is complete with artifacts.
-A request that may have succeeded is repeated unchanged, because MLflow ignores a metric value that it already has.
+the metrics of a run contain the last step sent, and the tag ``delivered`` marks a run with all metrics and artifacts. A
+request that may have succeeded is repeated unchanged, because MLflow ignores a metric value that it already has.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 class Attempts:
     """Makes requests to MLflow and counts the failures of each run, which is identified by its key.
 
-    After a refusal or repeated failures, no more requests are made for a run, so that it does not block other runs.
+    After a refusal or repeated failures, no more requests are made for a run, so that this run does not delay others.
     ``refused`` has the reason for each such run, by key. If ``stopped`` is true, no further request is made.
     """
 
@@ -55,7 +55,7 @@ class Attempts:
         self._failures: dict[str, int] = {}
 
     def make(self, key: str, action: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Call the action, unless MLflow refused the run before. Raise an exception if the call must be repeated."""
+        """Call the action, unless MLflow has refused the run. Raise an exception if the call must be repeated."""
         if key in self.refused:
             return
         if self.stopped:
@@ -106,8 +106,8 @@ class Delivery:
         """Send all records that MLflow lacks. Artifacts are sent last, and only until ``is_urgent`` returns True.
 
         Raises:
-            UnavailableError: the store cannot be used; the next call continues. MLflow's own errors, which are not
-                caught, mean the same.
+            UnavailableError: the store cannot be used now; the next call sends the remaining records. MLflow's own
+                errors are not caught and mean the same.
         """
         attempt, end = self.attempts.make, self.sweep_end
         self._connect()
@@ -255,7 +255,7 @@ class Delivery:
             self._store.set_tags(run, {RECOMMENDED: "false", NOTE: _REPLACED})
 
     def _recommend(self, answer: Recommendation) -> None:
-        """Tag the run of the recommended model. Called after the model is sent, so that a tagged run has its model."""
+        """Tag the run of the recommended model. Called after the model is sent, so every tagged run has its model."""
         trial = self._state.trials[answer.trial_id]
         if answer.epoch is not None:
             self._keep_epoch(answer, trial, answer.epoch)
@@ -264,7 +264,7 @@ class Delivery:
         self._store.set_tags(self._runs[answer.run_key], fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
 
     def _keep_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
-        """Send the metrics and the checkpoint of a recommended epoch to the epoch's own run. Can be repeated."""
+        """Send the metrics and the checkpoint of a recommended epoch to the epoch's own run. May be called again."""
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
         new, at = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)

@@ -29,7 +29,7 @@ class RegistryError(Exception):
 class Entry:
     """The model to register: the ``checkpoint`` of a trial, after ``epoch`` or, with None, after its last epoch.
 
-    ``out`` is the sweep's folder. ``tags`` and ``description`` are those of the version.
+    ``out`` is the sweep's folder. ``tags`` and ``description`` are set on the registered version.
     """
 
     sweep_id: str
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A version of a registered model. MLflow downloads it by its ``uri``."""
+    """A version of a registered model. MLflow can download the model from ``uri``."""
 
     name: str
     version: str
@@ -53,7 +53,7 @@ class Registered:
 
 
 def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator[str]:
-    """Yield the problems with the names and the address that can be found without a request to the server."""
+    """Yield the problems with the model name, the alias and the server's address, without a request to the server."""
     if name is None:
         if alias is not None:
             yield "--alias requires --register NAME, which names the registered model"

@@ -18,15 +18,15 @@ from trainables.run.reports import Status
 SWEEP = "sweep"
 """The trial id of the sweep's own run, the parent of the trials' runs."""
 NOTE = "mlflow.note.content"
-"""The tag that MLflow's UI shows as the description of a run, read as Markdown."""
+"""The tag that MLflow's UI renders as Markdown in the description of a run."""
 DELIVERED = "delivered"
-"""The tag of a run that is complete with its artifacts. The value of the tag is the time when the trial ended."""
+"""The tag of a run whose metrics and artifacts have all been sent. The tag's value is the time when the trial ended."""
 PARETO = "pareto"
-"""The tag of a trial's run: ``true`` while an epoch of the trial is on the frontier, later ``false``."""
+"""The tag of a trial's run: ``true`` if an epoch of the trial is on the frontier, ``false`` if no epoch is any more."""
 RECOMMENDED = "recommended"
 """The tag of the run with the model that the sweep recommends; ``false`` on a run that is no longer recommended."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
-"""The tags that identify, within a sweep, the run of a recommended epoch that is not the end of its trial."""
+"""The tags that identify the run of a recommended epoch within a sweep, if this epoch is not its trial's last epoch."""
 IDENTITY = ("sweep_id", "trial_id", RECOMMENDED_TRIAL, RECOMMENDED_EPOCH)
 """The tags that identify a run."""
 MLFLOW_STATUS = {
@@ -59,8 +59,8 @@ class NewRun:
 class Recommendation:
     """The model that a sweep's answer recommends.
 
-    ``epoch`` is None if the model is from the end of the trial; then the trial's own run has the model. ``checkpoint``
-    is a path relative to the sweep's folder, or "" if the model has no checkpoint. ``description`` is Markdown.
+    ``epoch`` is None if the model is from the trial's last epoch and is in the trial's own run. ``checkpoint`` is a
+    path relative to the sweep's folder, or "" if the model has no checkpoint. ``description`` is Markdown.
     """
 
     trial_id: str
@@ -70,13 +70,13 @@ class Recommendation:
 
     @property
     def run_key(self) -> str:
-        """The key of the model's run: the trial id if it is the trial's own run."""
+        """The key of the run that has the model. For a trial's own run, the key is the trial id."""
         return self.trial_id if self.epoch is None else epoch_run_key(self.trial_id, self.epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEnd:
-    """The end of a sweep: its status, metrics and tags, and the files and folders that its run keeps.
+    """The end of a sweep: its status, metrics and tags, and the files and folders to upload to the sweep's run.
 
     ``front`` contains the ids of trials with an epoch on the frontier. If it is None, the tags of the trials do not
     change. ``at`` is in milliseconds since 1970.
@@ -138,7 +138,7 @@ class TrackedSweep:
 
 
 def ended_at(trial: Trial) -> str:
-    """Return the time when a trial ended as in trials.csv, or "" if the trial has not ended."""
+    """Return the time when a trial ended, in the format of trials.csv, or "" if the trial has not ended."""
     return repr(float(trial.outcome["ended_at"])) if trial.outcome else ""
 
 
@@ -148,7 +148,7 @@ def epoch_run_key(trial_id: str, epoch: str) -> str:
 
 
 def milliseconds(seconds: object) -> int:
-    """Convert seconds since 1970, a number or its text, to MLflow's unit. None, 0 and "" mean now."""
+    """Convert seconds since 1970 (a number or text) to milliseconds. Use the current time for None, 0 and ""."""
     return int(1000 * float(str(seconds or time.time())))
 
 
@@ -158,12 +158,12 @@ def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[s
 
 
 def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:
-    """Return parameters as text, cut to MLflow's length, without those that do not apply (None or "")."""
+    """Return parameters as text, cut to MLflow's maximum length, without parameters that do not apply (None or "")."""
     return {_fit_name(name): _cut(str(value), length) for name, value in values.items() if value not in (None, "")}
 
 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
-    """Return tags as text, cut to MLflow's length, without those that are None or ""."""
+    """Return tags as text, cut to MLflow's maximum length, without tags that are None or ""."""
     return fit_params(values, length=_TAG_LENGTH)
 
 

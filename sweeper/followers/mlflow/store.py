@@ -22,7 +22,7 @@ from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path
 
 _PER_BATCH = 100  # params in one request
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""MLflow's UI calls this kind model training, and shows runs and metrics instead of traces and judges."""
+"""The tag for an experiment with model training. For this kind, MLflow's UI shows runs and metrics, not LLM traces."""
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
@@ -36,7 +36,7 @@ _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alemb
 _set_here: set[str] = set()
 
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
-"""MLflow's error codes that a repeated request would receive again."""
+"""MLflow's error codes for requests that would fail again if they were repeated."""
 
 
 @dataclass(slots=True)
@@ -67,8 +67,8 @@ class Store:
     """One experiment of an MLflow store.
 
     ``uri`` is MLflow's tracking URI. A relative path of a SQLite file is resolved by the constructor. If the experiment
-    is created in a database, its artifacts are stored in the folder ``artifact_root``; a server chooses the folder
-    itself. A new database is built in the folder ``build``.
+    is created in a database, its artifacts are stored in the folder ``artifact_root``; a server chooses its own
+    artifact folder. A new database is built in the folder ``build``.
     """
 
     def __init__(self, *, uri: str, experiment: str, artifact_root: Path, build: Path) -> None:
@@ -111,7 +111,7 @@ class Store:
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
-        """Return whether the store answers a simple request. If so, a failed request itself caused its error."""
+        """Return whether the store answers a simple request. If so, a failed request failed because of its content."""
         try:
             self._client.get_experiment(self._experiment_id)
         except Exception:
@@ -147,16 +147,16 @@ class Store:
         return run.step
 
     def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
-        """Create a run with its own tags and these ``tags``."""
+        """Create the run ``new`` with its own tags and with ``tags``."""
         tags = {**new.tags, **tags}
         run = self._client.create_run(self._experiment_id, start_time=new.at, tags=tags, run_name=new.name)
         return StoredRun(run.info.run_id, tags=tags, step=-1)
 
     def begin(self, run: StoredRun, new: NewRun) -> None:
-        """Set the status of a new or interrupted run to running, and its parameters and tags.
+        """Set the parameters and tags of a new or interrupted run, and set its status to running.
 
-        A parameter in MLflow never changes. If a resumed sweep has another value (such as more trials), the first value
-        stays and the new value becomes the tag ``resumed.NAME``.
+        MLflow cannot change a parameter. If a resumed sweep has a new value for a parameter (such as more trials), the
+        old value stays, and the new value is stored in the tag ``resumed.NAME``.
         """
         from mlflow.entities import Param
 
@@ -232,7 +232,7 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
 
 
 def link(source: str, target: str) -> None:
-    """Hard-link the file ``source`` to ``target``, or copy it if the file system has no links."""
+    """Create ``target`` as a hard link to the file ``source``, or as a copy if the file system has no hard links."""
     path = Path(target)
     if not (path.exists() and path.samefile(source)):
         with staged(path) as staging:

@@ -37,8 +37,8 @@ class Tracker(Follower):
 
     A recommended epoch before the end of its trial gets a run below the trial's run. Each event wakes a thread, which
     sends the events that MLflow lacks. Only :meth:`close` waits for MLflow, the network or the disk, and no method
-    raises because of them. After ``resume``, the tracker continues the runs with the same ``sweep_id``. A trial that
-    continues from a saved state repeats reports, but MLflow gets each report once.
+    raises an error that MLflow, the network or the disk causes. After ``resume``, the tracker continues the runs with
+    the same ``sweep_id``. A trial that continues from a saved state repeats reports, but MLflow gets each report once.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Tracker(Follower):
     def close(self, timeout: float = 30.0) -> TrackingSummary:
         """Send the remaining records for up to ``timeout`` seconds and return the result. Later calls send nothing.
 
-        If the store is down, it is tried once more.
+        If the store is down, sending is tried once more.
         """
         if self._summary is None:
             self._closing.set()
