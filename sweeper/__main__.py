@@ -51,8 +51,7 @@ def _leave(code: int) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace each standard stream that the shell has closed (``>&-``) by the null device, because code writes to
-    it."""
+    """Replace standard streams that the shell has closed (``>&-``) by the null device, because code writes to them."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -77,7 +76,7 @@ def _refuse(problem: str) -> None:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    # No exception: raised in the middle of an import it could come out as another error.
+    # Raise no exception: during an import, an exception could be replaced by another error.
     os.write(2, b"error: interrupted\n")
     os._exit(130)
 

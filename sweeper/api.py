@@ -105,7 +105,7 @@ class Sweep:
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
-        """Draw the figures of the report from the current tables. Return them by name, with ``pareto`` first."""
+        """Draw the figures of the report from the current tables. Return the figures by name, with ``pareto`` first."""
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
         from analysis.report.figures import draw_frontier

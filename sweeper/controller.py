@@ -55,7 +55,7 @@ class Controller(Follower):
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle no state: Ray pickles its callbacks, but only the driver uses them."""
+        """Pickle no state. Ray pickles this object with its callbacks, but only the driver uses the object."""
         return object, ()
 
     def apply(self, event: Event, state: SweepState) -> None:

@@ -17,7 +17,7 @@ from trainables.storage import Storage, StorageError
 def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
     """Return the facts of each node of the cluster by node name, or None for a node that does not respond.
 
-    This machine writes a test file to each folder and storage. Each node reads the file and writes another one.
+    This machine writes a test file to each folder and storage. Each node reads the file and writes another file.
 
     Raises:
         PlacementError: the cluster cannot be joined.

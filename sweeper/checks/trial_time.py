@@ -26,8 +26,7 @@ _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """The duration of a trial in seconds: ``epoch`` for each epoch, and ``beside`` for loading, final metrics and
-    saving.
+    """The seconds of a trial: ``epoch`` for each epoch, and ``beside`` for loading, final metrics and saving.
 
     ``share`` is the fraction of the requested epochs that previous trials ran with the same ``scheduler``, or None.
     ``memory`` is the peak memory of a short run in bytes. ``source`` names the origin of the numbers.
@@ -76,7 +75,7 @@ def earlier_pace(
 def measured_pace(spec: TrialSpec) -> TrialPace:
     """Run one trial of two epochs and time the second epoch, because the first includes warm-up. Messages go to stderr.
 
-    If the cache does not have the target, it is fine-tuned first. Files are written only to the cache.
+    If the cache does not have the target, the target is fine-tuned first. Files are written only to the cache.
 
     Raises:
         DataError, TargetError: the target cannot be prepared; the message names the reason.

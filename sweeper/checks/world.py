@@ -34,12 +34,12 @@ def resolve_and_check(
     Args:
         command: the command that the options belong to.
         raw: the given option values.
-        problems: problems that the caller found. They are reported together with the new problems.
+        problems: problems that the caller found, which are reported together with the new problems.
         continues: whether the command continues an unfinished run in ``--out``.
         change: trial fields to replace before the checks.
 
     Raises:
-        Problems: all problems with the options and with the files and services that they name.
+        Problems: all problems with the options and with the files and services that the options name.
     """
     load_plugins(raw)
     from sweeper.settings.resolve import resolve
@@ -186,7 +186,7 @@ def _model_problems(resolved: Resolved) -> Iterator[Problem]:
 
 
 def _depth(spec: TrialSpec) -> int | None:
-    """Return the number of decoder blocks of the model, or None if no local configuration file has it."""
+    """Return the number of decoder blocks of the model, or None if no local configuration file has this number."""
     from trainables.models.hub_cache import cached_snapshot
     from trainables.models.registry import MODELS
     from trainables.models.tiny import LAYERS, TWINS

@@ -69,7 +69,7 @@ def continues_with(command: str, note: str = "") -> Iterator[None]:
 def _stdout_is_closed() -> bool:
     """Return whether the reader of stdout has exited. If so, redirect stdout to the null device for a quiet exit.
 
-    A broken socket raises the same exception as a closed pipe, but that error must be reported.
+    A broken socket raises the same exception as a closed pipe, but the error of a socket must be reported.
     """
     try:
         descriptor = sys.stdout.fileno()

@@ -247,7 +247,7 @@ def _is_desktop() -> bool:
 
 
 def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run a server until it ends or a signal arrives. Then stop the server and all processes that it started.
+    """Run a server until the server ends or a signal arrives. Then stop the server and all processes that it started.
 
     While the server runs, ``beside`` runs in a daemon thread.
     """

@@ -38,10 +38,10 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Turn a function into a command with the options described for ``name`` and with ``others``.
+    """Turn a function into a command with the options described for ``name`` and the options ``others``.
 
     The function gets the values given on the command line or in a ``--config`` file, the problems found while reading
-    them, and the other options as keyword arguments.
+    these values, and the other options as keyword arguments.
     """
     fields = fields_of(name)
 

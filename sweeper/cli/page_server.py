@@ -21,7 +21,7 @@ from sweeper.store.tables import TABLES
 CHECK_SECONDS = 1.0
 """Seconds between two checks for changed tables."""
 _SHARE = 0.1
-"""The maximum share of time spent on building the page, because trials need the rest."""
+"""The maximum share of time spent on building the page, because trials need the remaining time."""
 _WATCHED = ("sweep.json", *TABLES)
 _LOCAL = ("127.0.0.1", "localhost")
 
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """Send the page, or the time at which it was written. No other file in the folder is served."""
+        """Send the page, or the time at which the page was written. No other file in the folder is served."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if host not in _LOCAL:  # a foreign host name that resolves to this machine
             self.send_error(403)
@@ -104,7 +104,8 @@ def follow(
 ) -> NoReturn:
     """Call ``make`` whenever a table changes.
 
-    ``made`` is the value of :func:`table_stamps` at the last call. Print errors, and retry at the next change.
+    ``made`` is the value of :func:`table_stamps` at the last call of ``make``. Print errors, and retry at the next
+    change.
     """
     throttle = Throttle(share=_SHARE)
     while True:

@@ -32,7 +32,7 @@ class Unmeasured:
 
 
 def unmeasured(out: Path, *, most: int, metrics: Sequence[str]) -> list[Unmeasured]:
-    """Find the ``most`` epochs on the frontier that are nearest to the ideal corner. Return those without metrics.
+    """Of the ``most`` epochs on the frontier that are nearest to the ideal corner, return the epochs without metrics.
 
     The nearest epoch is first. Epochs without a checkpoint are left out. ``metrics`` names the requested metrics and
     sets of metrics; () stands for the default set. If only losses are requested, the result is empty.

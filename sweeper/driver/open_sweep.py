@@ -73,7 +73,7 @@ class OpenSweep:
     console: Console
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle no state. Ray pickles its callbacks, which refer to this object, but only the driver uses them."""
+        """Pickle no state. Ray pickles this object with its callbacks, but only the driver uses the object."""
         return object, ()
 
     @property
@@ -177,7 +177,7 @@ def open_sweep(
 
 
 def _open_log(out: Path) -> EventLog:
-    """Open the event log. If the sweep has only tables, create the log from them."""
+    """Open the event log. If the sweep has only tables, create the log from the tables."""
     path = out / FILE
     if not path.exists() and (out / "trials.csv").is_file():
         write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)

@@ -33,7 +33,7 @@ _P = ParamSpec("_P")
 class TrialSearcher(Searcher):
     """Gives Tune the sweep's next trial, and ends the Tune run when no trial remains.
 
-    ``scheduler`` is None unless trials can pause. With a scheduler, a new trial starts only if the scheduler has room,
+    ``scheduler`` is None if trials cannot pause. With a scheduler, a new trial starts only if the scheduler has room,
     and the Tune run ends only when no trial is running.
     """
 
@@ -161,7 +161,7 @@ def _last_failure(trial: Any) -> str:
 
 
 def _forget_statistics(trial: Any) -> None:
-    """Delete Tune's running means of the reported values. They are unused and take 100 kB for each ended trial."""
+    """Delete Tune's running means of the reported values. The means are unused and take 100 kB for each ended trial."""
     known = getattr(trial, "run_metadata", None)
     for name in ("metric_analysis", "metric_n_steps"):
         getattr(known, name, {}).clear()

@@ -68,7 +68,7 @@ def prepare(address: str | None) -> None:
     """Set the environment variables that Ray reads on import. Must be called before Ray is imported.
 
     Raises:
-        PlacementError: the cluster requires a token, and this process has no token or a wrong one.
+        PlacementError: the cluster requires a token, and this process has no token or a wrong token.
     """
     _set_environment(address)
     if (
@@ -177,7 +177,7 @@ def ray_cluster(
 
 
 class Cluster:
-    """The Ray cluster of a sweep. It is started or joined by the first call to :meth:`slots`."""
+    """The Ray cluster of a sweep. The first call to :meth:`slots` starts or joins the cluster."""
 
     def __init__(self, settings: SweepSettings) -> None:
         self._settings = settings

@@ -1,7 +1,7 @@
 """Fork workers from a process that has already imported torch and transformers, instead of starting a new Python.
 
 The fork server shortens a sweep of two trials from 15.3 s to 12.6 s (benchmarks/start_time.py, two cores). The first
-step starts 8.6 s after the command. Without the fork server (``SWEEPER_FORK_WORKERS=0``), it starts after 10.7 s.
+step starts 8.6 s after the command. With ``SWEEPER_FORK_WORKERS=0`` (no fork server), it starts after 10.7 s.
 
 This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
 worker, Ray starts this file as a script (the launcher, :func:`launch`) instead of Python. The launcher sends its

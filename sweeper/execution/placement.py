@@ -122,7 +122,7 @@ def require_shared(folders: Sequence[Path]) -> None:
 
 
 def is_shipped() -> bool:
-    """Return whether Ray sends this project to the workers, because of this driver or of the job that runs it."""
+    """Return whether Ray sends this project to the workers, for this driver or for the job in which the driver runs."""
     import ray
 
     return bool(ray.is_initialized() and "py_modules" in (ray.get_runtime_context().runtime_env or {}))

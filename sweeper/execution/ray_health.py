@@ -43,8 +43,8 @@ def head_watched(
     restart its head, unless the sweep is interrupted. On a single machine, the head has two processes: GCS and raylet.
 
     Yields a function that returns when the head responds. Call the function before a Ray call that needs the head. An
-    exception in the block is re-raised only when the head responds or is known to be lost. Otherwise a Ray call could
-    fail before the loss is detected, with an error that does not name the cause.
+    exception in the block is re-raised only when the head responds or is known to be lost. Otherwise the block could
+    end, before the loss is detected, with a Ray error that does not name the cause.
     """
     import ray
 

@@ -17,7 +17,7 @@ from ray import cloudpickle, tune
 from trainables.worker.ray_trainable import UnlearningTrainable
 
 LARGEST_CLASS = 8_000_000
-"""The maximum size of settings in a class, in bytes. Ray warns about classes above 10 MB and rejects those above 95."""
+"""The maximum bytes of settings in a class. Ray warns about classes above 10 MB and rejects classes above 95 MB."""
 
 
 def trainable_with(**settings: Any) -> type[tune.Trainable]:

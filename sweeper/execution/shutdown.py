@@ -1,6 +1,7 @@
 """Stop a sweep on Ctrl-C, SIGTERM and SIGHUP. Finished results are kept, and Ray is never left partly started.
 
-While :func:`interruptible` runs, one handler serves all three signals. It prints what happens next. Then:
+While :func:`interruptible` runs, one handler serves all three signals. The handler prints what happens next, and then
+acts:
 
 - While Ray starts (:func:`defer_signals`), the sweep stops after Ray has started. A second signal stops it at once.
 - While trials run, the handler sends SIGUSR1, which ends Tune's loop. A second signal stops the sweep at once.
@@ -225,10 +226,10 @@ def _detach_from_terminal() -> None:
 def preserve_sigterm_handler() -> Iterator[None]:
     """Keep the SIGTERM handler of this process while the block shuts Ray down. The block may run in any thread.
 
-    Ray's C++ code resets the handler to the default, which ends the process. This happens within the first 0.3 s of a
-    shutdown that takes more than one second (measured with Ray 2.60), and Ray has no option to prevent it. Blocking the
-    signal would require blocking it in the threads of all libraries. So a thread sets the handler again every 10 ms.
-    The thread calls sigaction, because Python can change handlers only in the main thread.
+    Ray's C++ code resets the handler to the default, which ends the process. The reset happens within the first 0.3 s
+    of a shutdown that takes more than one second (measured with Ray 2.60), and Ray has no option to prevent the reset.
+    Blocking the signal would require blocking it in the threads of all libraries. So a thread sets the handler again
+    every 10 ms. The thread calls sigaction, because Python can change handlers only in the main thread.
     """
     libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
     libc.sigaction(int(signal.SIGTERM), None, handler)

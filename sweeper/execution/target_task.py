@@ -1,7 +1,7 @@
 """Prepare the target on this machine or, if only other nodes have GPUs, in a Ray task, and show the progress.
 
 The task fills the cache that all nodes share. If the sweep uses object storage, the task fills the cache of its own
-node and uploads the target, and the driver downloads it.
+node and uploads the target, and the driver downloads the target.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
-    """Print the requested metrics that are left out because they need a retain model, and none was given."""
+    """Print the requested metrics that are left out because no retain model was given, which these metrics need."""
     if names:
         console.print(
             f"metrics left out because there is no retain model: {', '.join(names)}. Pass a retain model with "
@@ -148,7 +148,7 @@ def prepare_for_sweep(
     console: Console,
     fill_cache: FillCache | None = None,
 ) -> Target:
-    """Return the target of a sweep's trials. If it is not in the cache, prepare it here or on a node with a GPU.
+    """Return the target of a sweep's trials. If the cache lacks the target, prepare it here or on a node with a GPU.
 
     If another process on this machine is preparing the target, ``fill_cache`` waits for this process.
 
@@ -180,7 +180,7 @@ def prepare_for_sweep(
 
 
 def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared:
-    """Prepare the target in a worker, and show its progress. If the worker dies, start another one."""
+    """Prepare the target in a worker, and show its progress. If the worker dies, start another worker."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 

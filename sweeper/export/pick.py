@@ -1,4 +1,4 @@
-"""Choose a checkpoint of a sweep by a rule and limits, and copy, export or register it."""
+"""Choose a checkpoint of a sweep by a rule and limits, and copy, export or register this checkpoint."""
 
 from __future__ import annotations
 

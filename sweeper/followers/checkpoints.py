@@ -1,4 +1,4 @@
-"""Manage the checkpoints of a running sweep: keep the models of epochs on the frontier and delete all others.
+"""Manage the checkpoints of a running sweep: keep the models of epochs on the frontier and delete all other models.
 
 Workers save models, and only the driver deletes models. The model of an epoch is deleted as soon as a reported epoch of
 any trial dominates this epoch. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept.

@@ -17,7 +17,7 @@ HEARTBEAT = 30.0
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a progress bar with a description. The bar disappears when it ends, and is shown only on a terminal."""
+    """Return a progress bar with a description. The bar is shown only on a terminal, and disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 

@@ -81,7 +81,7 @@ class Syncer(Follower):
             self._urgent = True
 
     def flush(self, state: SweepState) -> None:
-        """Queue an upload of the sweep's files, immediately if a trial ended and otherwise only from time to time."""
+        """Queue an upload of the sweep's files, immediately if a trial ended, otherwise at most every 10 s."""
         if self._urgent or (self._dirty and self._throttle.is_due()):
             self._urgent = self._dirty = False
             self._queue(self._upload)
@@ -173,7 +173,7 @@ class Syncer(Follower):
                 self._queued[transfer, key] = self._pool.submit(self._transfer, transfer, key)
 
     def _cancel(self, kind: _Transfer | None = None) -> None:
-        """Cancel the waiting transfers, or only those of one kind."""
+        """Cancel all waiting transfers, or only the waiting transfers of one kind."""
         with self._lock:
             for item in [item for item in self._queued if kind in (None, item[0])]:
                 self._queued.pop(item).cancel()

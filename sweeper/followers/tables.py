@@ -44,7 +44,7 @@ class TableWriter(Follower):
     def flush(self, state: SweepState) -> None:
         """Write the queued rows, or rewrite all tables if they are stale.
 
-        trials.csv is always rewritten; any other table without rows is rewritten only if its file exists.
+        A rewrite writes trials.csv in any case, and other tables without rows only if their files exist.
 
         Raises:
             OSError: the disk cannot be written. The rows that are not written stay queued for the next call.

@@ -52,7 +52,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return the settings that change when the study continues with the added rates, by name."""
+    """Return the changed settings, by name, with which the study continues with the added rates."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)

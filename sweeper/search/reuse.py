@@ -1,4 +1,4 @@
-"""Find trials that already ran in this sweep or in a previous one, and copy them instead of running them again."""
+"""Find trials that already ran in this sweep or in a previous one, and copy their results instead of a new run."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ TPE and the Gaussian process start with the middle of the space, followed by qua
 with random points, and a short sweep suffers if the first few random points are all bad (docs/search.md).
 
 While trials are running, TPE assumes the worst result for them (constant liar), the Gaussian process integrates over
-its predictions (qLogEHVI), and the other samplers ignore them.
+its predictions (qLogEHVI), and the other samplers ignore running trials.
 """
 
 from __future__ import annotations

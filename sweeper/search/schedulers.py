@@ -1,4 +1,4 @@
-"""The registry of schedulers, and the scheduler of a sweep with the objectives by which it compares trials."""
+"""The registry of schedulers, and the objectives by which the scheduler of a sweep compares trials."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class UntilError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """Ends a sweep when the hypervolume, a value in [0, 1], has grown by at most ``growth`` in ``trials`` trials."""
+    """Ends a sweep if the hypervolume, in [0, 1], has grown by at most ``growth`` in the last ``trials`` trials."""
 
     trials: int = 10
     growth: float = 0.001

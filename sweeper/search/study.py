@@ -2,7 +2,7 @@
 
 The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
 or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is COMPLETE. If
-every epoch is a candidate, the values of a trial are those of the epoch that adds most hypervolume to the front
+every epoch is a candidate, the values of a trial are the values at the epoch that adds most hypervolume to the front
 (:class:`sweeper.search.archive.ParetoArchive`). Even in this case, a trial that a scheduler stopped is PRUNED, because
 comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind all
 COMPLETE trials; the other samplers ignore PRUNED trials.
@@ -286,7 +286,7 @@ class SweepStudy:
         return (points[group], attributes) if group < len(points) else None
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """Return the trials of the sweep, without those of previous sweeps. The index of a trial is its id."""
+        """Return the trials of the sweep, without the trials of previous sweeps. The index of a trial is its id."""
         return [trial for trial in self._study.get_trials(deepcopy=False) if _PRIOR not in trial.user_attrs]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Open OUT/optuna.log, the journal of the Optuna study, and repair a damaged journal. optuna-dashboard can read it."""
+"""Open OUT/optuna.log, the study's journal, and repair a damaged journal. optuna-dashboard can read this file."""
 
 from __future__ import annotations
 

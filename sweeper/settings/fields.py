@@ -27,7 +27,7 @@ ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns for which ``pick`` has options, such as ``--max-verbmem``."""
 _OWN = ("method", "lr", "auto_lr", "seed")
-"""Trial fields that are declared separately for each command, because a sweep accepts several values."""
+"""Trial fields that are declared separately for each command, because a sweep accepts lists of values."""
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
@@ -360,7 +360,7 @@ DESCRIBED: list[Field] = [
 
 
 def fields_of(command: str) -> dict[str, Field]:
-    """Return the options of a command by name. For ``resume`` this includes the settings that it can change."""
+    """Return the options of a command by name. For ``resume``, settings that can change are included."""
     own = {item.name: item for item in DESCRIBED if command in item.commands}
     if command != RESUME:
         return own

@@ -122,7 +122,7 @@ def _sweep(options: Options, catalog: Catalog) -> Resolved:
 
 
 def _base(options: Options) -> TrialSpec:
-    """Return the trial spec from the options, without the method.
+    """Return the trial spec that the options define, without the method.
 
     The learning rate is the first given rate, or else the model's default. For a learning-rate-free optimizer, the
     default is the published multiplier.
@@ -159,8 +159,7 @@ def _base(options: Options) -> TrialSpec:
 
 
 def _check_resources(options: Options) -> None:
-    """Set the default number of GPUs per trial, which is 1 if this machine has a GPU. Add a problem if a trial does not
-    fit on this machine."""
+    """Set the default of ``--gpus-per-trial``: 1 if this machine has a GPU. Add a problem if no trial fits here."""
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
 
     def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:

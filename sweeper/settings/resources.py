@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""The value of ``--gpus-per-trial`` with which trials share GPUs. The first trial of each class takes a whole GPU, and
-its memory use is measured."""
+"""The value of ``--gpus-per-trial`` with which trials share GPUs, based on the memory use of a first trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The CPU threads and GPUs of one trial. Trials that take a fraction of a GPU share it."""
+    """The CPU threads and GPUs of one trial. Trials that take a fraction of a GPU share a GPU."""
 
     cpus: float
     gpus: float

@@ -230,7 +230,7 @@ class Options:
         self.problems.append(stated(text, field, self._source(field)))
 
     def extend(self, texts: Iterable[str | None], field: str = "") -> None:
-        """Add a problem for each sentence from another package. Skip texts that are None."""
+        """Add a problem for each of these sentences from another package. Skip texts that are None."""
         for text in filter(None, texts):
             self.add(text, field)
 

@@ -65,8 +65,7 @@ def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> O
 
 
 def read_space(options: Options, base: TrialSpec) -> Space | None:
-    """Return the space in the file that ``--space`` names, or a built-in space; None if it cannot be built because of
-    a problem.
+    """Return the space that ``--space`` names (a file or a built-in space), or None if a problem prevents building it.
 
     In a built-in space, the values given for the methods, the learning rate, AutoLR and method options replace the
     space's own values. Every other given field has the given value in all trials.

@@ -194,7 +194,7 @@ class SweepSettings:
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
-        """Return a mapping for JSON, without the password in the tracking URI. :meth:`from_dict` reads it."""
+        """Return a mapping for JSON, without the password in the tracking URI. :meth:`from_dict` reads this mapping."""
         return asdict(self) | {
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),

@@ -88,12 +88,12 @@ class EventLog:
         self._lock = threading.RLock()
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle no state: Ray pickles its callbacks, but only the driver uses them."""
+        """Pickle no state. Ray pickles this object with its callbacks, but only the driver uses the object."""
         return object, ()
 
     @property
     def unwritten(self) -> int:
-        """The number of trials whose end is not on disk yet."""
+        """The number of trials whose end event is not on disk yet."""
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:

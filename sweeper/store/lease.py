@@ -16,7 +16,7 @@ from typing import Any
 from trainables.storage import Storage, StorageError
 
 FILE = "driver.json"
-"""The file of the lease. It names the driver's machine, the sweep's folder on this machine, and the time of writing."""
+"""The file of the lease. The file names the driver's machine, the sweep's folder there, and the time of writing."""
 INTERVAL = 10.0
 """Seconds between two renewals."""
 TIMEOUT = 2.5 * INTERVAL

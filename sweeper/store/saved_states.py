@@ -65,7 +65,7 @@ def remove_states(states: Storage, trial_id: str) -> None:
 
 
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest complete saved state of each trial that has one.
+    """Return the newest complete saved state of each trial that has a complete state.
 
     ``last_steps`` maps each trial to the last step in the event log. A state that was saved after that step is not
     used, because the reports between that step and the state were lost.

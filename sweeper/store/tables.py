@@ -34,7 +34,7 @@ class CsvTable:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the existing file, or those that a new file will get."""
+        """The columns of the existing file or, without a file, the columns of a new file."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             if (header := file.readline()).endswith(b"\n"):
                 return tuple(next(csv.reader([header.decode(errors="replace")])))
@@ -89,7 +89,7 @@ class ResultTables:
 
 
 def _whole_rows(content: bytes) -> bytes:
-    """Return the content without an incomplete last row. Such a row may end at a line break within quotes."""
+    """Return the content without an incomplete last row. Such a row may end at a line break in a quoted cell."""
     content = whole_lines(content)
     while content.count(b'"') % 2:
         content = whole_lines(content[:-1])

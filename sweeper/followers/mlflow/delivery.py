@@ -44,8 +44,8 @@ logger = logging.getLogger(__name__)
 class Attempts:
     """Makes requests to MLflow and counts the failures of each run, which is identified by its key.
 
-    After a refusal or repeated failures, no more requests are made for a run, so that this run does not delay others.
-    ``refused`` has the reason for each such run, by key. If ``stopped`` is true, no further request is made.
+    After a refusal or repeated failures, no more requests are made for a run, so that the run does not delay other
+    runs. ``refused`` has the reason for each such run, by key. If ``stopped`` is true, no further request is made.
     """
 
     def __init__(self, store: Store) -> None:
@@ -93,7 +93,7 @@ class Delivery:
         self._store = store
         self._is_awaited = is_awaited
         self._runs: dict[str, StoredRun] = {}
-        # Unlike the log's state, this one has no events that wait for the disk. Only the tracker's thread uses it.
+        # Unlike the log's state, this state has no events that wait for the disk. Only the tracker's thread uses it.
         self._state = SweepState()
         self._applied = 0  # events
 

@@ -115,7 +115,7 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
-    """Return the run of the epoch if a run has its checkpoint, otherwise the run of the trial."""
+    """Return the epoch's own run if such a run has the checkpoint, otherwise the trial's run."""
     found = client.get_experiment_by_name(experiment)
     of_epoch = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "

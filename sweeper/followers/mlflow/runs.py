@@ -78,8 +78,8 @@ class Recommendation:
 class SweepEnd:
     """The end of a sweep: its status, metrics and tags, and the files and folders to upload to the sweep's run.
 
-    ``front`` contains the ids of trials with an epoch on the frontier. If it is None, the tags of the trials do not
-    change. ``at`` is in milliseconds since 1970.
+    ``front`` contains the ids of trials with an epoch on the frontier. If ``front`` is None, the tags of the trials do
+    not change. ``at`` is in milliseconds since 1970.
     """
 
     status: str

@@ -240,7 +240,7 @@ def link(source: str, target: str) -> None:
 
 
 def prepare_environment() -> None:
-    """Set MLflow's request limits for this process, except those that the user has set.
+    """Set MLflow's request limits for this process, except limits that the user has set.
 
     Called once, by the thread that creates the tracker, because setting variables in another thread is not safe.
     """
