@@ -226,7 +226,7 @@ def test_the_answer_is_an_epoch_within_the_constraints(sweep: Sweep) -> None:
     answer = sweep.pareto["answer"]
     assert answer["recommended"] is True
     row = sweep.candidate(answer["trial_id"], float(answer["epoch"]))
-    assert 0.5 <= float(row["forget_loss"]) <= 6
+    assert 0.5 <= float(row["forget_loss"]) <= 20
     assert float(row["retain_loss"]) <= 1.5
     assert row["checkpoint"] == answer["checkpoint"]
     assert (sweep.out / answer["checkpoint"]).is_dir()
