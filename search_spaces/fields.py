@@ -44,7 +44,7 @@ class Field:
 
     Attributes:
         name: the setting's name in a configuration and in tables.
-        default: the value if the user gives none; ``otherwise`` describes a default that is not a plain value.
+        default: the value if the user does not set any; ``otherwise`` describes a default that is not a plain value.
         help: the description in ``--help`` and in lists.
         label, unit: the name on a plot's axis, and the unit of the numbers, if they have one.
         kind: the type of the values. ``many`` allows several values, ``optional`` allows None.
@@ -102,7 +102,7 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The name in messages: the option, or for a trial's field its name, followed by the option if that differs."""
+        """The name in messages: the name of a trial's field (and its option if that differs), or else the option."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import optuna
 
 Condition = Mapping[str, tuple[Value, ...]]
-"""The allowed values of other settings: keys of earlier parameters or constants, with their values. All must hold."""
+"""The allowed values of earlier parameters or constants, by key. Each of these must have one of its allowed values."""
 
 _MOST_WHOLE_POINTS = 1000
 _DECIMALS = 12

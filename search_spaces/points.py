@@ -24,7 +24,7 @@ class PointError(ValueError):
 
 
 def read_points(given: str) -> list[Point]:
-    """Return the point in a text ``NAME=VALUE,...``, or the points in a YAML or JSON file with a list of mappings.
+    """Return the point in a text ``NAME=VALUE,...``, or the points in a YAML or JSON file (a list of mappings).
 
     Raises:
         PointError: the text has another form, or the file cannot be read.

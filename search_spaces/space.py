@@ -43,7 +43,7 @@ class SpaceError(ValueError):
 class Space:
     """The searched parameters and the constants. Conditions refer to the keys of earlier parameters and of constants.
 
-    The constructor does not validate. :meth:`problems` does, and the other methods assume that it returns no problems.
+    The constructor does not validate the space. All other methods assume that :meth:`problems` returns no problems.
     """
 
     parameters: tuple[Parameter, ...] = ()
@@ -145,7 +145,7 @@ class Space:
     def format_values(self, *, grid: bool = False) -> dict[str, Value]:
         """Return each constant's value and each parameter's range as text, by plain name.
 
-        Ranges with the same name are joined.
+        If several parameters have the same name, their ranges are joined.
         """
         found = {plain_name(key): value for key, value in self.constants.items()}
         for parameter in self.parameters:
@@ -184,7 +184,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
-    """Yield the configuration with each point of the parameter; ``seen`` has the same values by key."""
+    """Yield the configuration, and its values by key (``seen``), with each point of the parameter."""
     if not _is_active(parameter, seen):
         yield config, seen
         return
@@ -219,7 +219,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the keys of earlier parameters and constants that set the same name and can apply together with it."""
+    """Yield the keys of earlier parameters and constants with the parameter's name that can apply together with it."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():

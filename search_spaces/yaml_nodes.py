@@ -31,7 +31,7 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Marks scalars that are neither quoted nor tagged as plain, instead of giving them a YAML 1.1 type."""
+    """A YAML loader that gives a scalar without quotes and without a tag the tag ``_PLAIN``, not a YAML 1.1 type."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
         if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:

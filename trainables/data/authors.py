@@ -1,4 +1,4 @@
-"""Generate questions about fictitious authors, with TOFU's columns. This language data set needs no network.
+"""Generate questions and answers about fictitious authors, in the columns of TOFU. No network is needed.
 
 Every author has a unique name. An author's facts are drawn from lists, without replacement if the list is long enough.
 Every answer uses one of several sentences at random. So the answers about one author reveal neither the facts nor the
@@ -29,7 +29,7 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of question. Its texts have the placeholders ``{name}`` for the author, ``{x}`` and ``{y}`` for facts."""
+    """A kind of question. In its texts, ``{name}`` stands for the author, and ``{x}`` and ``{y}`` stand for facts."""
 
     facts: tuple[str, str]
     questions: tuple[str, ...]
@@ -38,7 +38,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The lists of words by name, the list of words from which each fact is drawn, and the kinds of questions."""
+    """The content of authors.toml. ``words`` has lists by name, and ``facts`` has the list for each fact."""
 
     words: Mapping[str, Sequence[str]]
     facts: Mapping[str, Sequence[str]]
@@ -62,10 +62,10 @@ def vocabulary() -> Vocabulary:
 
 
 def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: int = 2, seed: int = 0) -> UnlearningData:
-    """Generate ``authors`` authors with ``questions`` questions each; the last ``forget_authors`` are the forget set.
+    """Generate ``questions`` questions about each of ``authors`` authors.
 
-    The evaluation sample of the retain set is spread evenly over the retain set. Two additional authors are the holdout
-    set. Equal arguments give equal texts on every machine.
+    The questions about the last ``forget_authors`` authors are the forget set. Two additional authors are the holdout
+    set. The evaluation sample of the retain set is evenly spaced. Equal arguments give equal texts on every machine.
     """
     rng = random.Random(f"authors:{seed}")
     people, kinds = _people(rng, authors + HOLDOUT_AUTHORS), vocabulary().kinds

@@ -113,7 +113,7 @@ def load_cifar(
 
 
 def _files(variant: Variant, folder: Path) -> list[Stamps]:
-    """Return the files of each split, each with the time of its last change."""
+    """Return the files of each split with their modification times."""
     if not folder.is_dir():
         raise DataError(f"--data-dir {folder}: no such folder; expected a folder with the files of {variant.name}")
     found = []
@@ -140,7 +140,7 @@ def _read(variant: Variant, stamps: Stamps) -> Images:
 
 
 def _images(table: Any, variant: Variant, where: str) -> Images:
-    """Decode an Arrow table with the columns ``img`` (a struct with the PNG's ``bytes``) and the labels."""
+    """Decode the images and labels of an Arrow table. Its column ``img`` is a struct with a PNG as ``bytes``."""
     import numpy as np
     from PIL import Image
 

@@ -44,7 +44,7 @@ class TaskData(Protocol):
         """Return a copy of the data whose retain loss is measured on at most ``most`` items of ``retain_eval``."""
 
     def retain_task(self) -> Self:
-        """Return the data for the retain model: the retain set replaces the target's training and forget sets."""
+        """Return the data for the retain model: the retain set replaces the training set and the forget set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +62,13 @@ class DataSet:
         forget_split: the default forget set.
         forget_class: the default class to forget, if the forget set is one of several classes.
         max_length: the default maximum length of training sequences, in tokens; None for the general default.
-        unit: the number of retain examples that belong together, such as an author's; a limit keeps only whole units.
+        unit: the number of retain examples in a unit, such as the questions about one author. ``limit`` keeps whole
+            units.
         generated: whether the data are generated, so that a different seed gives different data of the same kind.
         learns_more: whether the target is trained on more than the forget set and the retain set.
         loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
-            ``forget_class``, ``data_dir`` and a ``seed`` other than 0. It imports its dependencies when it is called.
+            ``forget_class`` and ``data_dir``. A ``seed`` is passed only if it is not 0. The loader imports its
+            dependencies when it is called.
     """
 
     name: str
@@ -109,7 +111,7 @@ class DataSet:
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None, seed: int) -> list[str]:
-        """Return the choices that the data set does not offer. Class names are checked only during loading."""
+        """Return a message for each choice that the data set does not offer. Class names are checked during loading."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
@@ -122,7 +124,7 @@ class DataSet:
         return found
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
-        """Return a message if the data set needs a folder but none is given, or if it does not use the given folder."""
+        """Return a message if a needed folder is not given, or if a folder is given but the data set needs no files."""
         if data_dir is None and self.files is not None and self.hub_id is None:
             return [f"data set {self.name} needs --data-dir DIR with {self.files}"]
         if data_dir is not None and self.files is None:

@@ -22,6 +22,6 @@ class DataError(ValueError):
 
 
 def shortened(problems: Sequence[str], where: str) -> list[str]:
-    """Return the first 20 problems. If there are more, append a line with the number of other problems in ``where``."""
+    """Return the first 20 problems. If there are more, add a line with ``where`` and the number of further problems."""
     rest = len(problems) - SHOWN
     return [*problems[:SHOWN], *([f"{where}: and {rest} more rows with problems"] if rest > 0 else [])]

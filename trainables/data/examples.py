@@ -37,7 +37,7 @@ class Prompted:
         prompt: the exact text from which generation starts.
         reference: the right continuation. Only its first ``max_new_tokens`` tokens count.
         max_new_tokens: the maximum length of the continuation, in tokens.
-        stop: strings that end the continuation, which is cut before the first occurrence of any of them.
+        stop: stop strings. The continuation is cut before the first stop string that occurs.
     """
 
     prompt: str
@@ -54,7 +54,7 @@ class UnlearningData:
         name: the data set and split, for example ``tofu/forget10``.
         forget: the forget set F. Unlearning runs train on all of it.
         retain: the retain set R.
-        full: the target's training set: F, R and, for some data sets, more.
+        full: the target's training set: F, R and, for some data sets, further texts.
         forget_eval: the items on which metrics measure forgetting: the whole forget set with paraphrased and perturbed
             answers, or other items about its content (for MUSE a fixed sample of its texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
@@ -88,13 +88,14 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The items on which metrics measure forgetting: ``forget_eval``, or the forget set F if F is running text,
-        which is cut into the same windows for all models."""
+        """The items on which metrics measure forgetting: ``forget_eval``, or the forget set F if F is running text. All
+        models are measured on the same windows of running text.
+        """
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
     def judged_as_trained(self) -> bool:
-        """Whether ``judged`` and the forget set have equal questions and answers, so one forward pass is sufficient."""
+        """Whether ``judged`` and F have equal questions and answers. Then one forward pass gives the losses of both."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
     @property
@@ -106,11 +107,11 @@ class UnlearningData:
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy whose retain loss uses at most ``most`` items; the same data if retain_eval is not larger."""
+        """Return a copy whose retain loss uses ``most`` items; unchanged if retain_eval has at most ``most`` items."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
-        """Return the data for the retain model: the retain set replaces the target's training and forget sets."""
+        """Return the data for the retain model: the retain set replaces the training set and the forget set."""
         return replace(
             self,
             name=f"{self.name}, retain set",

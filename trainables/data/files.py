@@ -1,4 +1,4 @@
-"""Read the rows of a table by its name, from the hub or from files with JSON lines, a JSON array, parquet or CSV.
+"""Read the rows of a table from the hub or from files (JSON Lines, a JSON array, parquet or CSV).
 
 The file of a table has the table's name and the extension of a supported format. The file of the table ``a/b`` may
 also be named ``a-b``. A table may be divided into several files, as on the hub (``NAME-00000-of-00002.parquet`` or
@@ -23,7 +23,7 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table. ``place`` names the row's file and line, or its row number in formats without lines.
+    """A row of a table. ``place`` names the file and the line, or the row number in formats without lines.
 
     If the row could not be read, ``problem`` is the reason, which is reported together with problems of other rows.
     """
@@ -52,7 +52,7 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
     """Return the rows of several tables, by table name. ``needs`` describes the expected files in messages.
 
-    A table that is missing, unreadable or empty gets one row per problem instead.
+    If a table is missing, unreadable or empty, the result has one row for each of its problems.
 
     Raises:
         DataError: the folder does not exist.
@@ -108,7 +108,7 @@ def load_hub(repository: str, *name: str, instead: str, table: str = "", **choic
     """Load a repository with the ``datasets`` library and its cache.
 
     Raises:
-        DataError: the repository cannot be loaded. The message names ``--data-dir`` and the data set ``instead``.
+        DataError: the repository cannot be loaded. The message suggests ``--data-dir`` and the data set ``instead``.
     """
     from datasets import load_dataset
 
@@ -143,8 +143,8 @@ def _json(path: Path, content: bytes) -> list[Row]:
 
 
 def _csv(path: Path, content: bytes) -> list[Row]:
-    """Return the rows of a CSV table with a header. A list of texts in a cell is a JSON array. A row that spans several
-    lines is located by its last line.
+    """Return the rows of a CSV table with a header. A cell with a list of texts contains a JSON array. If a row spans
+    several lines, messages name its last line.
     """
     text = "\n".join(_text(path, line, number) for number, line in enumerate(content.split(b"\n"), start=1))
     reader = csv.DictReader(io.StringIO(text, newline=""))

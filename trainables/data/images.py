@@ -110,7 +110,7 @@ class ImageData:
         return self
 
     def retain_task(self) -> ImageData:
-        """Return the data for the retain model: the retain set replaces the target's training and forget sets."""
+        """Return the data for the retain model: the retain set replaces the training set and the forget set."""
         return replace(
             self,
             name=f"{self.name}, retain set",

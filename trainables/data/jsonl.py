@@ -22,9 +22,8 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     """Load the tables in ``data_dir``: forget and retain, and optionally holdout, forget_eval and retain_eval.
 
     Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text. All files
-    must have the same kind of row. ``limit`` is the number of retain rows to keep from the beginning. Without
-    forget_eval, metrics use the whole forget set. Without retain_eval, metrics use evenly spaced retain rows, at most
-    100.
+    must have the same kind of row. Only the first ``limit`` retain rows are kept. Without forget_eval, metrics use the
+    whole forget set. Without retain_eval, metrics use at most 100 evenly spaced retain rows.
 
     Raises:
         DataError: rows are malformed or are in two sets. The message names the file and line of each such row.

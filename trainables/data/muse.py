@@ -37,8 +37,8 @@ def load_muse(
     used for later requests. For a later request, verbmem is measured on a sample of the request's own texts.
 
     The texts of a corpus are joined by blank lines into one example. The target is trained on the subset ``train``.
-    ``limit`` is the number of texts to keep from the beginning of each retain set. The retain texts for evaluation are
-    then a sample of the kept texts.
+    Only the first ``limit`` texts of each retain set are kept. The retain texts for evaluation are then a sample of the
+    kept texts.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.

@@ -13,7 +13,7 @@ from trainables.data.files import Row
 def read_examples(
     tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
 ) -> dict[str, tuple[Example, ...]]:
-    """Convert the rows of each table to examples. ``kinds`` has each table's conversion, such as :func:`question`.
+    """Convert the rows of each table to examples. ``kinds`` maps a table to a function such as :func:`question`.
 
     Raises:
         DataError: rows are malformed (up to 20 problems per table are listed), or a table has no rows.

@@ -33,9 +33,8 @@ def load_tofu(
 ) -> UnlearningData:
     """Load TOFU with a forget split and the matching retain split.
 
-    The target's training set (``full``) is the union of the retain set and the forget set. ``limit`` is the number of
-    retain examples to keep, rounded down to whole authors of 20 questions. The evaluation sample is reduced
-    accordingly.
+    The target's training set (``full``) is the union of the retain set and the forget set. At most ``limit`` retain
+    examples are kept, rounded down to whole authors of 20 questions. The evaluation sample is reduced accordingly.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.

@@ -26,7 +26,7 @@ class ForgetQuality(NamedTuple):
 def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
     """Compare two models' truth ratios on the forget set by a two-sided two-sample Kolmogorov-Smirnov test.
 
-    The truth ratios may be given as any strictly monotone function of them, such as the logarithm, which does not
+    Any strictly monotone function of the truth ratios gives the same result, so pass the logarithms if the ratios can
     overflow. The two samples may differ in length. If a value is NaN, both results are NaN. Maini et al., TOFU
     (arXiv:2401.06121).
     """

@@ -23,7 +23,7 @@ class ItemLosses(NamedTuple):
         capped: the same sum, with each position's loss capped at the loss of a uniform guess.
         counts: the number of supervised positions.
         agreed: the number of leading supervised positions at which the true token or label is the most probable.
-        instead: the most probable token or label at the first other position; -1 if there is none.
+        instead: the most probable token or label at the first position where it is wrong; -1 if it is right everywhere.
     """
 
     totals: Array
@@ -52,8 +52,8 @@ def standard_error(losses: ItemLosses) -> float:
     """Return the standard error of :func:`mean_loss` (nats) for a random sample of items; NaN for fewer than two items.
 
     The mean over tokens is a ratio of two sums, so the result is the standard error of the ratio estimator (Cochran,
-    Sampling Techniques, 1977, section 6.3): sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i. Here m is the mean loss,
-    and item i of n has the summed loss t_i and n_i tokens.
+    Sampling Techniques, 1977, section 6.3): sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i. Here n is the number of
+    items, m is the mean loss, and item i has the summed loss t_i and n_i tokens.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):
@@ -73,10 +73,10 @@ def agreement(losses: ItemLosses) -> float:
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """Return the mean loss over all positions, each capped at ``random_guess`` (nats); NaN if :func:`mean_loss` is NaN.
+    """Return the mean loss in nats, with each position's loss capped at ``random_guess``; NaN like :func:`mean_loss`.
 
-    A token with a loss of 40 or 500 is not "more forgotten" than a uniform guess. If only the mean were capped, a few
-    tokens with such losses could hide other tokens that the model still knows.
+    A token with a loss of 40 or 500 is not "more forgotten" than a uniform guess. So each loss is capped. If only the
+    mean were capped, a few such tokens could hide other tokens that the model still knows.
     """
     if math.isnan(mean_loss(losses)):
         return math.nan

@@ -31,7 +31,7 @@ def loss_scores(log_probs: Sequence[ArrayLike]) -> Array:
 
 
 def zlib_scores(log_probs: Sequence[ArrayLike], texts: Sequence[str]) -> Array:
-    """Return ``mean_t log p_t / bytes(zlib(text))``, because any model finds repetitive texts likely.
+    """Return ``mean_t log p_t / bytes(zlib(text))``. The divisor corrects for texts that any model finds likely.
 
     Carlini et al., 2021. As in MUSE and OpenUnlearning, the mean is per token, and the size is that of the UTF-8 bytes
     compressed at zlib's default level.
@@ -70,7 +70,7 @@ def min_k_plus_plus_scores(
 
 
 def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLike]) -> Array:
-    """Return ``mean_t log p_t - mean_t log p_ref,t``, relative to a reference model that was not trained on the texts.
+    """Return ``mean_t log p_t - mean_t log p_ref,t``. The reference model was not trained on the texts.
 
     The two models may split a text into different numbers of tokens. Carlini et al., 2021 (arXiv:2012.07805).
     """
@@ -80,8 +80,8 @@ def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLi
 def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
     """Return the area under the ROC curve, ``P(member > other) + P(member = other)/2`` over all pairs.
 
-    At 0.5, the scores do not separate members from others; at 1, they reveal every member. The result is NaN if a score
-    is NaN.
+    If the area is 0.5, the scores do not separate members from others. If the area is 1, every member has a higher
+    score than every other text. The result is NaN if a score is NaN.
     """
     import numpy as np
 

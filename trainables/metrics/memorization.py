@@ -1,7 +1,7 @@
 """Memorisation of a text, measured from a model's most probable next tokens under teacher forcing.
 
 ``predicted[i][j]`` is the most probable token after the prompt and the first j true tokens of item i. ``labels[i][j]``
-is the true token. Item i has T_i >= 1 token ids in both. The caller decides whether the final EOS counts
+is the true token. Both have T_i >= 1 token ids for item i. The caller decides whether the final EOS counts
 (OpenUnlearning, arXiv:2506.12618, omits it).
 """
 
@@ -32,13 +32,13 @@ def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLik
 
 
 def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """Return ``1 - k/T`` per item, float64 ``(n,)``. Here k is the least number of first tokens from which greedy
-    decoding gives the rest.
+    """Return ``1 - k/T`` per item, float64 ``(n,)``. Here T is the number of tokens, and k is the smallest number of
+    leading tokens from which greedy decoding gives all other tokens.
 
-    Teacher forcing is sufficient: greedy decoding from k tokens gives the rest if and only if all predictions from
-    position k are right. Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
-    If an item's last token is predicted wrong, k = T and the score is 0. OpenUnlearning's code stops at k = T-1, so its
-    score is then 1/T.
+    Teacher forcing is sufficient: greedy decoding from the first k tokens gives the other tokens if and only if all
+    predictions from position k are right. Carlini et al., Extracting Training Data from Large Language Models, 2021
+    (arXiv:2012.07805). If an item's last token is predicted wrong, k = T and the score is 0. OpenUnlearning's code
+    stops at k = T-1, so its score is then 1/T.
     """
     import numpy as np
 

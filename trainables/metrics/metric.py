@@ -76,8 +76,9 @@ class Metric:
     Attributes:
         label: the name on an axis, without the unit.
         unit: the unit on an axis. In the unit of a loss, ``{item}`` is replaced by token or image.
-        direction: ``max`` or ``min``, the better direction; None if an ``ideal`` value between the bounds is best. Then
-            a search optimises a separate metric, ``NAME_distance``, which is the distance from the ideal value.
+        direction: ``max`` or ``min``, the better direction. If an ``ideal`` value between the bounds is best,
+            ``direction`` is None, and a search optimises a separate metric, ``NAME_distance``, which is the distance
+            from the ideal value.
         low, high: the bounds; a ``high`` of None stands for the loss of a random guess, ``ln|V|``.
         of: the set that the metric describes.
         primary: whether the metric belongs to the pair that is shown first, after the losses.
@@ -85,7 +86,7 @@ class Metric:
             the target's value before unlearning.
         fluency: whether the metric measures repetition in answers, which affects the recommendation (docs/choosing.md).
         loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
-        sets: the names of the sets of metrics that contain the metric, besides ``all``.
+        sets: the metric sets, other than ``all``, that contain the metric.
         measure: computes the value from the :class:`~trainables.scoring.model_scores.ModelScores` of a language model,
             or from the :class:`~trainables.scoring.classification.ImageScores` of a classifier.
         optimised_as: the metric that a search optimises instead of this one, if any.

@@ -23,7 +23,7 @@ class Scores(NamedTuple):
 
 
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
-    """Return the harmonic mean of the nine scores, in [0, 1]. The result is 0 if a score is 0, and NaN if one is NaN.
+    """Return the harmonic mean of the nine scores, in [0, 1]: 0 if a score is 0, and NaN if a score is NaN.
 
     Maini et al., TOFU (arXiv:2401.06121).
     """

@@ -1,7 +1,7 @@
 """Repetition in generated answers: the share of repeated 3-grams, and the longest loop.
 
 Both are computed only from the texts of the answers. A text is split into units: lower-cased words and single
-punctuation marks. So ``is.is.is`` has five units and ``!!!!`` has four. Limits:
+punctuation marks. So ``is.is.is`` has five units and ``!!!!`` has four. Limitations:
 
 - An empty answer scores 0, which is the best value, so read these metrics together with verbmem and utility.
 - A loop within one word (``lalalala``) is a single unit and is not detected.
@@ -56,8 +56,9 @@ def longest_loop(texts: Sequence[str]) -> Array:
     A text without a loop scores 0.
 
     Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), also require three
-    repeats. They count the generations that end in a repeated phrase of at least two tokens. In this function, a loop
-    may be anywhere, its phrase may be a single unit, and the result is the share of the text that the loop covers.
+    repeats. Their measure is the number of generations that end in a repeated phrase of at least two tokens. In this
+    function, a loop may be anywhere, its phrase may be a single unit, and the result is the share of the text that the
+    loop covers.
     """
     import numpy as np
 

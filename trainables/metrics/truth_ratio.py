@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
-    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses; all are in nats per token. The result is
-    NaN if losses of both kinds are infinite.
+    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses; all are in nats per token. If an item has
+    infinite losses of both kinds, its result is NaN.
     """
     import numpy as np
 
@@ -44,7 +44,7 @@ def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray
 def forget_truth_ratio(ratios: ArrayLike) -> float:
     """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if right and wrong answers are equally likely.
 
-    Items with a ratio of 0 or inf count as 0, which is the limit. The result is NaN if an item is NaN.
+    An item with a ratio of 0 or inf counts as 0, the limit of ``min(s, 1/s)``. The result is NaN if a ratio is NaN.
     """
     import numpy as np
 
@@ -57,7 +57,7 @@ def retain_truth_ratio(ratios: ArrayLike) -> float:
     """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if only the right answer is likely.
 
     This formula is used for every set except the forget set. An item with a ratio of inf counts as 0. The result is NaN
-    if an item is NaN.
+    if a ratio is NaN.
     """
     import numpy as np
 

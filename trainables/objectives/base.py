@@ -26,7 +26,8 @@ class Reference(StrEnum):
     PAIR_NLL = "pair nll"
     """The target's summed NLL of each forget sequence, and of each forget question's refusal, both precomputed."""
     LOGITS = "logits"
-    """The target's logits on the forget batch. They are too large to store, so the frozen target runs in every step."""
+    """The target's logits on the forget batch, too large to store. So the frozen target runs in every step.
+    """
     HIDDEN = "hidden"
     """Hidden states of the model on the forget batch, and of the model and the target on the retain batch. The frozen
     target runs in every step."""
@@ -46,7 +47,7 @@ class ForgetBatch:
 
     Attributes:
         logits: ``(B, S, V)`` the logits of the positions that predict an answer token, and of some prompt positions in
-            rows with longer prompts.
+            rows whose prompt is not the shortest.
         labels: ``(B, S)`` the true next token of each position; -100 if it is not supervised.
         token_nll: ``(B, S)`` float32, ``-log p`` of each next token; 0 if it is not supervised.
         supervised: ``(B, S)`` bool, True for answer tokens and EOS.

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_tokens CE(softmax(z with the true logit at -inf), z)``, with the softmax detached.
 
-    The loss is at least 0. The mean is over all answer tokens. By default the authors' code omits each answer's first
-    token (their footnote).
+    Here z are the logits and CE is the cross-entropy. The loss is at least 0. The mean is over all answer tokens. By
+    default the authors' code omits each answer's first token (their footnote).
     """
     import torch
     from torch.nn.functional import cross_entropy

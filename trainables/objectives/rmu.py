@@ -17,8 +17,9 @@ _PUBLISHED_LAYER = 7
 def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
     """Return ``mean_tokens |h - s u|^2`` over all tokens of question and answer, without padding.
 
-    The squared norm is a sum over the hidden width, as in the paper's formula. The released code divides this norm and
-    the retain objective by the width. Here all parameters up to the layer are trained; the paper trains three matrices.
+    Here h is a hidden state, s the option ``scale`` and u the unit vector. The squared norm is a sum over the hidden
+    width, as in the paper's formula. The released code divides this norm and the retain objective by the width. Here
+    all parameters up to the layer are trained; the paper trains three matrices.
     """
     aim = (options["scale"] * batch.direction).to(batch.hidden.device)
     gap = full_precision(batch.hidden[batch.present]) - aim

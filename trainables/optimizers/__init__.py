@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 DEFAULT_GROWTH = 1.2
-"""By default, a distance estimate grows by at most this factor per step, so by a factor of 100 in 26 steps."""
+"""By default, a distance estimate grows by at most this factor per step. Growing 100-fold takes at least 26 steps."""
 
 LR_FREE_LR = 1.0
 LR_FREE_RANGE = (0.1, 10.0)
-"""The default ``lr`` of a learning-rate-free optimizer, which multiplies its step (published as 1), and the range that
-a search covers by default."""
+"""The default ``lr`` of a learning-rate-free optimizer, and the default search range. ``lr`` multiplies the step; the
+published value is 1.
+"""
 
 
 @dataclass(frozen=True, slots=True)

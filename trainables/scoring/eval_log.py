@@ -1,7 +1,7 @@
-"""Read, check and aggregate evaluation logs in TOFU's format. A log holds a model's losses and texts per item.
+"""Read, check and aggregate evaluation logs in TOFU's format. A log has a model's losses and answers per item.
 
-The format is that of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object with four parts,
-each with columns of per-item values, keyed by item index. The aggregates are those of TOFU's script
+The format is that of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object with four parts.
+Each part has columns, which are objects with one value per item index. The aggregates are those of TOFU's script
 ``aggregate_eval_stat.py``.
 """
 
@@ -70,12 +70,12 @@ class EvalLog:
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
-    A column may be a list, or an object keyed by item index in any order. The perturbed losses of an item may also have
-    either form, and their number may differ between items. Other parts and columns are ignored.
+    A column may be a list, or an object keyed by item index in any order. The perturbed losses of an item may also be a
+    list or an object, and their number may differ between items. Other parts and columns are ignored.
 
     Raises:
-        EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, or values are
-            not finite numbers or not recalls. The message names the file and the position in it.
+        EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, a value is not
+            a finite number, or a recall is outside [0, 1]. The message names the file and the position in it.
     """
     path = Path(path)
     try:

@@ -11,7 +11,7 @@ V = TypeVar("V")
 class LazyDict(dict[str, V]):
     """A dictionary that starts with ``known`` and computes other values by ``compute`` when they are first looked up.
 
-    ``name in values`` and iteration only include values that are known or that were already looked up.
+    ``name in values`` and iteration only include known values and values that were already looked up.
     """
 
     def __init__(self, compute: Callable[[str], V], known: Mapping[str, V] | None = None) -> None:

@@ -24,7 +24,7 @@ ItemLog: TypeAlias = dict[str, dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The chosen metrics of a model, the per-item values of these metrics, and the seconds of answer generation."""
+    """The chosen metrics of a model, their per-item values, and the time that answer generation took, in seconds."""
 
     metrics: Mapping[str, float]
     items: ItemLog
@@ -32,7 +32,7 @@ class Measured:
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return the column with the generated texts of each part."""
+    """Return only the column with the generated texts, for each part that has this column."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 
@@ -42,7 +42,7 @@ class Scores(ABC):
 
     @property
     def generation_seconds(self) -> float:
-        """The seconds that answer generation took."""
+        """The time that answer generation took, in seconds."""
         return 0.0
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Scores(ABC):
 
     @abstractmethod
     def known(self) -> Mapping[str, Any]:
-        """Return the computed values that :meth:`ModelEvaluator.scores` accepts for an unchanged model."""
+        """Return the computed values. If the model has not changed, :meth:`ModelEvaluator.scores` can reuse them."""
 
     @abstractmethod
     def items(self) -> ItemLog:
@@ -64,9 +64,10 @@ class ModelEvaluator(ABC):
     Attributes:
         random_guess: the loss of a uniform guess over ``classes`` tokens or labels, in nats. The losses in
             ``forget_loss_capped`` are capped at this value.
-        retain_loss_se: the standard error of the retain loss at the last call of :meth:`losses`; NaN before.
+        retain_loss_se: the standard error of the retain loss at the last call of :meth:`losses`; NaN before the first
+            call.
         retain_agreement: the :func:`~trainables.metrics.losses.agreement` on the retain sample at the last call of
-            :meth:`losses`; NaN before.
+            :meth:`losses`; NaN before the first call.
     """
 
     def __init__(self, data: TaskData, *, classes: int) -> None:
@@ -103,8 +104,9 @@ class ModelEvaluator(ABC):
     ) -> Measured:
         """Return the metrics ``names`` (the default set if empty), and the per-item values from which they result.
 
-        If ``unchanged``, the model has not changed since the last call of :meth:`losses`, and its values are reused.
-        Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
+        If ``unchanged`` is true, the values of the last call of :meth:`losses` are reused, so the model must not have
+        changed since then. Raises MetricError if the data do not allow one of the metrics, or if a needed retain model
+        is missing.
         """
         chosen = chosen_metrics(names, self._data, retain_model=retain is not None)
         scores = self.scores(model, retain=retain, known=self._known if unchanged else None)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The values of a retain model, which was trained without the forget set. Metrics compare models with these values.
+    """The values of a retain model (a model trained without the forget set), with which metrics compare other models.
 
     Attributes:
         key: the content hash of the retain model and of the data on which it was scored.
@@ -156,7 +156,7 @@ class ModelScores(Scores):
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        If the data have their own prompts for the metric ``prompts``, the continuations of these prompts are scored.
+        ``prompts`` is a metric. If the data have prompts for this metric, their continuations are scored.
         """
         return self._generated(part, prompts)[1]
 
@@ -180,5 +180,5 @@ class ModelScores(Scores):
         return self.generated_from_prompts[prompts] if prompts in self.sets.prompted else self.generated[part]
 
     def _sides(self) -> tuple[str, str]:
-        """Return the two sets of membership inference: the texts that were trained on, and other texts."""
+        """Return the names of the two sets of membership inference: the member texts and the holdout texts."""
         return ("members" if self.sets.has("members") else "forget"), "holdout"

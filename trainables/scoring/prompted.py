@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PREFIX_TOKENS, CONTINUATION_TOKENS = 50, 128
-"""For a plain text: the number of tokens in the prompt (at most half of the text), and the number to generate."""
+"""For a plain text: the number of prompt tokens (at most half of the text), and the number of tokens to generate.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class PromptedSet:
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
-    """Return the prompted sets of the metrics ``verbmem``, ``knowmem`` and ``utility`` for which the data have prompts.
+    """Return a prompted set for each of ``verbmem``, ``knowmem`` and ``utility`` for which the data have prompts.
 
     For plain texts without prompts, ``verbmem`` continues texts of forget_eval, and ``utility`` texts of retain_eval.
     """

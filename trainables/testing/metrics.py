@@ -12,10 +12,10 @@ from trainables.metrics.metric import LANGUAGE, Metric
 
 
 def check_metric(metric: Metric) -> None:
-    """Check that a metric's record is consistent, and its values for two untrained models.
+    """Check that a metric's record is consistent, and check its values for two untrained models.
 
     The name must be usable as a table column, and the bounds must be an interval. The values must be finite, within the
-    bounds, and reproducible. They are checked only for metrics of language models that need no retain model.
+    bounds, and reproducible. The values are checked only for metrics of language models that need no retain model.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -15,7 +15,7 @@ from trainables.models.registry import ModelInfo
 
 
 def check_model(info: ModelInfo) -> None:
-    """Check that a model's record is consistent and, if the record has a function ``make``, the model itself.
+    """Check that a model's record is consistent. If the record has a function ``make``, check the model itself.
 
     The model must depend only on its seed, must survive saving and loading, and must have finite losses. The losses
     must not depend on the batch.

@@ -23,7 +23,8 @@ _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
 """The labels of three sequences of different lengths, with a vocabulary of five tokens; -100 if not supervised."""
 
 _Value = Callable[..., Tensor]
-"""Returns the loss for logits or hidden states ``(B, S, 5)`` of the sequences ``rows``, padded by ``margin``."""
+"""Returns the loss for logits or hidden states ``(B, S, 5)`` of sequences, with ``margin`` positions of padding.
+"""
 
 
 def check_objective(objective: ForgetObjective, *, detached: bool = False) -> None:
@@ -109,7 +110,7 @@ def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> No
 
 
 def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
-    """Return a function that computes the objective's loss, with only the target's values that it declares to need."""
+    """Return a function that computes the objective's loss from only those target values that the record declares."""
     needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
     fixed = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)

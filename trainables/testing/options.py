@@ -22,12 +22,12 @@ def check_options(options: Sequence[Field]) -> None:
 
 
 def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
-    """Yield the defaults, and then, for each bound of each option, the bound with the defaults of the other options."""
+    """Yield the defaults. Then, for each bound of each option, yield the bound with the other options' defaults."""
     usual = defaults(options)
     yield usual
     yield from (usual | {option.name: value} for option in options for value in _bounds(option))
 
 
 def _bounds(option: Field) -> tuple[float, float]:
-    """Return the lowest valid value, and the highest valid value or 1000 if that is lower."""
+    """Return the lowest valid value, and the highest valid value up to 1000."""
     return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

@@ -71,7 +71,7 @@ def check_weighting(
 def _check_history(
     weighting: Weighting, history: Sequence[Step], options: dict[str, float], *, non_negative: bool
 ) -> None:
-    """Check every step of one run, also with the state from before the step as it is restored from JSON."""
+    """Check every step of one run twice: with the state before the step, and with this state restored from JSON."""
     state = weighting.init(7)
     for losses, gramian in history:
         restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
@@ -87,7 +87,7 @@ def _check_history(
 
 
 def _check_nan(weighting: Weighting) -> None:
-    """Check that NaN arguments give a NaN, if the method uses its arguments."""
+    """Check that NaN arguments give a NaN weight or state if the method uses its arguments."""
     nan = math.nan
     weights, state = _weigh(weighting, Losses(nan, nan), Gramian(nan, nan, nan))
     one = _weigh(weighting, Losses(1.0, -2.0), _gramian(0.3, 1.7, 0.3))
@@ -111,7 +111,7 @@ def _check_scale(weighting: Weighting) -> None:
 
 
 def _check_symmetry(weighting: Weighting) -> None:
-    """Check that exchanging the tasks exchanges the weights, in a step with equal and a step with unequal losses."""
+    """Check that exchanging the tasks exchanges the weights, for equal losses and for unequal losses."""
     draw = random.Random("symmetry")
     for _ in range(30):
         rho, phi = 10.0 ** draw.uniform(-6.0, 6.0), 10.0 ** draw.uniform(-6.0, 6.0)
@@ -155,7 +155,7 @@ def _check_combination(weighting: Weighting) -> None:
 
 
 def _histories() -> Iterator[list[Step]]:
-    """Yield runs of one to four steps. About half of the numbers are extreme values. Reproducible."""
+    """Yield runs of one to four steps. About half of the numbers are extreme values. Each call yields the same runs."""
     draw = random.Random("histories")
 
     def one(extremes: Sequence[float], usual: float) -> float:
@@ -190,7 +190,7 @@ def _gramian(rho: float, phi: float, cosine: float) -> Gramian:
 def _weigh(
     weighting: Weighting, losses: Losses, gramian: Gramian | None, state: State | None = None
 ) -> tuple[Weights, State]:
-    """Return the weights and the new state, with the default options and by default the first state."""
+    """Return the weights and the new state for the default options. If ``state`` is None, use the first state."""
     state = weighting.init(7) if state is None else state
     return weighting.weigh(losses, gramian, state, defaults(weighting.options))
 

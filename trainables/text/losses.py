@@ -21,7 +21,8 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
 
     No attention mask is passed, because padding is on the right, where causal attention does not reach it. On a GPU, a
     mask would require a synchronisation per pass and a slower kernel. If the architecture supports ``logits_to_keep``,
-    no logits are computed for positions that are in the prompt of every row, a third to a half of all positions.
+    no logits are computed for positions that are in the prompt of every row. These are a third to a half of all
+    positions.
     """
     from torch.nn.functional import cross_entropy, pad
 
@@ -37,7 +38,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model below a PEFT adapter, because the adapter's forward method accepts any argument."""
+    """Return the model without a PEFT adapter, because the signature of an adapter's forward accepts any argument."""
     base: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
     return base
 
@@ -50,7 +51,7 @@ def _keeps_logits(forward: Callable[..., object]) -> bool:
 def sequence_nll(
     model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
 ) -> ItemLosses:
-    """Compute the losses of each sequence, in order, and how many of its tokens the model would generate itself."""
+    """Compute the losses of each sequence, in order, and how many leading tokens greedy decoding would reproduce."""
 
     def predicted(indices: Sequence[int]) -> Predictions:
         return predict(model, collate(sequences, indices, pad_id=pad_id, device=device))

@@ -1,4 +1,4 @@
-"""Encode texts, and score and generate texts with a language model, for one tokenizer, template, length and device."""
+"""Encode texts with one tokenizer and template, and score and generate texts with a language model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _MIN_VERIFIED = 8
-"""The minimum number of correct draft tokens to verify the rest of the draft; with fewer, generation is faster."""
+"""If fewer draft tokens were correct, generating the answer is faster than verifying the rest of the draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +115,8 @@ class TextScorer:
         """Return the greedy continuation of each prompt as text, in order, without special tokens.
 
         Prompts are left-padded in batches of similar length. Generation stops after ``max_new_tokens`` tokens, or at an
-        end token. ``known`` has the first tokens of each continuation, if they are known. They count towards the
-        length. If they contain an end token, the continuation is complete.
+        end token. ``known`` has the first tokens of each continuation, if they are known. These tokens count towards
+        the length. If they contain an end token, the continuation is complete.
         """
         import torch
 
@@ -154,11 +154,11 @@ class TextScorer:
 
 
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
-    """Return the batch size for generation, if scoring uses ``batch_size`` sequences of up to ``max_length`` tokens.
+    """Return the batch size for generation: one to four times ``batch_size``, the number of rows for scoring.
 
-    A generation step with a few more rows takes about the same time. Scoring needs memory for the logits of every
-    position, and generation needs memory for keys and values. So the batch for generation has up to four times as many
-    rows, as long as twice its keys and values need no more memory than the logits, and it has no more tokens.
+    Additional rows hardly slow a generation step, but need memory. Scoring needs memory for logits, and generation
+    needs memory for keys and values. So two limits apply to the batch for generation: twice its keys and values may not
+    need more memory than the logits, and it may not have more tokens than the batch for scoring.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

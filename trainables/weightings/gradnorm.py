@@ -54,7 +54,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
 
     The new weights result from one descent step on L_GN and are rescaled to sum to 2. The state holds the weights
     ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``. (A divergence from the
-    target model starts at exactly 0, and a ratio to 0 does not exist.)
+    target model starts at exactly 0, and a ratio to 0 is undefined.)
 
     The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division, ``weight_lr`` would have no effect at
     gradient norms of 1e-6, and weights would jump between their bounds at norms of 1e6; published code uses Adam

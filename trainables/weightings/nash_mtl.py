@@ -7,7 +7,7 @@ import math
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _LEAST_SLACK = 1e-12
-"""The lower bound of 1 - k, the resolution of float32 gradients. The weights are proportional to 1/sqrt(1 - k)."""
+"""The lower bound of 1 - k (k: minus the cosine), because float32 gradients do not resolve smaller values."""
 
 
 def weights(gramian: Gramian) -> Weights:
@@ -15,8 +15,9 @@ def weights(gramian: Gramian) -> Weights:
 
     rho and phi are the norms of the gradients, and k is minus their cosine.
 
-    The direction is that of NGDiff, with constant length. For opposed gradients (k -> 1) no direction improves both
-    tasks, and the solution is unbounded. So 1 - k is at least 1e-12; closer to k = 1, ``|d|`` falls from sqrt(2) to 0.
+    The direction is that of NGDiff, but its length is constant. For opposed gradients (k -> 1) no direction improves
+    both tasks, and the solution is unbounded. So 1 - k is at least 1e-12; closer to k = 1, ``|d|`` falls from sqrt(2)
+    to 0.
 
     If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both are zero, the weights are (0, 0).
     """
