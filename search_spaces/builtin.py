@@ -54,9 +54,9 @@ def default_space(
 
     Args:
         methods: the methods and their options.
-        lr: learning rates that replace the range. With AutoLR on, they are its start rates.
+        lr: learning rates that replace the range. If AutoLR is on, its start rates are taken from this list.
         auto_lr: ``off``, ``on``, or ``both`` to search over off and on.
-        options: values of options of the methods. They replace the ranges of these options.
+        options: values for options of the methods. An option with values is not searched over its range.
         lr_range: the range of the learning rate, on a logarithmic scale.
 
     Raises:

@@ -35,7 +35,8 @@ def format_checksums(folder: Path, names: Iterable[str]) -> str:
 def read_checksums(folder: Path) -> dict[str, str]:
     """Return the checksums of a folder by file name.
 
-    If the list of checksums cannot be parsed, the result has only the name of the list, which then counts as damaged.
+    If the list of checksums cannot be parsed, the result has only the name of the list. Then the list counts as
+    damaged.
 
     Raises:
         OSError: the list is missing.

@@ -1,4 +1,4 @@
-"""A user's constraint on results, such as ``utility>=0.7``: results that violate it are not acceptable."""
+"""A user's constraint on results, such as ``utility>=0.7``. Results that violate the constraint are not accepted."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Constraint:
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
         """Return whether ``value`` meets the bound; None if a value is missing, or if a relative bound's baseline is 0.
 
-        If the baseline is 0, every share of it is 0, so meeting a relative bound shows nothing. A search uses
-        :meth:`violation` in that case.
+        If the baseline is 0, every relative bound is 0, so meeting the bound says nothing about the result. A search
+        uses :meth:`violation` in that case.
         """
         if self.relative and baseline == 0.0:
             return None

@@ -3,8 +3,8 @@
 This module is in ``search_spaces`` because all other packages may import that package.
 
 Content is first written to ``.NAME.01234567`` in the same folder, and the file is renamed when complete. So readers see
-either the old or the new content. A killed writer leaves such a temporary file. A later write of NAME removes it if it
-is more than a day old; :func:`remove_leftovers` can remove it at once.
+either the old or the new content. A killed writer leaves such a temporary file. A later write of NAME removes temporary
+files that are more than a day old; :func:`remove_leftovers` can remove all temporary files.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def is_leftover(path: Path) -> bool:
 
 
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
-    """Append whole lines to a file: all of them or, after an error, none. An empty file gets the ``header`` first.
+    """Append whole lines to a file. If an error occurs, no line is appended. An empty file gets the ``header`` first.
 
     The file must have no other writer. An incomplete last line of a killed writer is removed first. With ``sync``, the
     content is on the disk when the call returns.
@@ -230,7 +230,7 @@ class Throttle:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes on the disk that holds ``folder``, or that will hold it once it is created."""
+    """Return the free bytes on the disk of ``folder``, which need not exist yet."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 

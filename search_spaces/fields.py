@@ -46,7 +46,7 @@ class Field:
         name: the setting's name in a configuration and in tables.
         default: the value if the user does not set any; ``otherwise`` describes a default that is not a plain value.
         help: the description in ``--help`` and in lists.
-        label, unit: the name on a plot's axis, and the unit of the numbers, if they have one.
+        label, unit: the name on a plot's axis, and the unit of the numbers, if any.
         kind: the type of the values. ``many`` allows several values, ``optional`` allows None.
         low, high: the closed interval of allowed numbers. ``above`` excludes its lower end; infinity is never allowed.
         choices: all allowed texts, or a function that returns them; empty if any text is allowed.
@@ -59,8 +59,8 @@ class Field:
         is_path: whether the value is a path.
         metavar: the placeholder for the value in ``--help``; empty for the usual placeholder.
         flag: the command-line option; empty if the setting has none.
-        decides: whether the setting can change the result. If so, it is part of a trial's hash.
-        when: other fields, each with the values for which this field has an effect.
+        decides: whether the setting can change the result. Only such settings are part of a trial's hash.
+        when: other fields with values. This field has an effect only if each of these fields has one of its values.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
         range: the default search range.
     """

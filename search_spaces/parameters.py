@@ -1,4 +1,4 @@
-"""A parameter of a search space: a range of numbers or a list of values, and the condition under which it applies.
+"""A parameter of a search space: a range of numbers or a list of values, and the parameter's condition.
 
 A parameter has a plain ``name`` for configurations (``beta``), and a ``key`` for Optuna that is unique in its space
 (``npo.beta``). The keys must differ because Optuna keeps one distribution per key, and the beta of NPO and the beta of
@@ -149,7 +149,7 @@ class Choice:
         return CategoricalDistribution(self.values)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Return the value that an Optuna trial suggests. If there is only one value, Optuna is not asked."""
+        """Return the value that an Optuna trial suggests. A single value is returned without Optuna."""
         if len(self.values) == 1:
             return self.values[0]
         value: Value = trial.suggest_categorical(self.key, self.values)

@@ -29,7 +29,7 @@ def phase(name: str) -> Iterator[None]:
 def seconds_by_phase() -> dict[str, float]:
     """Return the seconds of each phase, of all other work, and in total.
 
-    The phases are in the order in which they first ended.
+    The phases are listed in the order in which they ended for the first time.
     """
     whole = time.perf_counter() - _BEGAN
     return {**_seconds, "other (imports, options)": max(0.0, whole - sum(_seconds.values())), "in all": whole}

@@ -4,7 +4,7 @@
     config = space.suggest(study.ask())       # {"method": "gdiff", "c": 0.37} or {"method": "ngdiff"}
     study.enqueue_trial(space.params_of(config))
 
-A configuration maps plain names to values. It contains the constants and exactly the parameters whose conditions hold.
+A configuration maps plain names to values. It has all constants and exactly the parameters whose conditions hold.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Conditions = list[tuple[str, tuple[Value, ...]]]
 
 
 class SpaceError(ValueError):
-    """The search space cannot be used. ``problems`` has one message per mistake; the error's text joins them."""
+    """The search space cannot be used. ``problems`` has one message per mistake; the error's text has all messages."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))

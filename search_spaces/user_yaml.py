@@ -8,7 +8,7 @@
     epochs: 10                                        # a constant
 
 Order matters: a condition (``when``) refers to parameters above it. A range may also have ``grid``, the points of a
-grid search, and ``log_to_one: true``, which samples uniformly in log(1 - x).
+grid search, and ``log_to_one: true``, to sample uniformly in log(1 - x).
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
 
     Args:
         path: the file.
-        fields: the fields that a file may contain, by name: fields of a trial (``lr``, ``epochs``), and options by key
-            (``npo.beta``) or by plain name (``c``). The part after the last dot is the name in a configuration. If a
-            field cannot vary within a sweep, the problems name the reason.
+        fields: the fields that a file may contain, by name: fields of a trial (``lr``, ``epochs``), and options of a
+            method, by key (``npo.beta``) or by plain name (``c``). The part after the last dot is the name in a
+            configuration. If a field cannot vary within a sweep, the problems name the reason.
     """
     example = "such as lr: [1e-5, 1e-4]"
     try:

@@ -1,7 +1,7 @@
 """Generate questions and answers about fictitious authors, in the columns of TOFU. No network is needed.
 
 Every author has a unique name. An author's facts are drawn from lists, without replacement if the list is long enough.
-Every answer uses one of several sentences at random. So the answers about one author reveal neither the facts nor the
+Every answer uses one of several sentences at random. So the answers about one author do not reveal the facts or the
 wording of the answers about another author. Names, books, prizes and sentences are in authors.toml.
 """
 

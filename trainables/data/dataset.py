@@ -60,7 +60,7 @@ class DataSet:
         files: the files that ``--data-dir`` must contain if the hub is not used; None if the data set needs no files.
         forget_splits: the names of the forget sets, if there are several.
         forget_split: the default forget set.
-        forget_class: the default class to forget, if the forget set is one of several classes.
+        forget_class: the default class to forget; None if the examples have no classes.
         max_length: the default maximum length of training sequences, in tokens; None for the general default.
         unit: the number of retain examples in a unit, such as the questions about one author. ``limit`` keeps whole
             units.

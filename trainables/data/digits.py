@@ -1,4 +1,4 @@
-"""Load scikit-learn's 1,797 handwritten digits of 8 x 8 pixels. This vision data set needs no network.
+"""Load scikit-learn's 1,797 handwritten digits of 8 x 8 pixels. No network is needed.
 
 The images are the test part of the UCI data set "Optical Recognition of Handwritten Digits". Every fifth image is held
 out for evaluation.
@@ -19,7 +19,7 @@ MEAN, STD = (0.30581,), (0.37644,)
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
-    """Return the data for forgetting the training images of one digit and retaining those of the other nine digits.
+    """Return the data for forgetting one digit's training images and retaining the nine other digits' training images.
 
     Raises:
         DataError: the class is unknown.

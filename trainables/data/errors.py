@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SHOWN = 20
-"""The maximum number of problems that a message lists per file. Other problems are only counted."""
+"""The maximum number of problems that a message lists per file. Further problems are only counted."""
 
 
 class DataError(ValueError):
-    """Data are missing or malformed. ``problems`` has a message for each problem; the error's text joins them."""
+    """Data are missing or malformed. ``problems`` has one message per problem; the error's text has all messages."""
 
     exit_code = 2
 

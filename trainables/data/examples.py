@@ -56,7 +56,7 @@ class UnlearningData:
         retain: the retain set R.
         full: the target's training set: F, R and, for some data sets, further texts.
         forget_eval: the items on which metrics measure forgetting: the whole forget set with paraphrased and perturbed
-            answers, or other items about its content (for MUSE a fixed sample of its texts).
+            answers, or other items about the same content (for MUSE a fixed sample of the forget texts).
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
         loss_examples: the maximum number of retain_eval items for the retain loss after each epoch; None for all.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).

@@ -25,7 +25,7 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 class Row:
     """A row of a table. ``place`` names the file and the line, or the row number in formats without lines.
 
-    If the row could not be read, ``problem`` is the reason, which is reported together with problems of other rows.
+    If the row could not be read, ``problem`` is the reason. Problems of all rows are reported together.
     """
 
     place: str

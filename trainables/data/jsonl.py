@@ -65,7 +65,7 @@ def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]
 
 
 def _is_text(row: Row) -> bool | None:
-    """Return True if the row is a plain text, False if it is a question, and None if it is neither or both."""
+    """Return True if the row is a plain text, False if it is a question, and None if the row is neither or both."""
     columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
     return None if not columns or columns > {"text"} else columns == {"text"}
 

@@ -31,14 +31,15 @@ def load_muse(
 ) -> UnlearningData:
     """Load MUSE-News or MUSE-Books with one of its forget sets, and ``raw/retain1`` as the retain set.
 
-    ``scal_k`` is the k-th of four nested, growing forget sets. ``sust_k`` is the k-th of four disjoint, successive
-    removal requests: start request k from the model that resulted from request k-1 (``target_path``). ``scal_1`` and
-    ``sust_1`` are equal to ``forget``. MUSE's questions and memorised passages are about ``forget``, so they are not
-    used for later requests. For a later request, verbmem is measured on a sample of the request's own texts.
+    ``scal_k`` is the k-th of four forget sets, each of which contains the previous set. ``sust_k`` is the k-th of four
+    successive, disjoint removal requests: start request k from the model that resulted from request k-1
+    (``target_path``). ``scal_1`` and ``sust_1`` are equal to ``forget``. MUSE's questions and memorised passages are
+    about ``forget``, so they are not used for later requests. For a later request, verbmem is measured on a sample of
+    the request's own texts.
 
     The texts of a corpus are joined by blank lines into one example. The target is trained on the subset ``train``.
-    Only the first ``limit`` texts of each retain set are kept. The retain texts for evaluation are then a sample of the
-    kept texts.
+    Only the first ``limit`` texts of each retain set are kept, and the retain texts for evaluation are a sample of
+    these texts.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -68,9 +69,9 @@ def load_muse(
 def question_prompt(question: str, in_context: Sequence[Example]) -> str:
     """Return a prompt: the in-context questions with answers, each followed by a blank line, and then the question.
 
-    The prompt of MUSE's code ends with ``Answer: ``. In this project, the prompt ends before the space, which is part
-    of the answer's first token. At the end of a prompt, the space would be a separate token, which does not occur in
-    running text.
+    The prompt of MUSE's code ends with ``Answer: ``. In this project, the prompt ends before the space, because the
+    space is part of the answer's first token. At the end of a prompt, the space would be a separate token, and running
+    text has no such token.
     """
     shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
     return f"{shown}Question: {question}\nAnswer:"

@@ -23,7 +23,7 @@ class ItemLosses(NamedTuple):
         capped: the same sum, with each position's loss capped at the loss of a uniform guess.
         counts: the number of supervised positions.
         agreed: the number of leading supervised positions at which the true token or label is the most probable.
-        instead: the most probable token or label at the first position where it is wrong; -1 if it is right everywhere.
+        instead: the most probable token or label at the first wrong position; -1 if no position is wrong.
     """
 
     totals: Array
@@ -65,15 +65,15 @@ def standard_error(losses: ItemLosses) -> float:
 def agreement(losses: ItemLosses) -> float:
     """Return the mean share of an item's supervised positions before the first position that the model predicts wrong.
 
-    For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token. The
-    share needs only one forward pass and is a lower estimate of the greedy answer's ROUGE-L recall. For images, the
-    result is the accuracy.
+    For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token.
+    Computing the share needs only one forward pass. The share underestimates the greedy answer's ROUGE-L recall. For
+    images, the result is the accuracy.
     """
     return float((losses.agreed / losses.counts).mean())
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """Return the mean loss in nats, with each position's loss capped at ``random_guess``; NaN like :func:`mean_loss`.
+    """Return the mean loss (nats), each position's loss capped at ``random_guess``; NaN if :func:`mean_loss` is NaN.
 
     A token with a loss of 40 or 500 is not "more forgotten" than a uniform guess. So each loss is capped. If only the
     mean were capped, a few such tokens could hide other tokens that the model still knows.

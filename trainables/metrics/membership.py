@@ -1,4 +1,4 @@
-"""Membership inference: how well a model's confidence separates the texts that it was trained on from other texts.
+"""Membership inference: how well a model's confidence separates training texts from other texts.
 
 A text with a higher score is more likely a member. (Public implementations use the loss, which is lower for members.)
 ``log_probs[i]`` holds the log-probabilities (nats) of the T_i >= 1 supervised tokens of text i. The score functions

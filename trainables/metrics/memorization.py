@@ -1,8 +1,8 @@
 """Memorisation of a text, measured from a model's most probable next tokens under teacher forcing.
 
 ``predicted[i][j]`` is the most probable token after the prompt and the first j true tokens of item i. ``labels[i][j]``
-is the true token. Both have T_i >= 1 token ids for item i. The caller decides whether the final EOS counts
-(OpenUnlearning, arXiv:2506.12618, omits it).
+is the true token. Both have T_i >= 1 token ids for item i. The caller decides whether to include the final EOS
+(OpenUnlearning, arXiv:2506.12618, omits the EOS).
 """
 
 from __future__ import annotations

@@ -84,12 +84,12 @@ class Metric:
         primary: whether the metric belongs to the pair that is shown first, after the losses.
         threshold: the condition for successful forgetting or retaining: ``below`` a value, or at least a ``share`` of
             the target's value before unlearning.
-        fluency: whether the metric measures repetition in answers, which affects the recommendation (docs/choosing.md).
+        fluency: whether the metric measures repetition in answers, which affects recommendations (docs/choosing.md).
         loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
         sets: the metric sets, other than ``all``, that contain the metric.
         measure: computes the value from the :class:`~trainables.scoring.model_scores.ModelScores` of a language model,
             or from the :class:`~trainables.scoring.classification.ImageScores` of a classifier.
-        optimised_as: the metric that a search optimises instead of this one, if any.
+        optimised_as: the metric, if any, that a search optimises instead of this metric.
     """
 
     name: str

@@ -16,9 +16,9 @@ def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     """Return ``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
 
     Both arguments are :func:`~trainables.metrics.membership.membership_auc` of Min-K% scores, with the forget texts as
-    members and the holdout texts as others. 0 is ideal. A negative value (at worst -100) means under-unlearning: the
-    model is more confident on the forget set than a model that never saw it. A positive value means over-unlearning:
-    the model is less confident on the forget set.
+    members and the holdout texts as others. 0 is ideal. A negative value (at worst -100) means under-unlearning: on the
+    forget set, the model is more confident than a model that was trained without this set. A positive value means
+    over-unlearning: on the forget set, the model is less confident than that model.
 
     MUSE's paper states the formula with the AUC "of discriminating forget (members) and holdout". With that AUC, a
     model that did not unlearn would get a positive value. MUSE's and OpenUnlearning's code use the holdout texts as

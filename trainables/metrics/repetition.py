@@ -1,9 +1,9 @@
 """Repetition in generated answers: the share of repeated 3-grams, and the longest loop.
 
-Both are computed only from the texts of the answers. A text is split into units: lower-cased words and single
+Both metrics are computed only from the texts of the answers. A text is split into units: lower-cased words and single
 punctuation marks. So ``is.is.is`` has five units and ``!!!!`` has four. Limitations:
 
-- An empty answer scores 0, which is the best value, so read these metrics together with verbmem and utility.
+- An empty answer scores 0, the best value. So read these metrics together with verbmem and utility.
 - A loop within one word (``lalalala``) is a single unit and is not detected.
 - In a script without spaces between words, a run of letters is a single unit, so most repetition is not detected.
 - An ellipsis of three dots counts as a loop of three units.
@@ -38,9 +38,9 @@ def units(text: str) -> list[str]:
 def repetition(texts: Sequence[str]) -> Array:
     """Return the share of repeated 3-grams per text, ``1 - |distinct 3-grams| / |3-grams|``: float64 ``(n,)``, [0, 1).
 
-    A text with fewer than three units has no 3-gram and scores 0. This is seq-rep-n of Welleck et al., Neural Text
-    Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with two deviations. First, n is 3 instead of
-    4. Second, the 3-grams consist of words and punctuation marks instead of the model's tokens, so that models with
+    A text with fewer than three units has no 3-gram and scores 0. The formula is seq-rep-n of Welleck et al., Neural
+    Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with two deviations. First, n is 3 instead
+    of 4. Second, the 3-grams consist of words and punctuation marks instead of the model's tokens, so that models with
     different tokenizers can be compared.
     """
     import numpy as np
@@ -86,7 +86,7 @@ def _longest_loop_of(text: str) -> float:
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
-    """Return both repetition metrics of a set. They score the same generated answers as the metric ``answers``."""
+    """Return both repetition metrics of a set. They score the generated answers of the metric ``answers``."""
     common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
     return (
         common(

@@ -1,7 +1,7 @@
 """Truth ratio: the probability of wrong answers relative to the probability of a paraphrase of the right answer.
 
 Maini et al., TOFU, COLM 2024 (arXiv:2401.06121). As in the published ``aggregate_eval_stat.py``, the wrong answers'
-probabilities are averaged geometrically. (Older TOFU code uses the arithmetic mean, which gives other values.)
+probabilities are averaged geometrically. (Older TOFU code uses the arithmetic mean and gives different values.)
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def ascent_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """Return ``-CE_F``: minus the mean cross-entropy over all supervised tokens of the batch. It is unbounded below."""
+    """Return ``-CE_F``: minus the mean cross-entropy over the supervised tokens. The loss is unbounded below."""
     return -mean_loss(batch.token_nll, batch.supervised)
 
 

@@ -18,7 +18,7 @@ Options = Mapping[str, float]
 
 
 class Reference(StrEnum):
-    """The outputs of the target model that an objective needs. They are precomputed if possible."""
+    """The target's outputs that an objective needs. Outputs that are small enough to store are precomputed."""
 
     NONE = "none"
     SEQUENCE_NLL = "sequence nll"
@@ -86,8 +86,8 @@ class HiddenBatch:
 class ForgetObjective:
     """One forget objective in the registry. ``loss`` returns a scalar to minimise.
 
-    Objectives on hidden states have ``hidden_loss`` instead of ``loss``. Their retain objective is the distance between
-    the hidden states of the model and the target. ``weighting`` is the default weighting of the objective.
+    Objectives on hidden states have ``hidden_loss`` instead of ``loss``. The retain objective is then the distance
+    between the hidden states of the model and the target. ``weighting`` is the default weighting of the objective.
     """
 
     name: str

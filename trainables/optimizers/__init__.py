@@ -84,8 +84,8 @@ def make_optimizer(
 ) -> Optimizer:
     """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
 
-    ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay it is the paper's Adam.
-    ``sgd`` with ``momentum`` 0 is the paper's Algorithm 1. The learning-rate-free optimizers are in
+    ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay, ``adamw`` is the paper's
+    Adam. ``sgd`` with ``momentum`` 0 is the paper's Algorithm 1. The learning-rate-free optimizers are in
     :mod:`trainables.optimizers.distance`; their distance grows by at most the factor ``growth`` per step (default 1.2).
     """
     import torch

@@ -71,7 +71,7 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
     A column may be a list, or an object keyed by item index in any order. The perturbed losses of an item may also be a
-    list or an object, and their number may differ between items. Other parts and columns are ignored.
+    list or an object, and their number may differ between items. All parts and columns that are not needed are ignored.
 
     Raises:
         EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, a value is not
@@ -95,7 +95,7 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     ``truth_ratio``, and ``repetition`` and ``longest_loop`` of the generated answers (None if the log has no texts).
     ``model_utility`` is the harmonic mean of the nine scores of retain, real_authors and world_facts.
     ``forget_quality`` (a p-value) and ``forget_quality_statistic`` compare the forget set's truth ratios with those in
-    ``retain_log``, the log of a model trained without the forget set; they are None without ``retain_log``.
+    ``retain_log``, the log of a model trained without the forget set. Without ``retain_log``, both are None.
 
     Raises:
         EvalLogError: the forget items of the two logs differ, so a test would compare the items instead of the models.
@@ -175,7 +175,7 @@ def _by_number(index: str) -> tuple[bool, int, str]:
 
 
 def _column(where: str, values: object, read: Callable[[str, object], Any]) -> dict[str, Any]:
-    """Read the value of each item; a list has the items 0, 1, ..."""
+    """Read the value of each item. In a list, the position is the index of the item."""
     if isinstance(values, list):
         values = {str(position): value for position, value in enumerate(values)}
     if not isinstance(values, dict) or not values:

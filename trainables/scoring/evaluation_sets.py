@@ -44,7 +44,7 @@ class EvaluationSets:
 
     ``forget`` has the items on which forgetting is measured; ``trained`` is the forget set itself. ``retain`` is a
     sample of the retain set; ``retain_losses`` is the part of this sample that is used for the retain loss after each
-    epoch. The constructor tokenises these four sets, so that a prompt that is too long is reported at once. Other sets
+    epoch. The constructor tokenises these four sets, so a prompt that is too long is reported at once. All other sets
     are tokenised when they are first used. If the forget set is running text (MUSE), ``members`` has its texts for
     membership inference.
     """

@@ -1,8 +1,8 @@
 """Write the per-item values of a model's metrics to a file, in the format of the TOFU authors' evaluation logs.
 
 If the file has all four sets, ``evaluate --eval-log`` computes the same metrics from the file. Columns are keyed by
-item index. A column is missing if no chosen metric needed it. Every generated text comes with its ROUGE-L recall, its
-share of repeated 3-grams and its longest loop.
+item index. Only columns that a chosen metric needed are written. Each generated text is written with its ROUGE-L
+recall, its share of repeated 3-grams and its longest loop.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class LazyDict(dict[str, V]):
-    """A dictionary that starts with ``known`` and computes other values by ``compute`` when they are first looked up.
+    """A dictionary that starts with ``known``. When another value is first looked up, ``compute`` computes the value.
 
     ``name in values`` and iteration only include known values and values that were already looked up.
     """

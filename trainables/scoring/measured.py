@@ -102,7 +102,7 @@ class ModelEvaluator(ABC):
         retain: RetainValues | None = None,
         unchanged: bool = False,
     ) -> Measured:
-        """Return the metrics ``names`` (the default set if empty), and the per-item values from which they result.
+        """Return the metrics ``names`` (the default set if empty), and the per-item values that they are computed from.
 
         If ``unchanged`` is true, the values of the last call of :meth:`losses` are reused, so the model must not have
         changed since then. Raises MetricError if the data do not allow one of the metrics, or if a needed retain model

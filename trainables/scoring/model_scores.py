@@ -64,7 +64,7 @@ class ChoiceLosses:
 
     @property
     def truth_ratios(self) -> Array:
-        """The truth ratio of each item: ``(n,)``. A truth ratio can overflow; its logarithm cannot."""
+        """The truth ratio of each item: ``(n,)``. A truth ratio can overflow to infinity; its logarithm cannot."""
         return truth_ratio(self.paraphrased, self.perturbed)
 
     @property
@@ -141,7 +141,7 @@ class ModelScores(Scores):
         return SetLosses(self.answers["trained"], self.answers["retain_losses"], random_guess)
 
     def known(self) -> dict[str, ItemLosses]:
-        """Return the computed losses of answers, also under the names of other sets with the same questions."""
+        """Return the computed losses of answers by set, also for sets with the same questions as a computed set."""
         questions = self.sets.questions
         return {
             name: losses

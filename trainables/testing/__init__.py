@@ -1,3 +1,3 @@
 """Checks for your own weightings, objectives, metrics, data sets, models and prompt templates.
 
-Each check raises AssertionError if it fails."""
+A check that fails raises AssertionError."""

@@ -35,8 +35,8 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
     positions; that neither padding nor the order of the sequences matters; that a batch can be computed in parts; and
     that outputs in bf16 give a loss in float32.
 
-    Set ``detached`` if the loss contains the model's own detached prediction. Then the gradient is not the slope of the
-    loss, so it is not compared with finite differences and needs a test of its own.
+    Set ``detached`` if the loss contains the model's own detached prediction. Then the gradient is not the derivative
+    of the loss. So the gradient is not compared with finite differences; write a separate test.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -30,9 +30,10 @@ def check_weighting(
     """Check that the record of a weighting is consistent, and that its function has the promised properties.
 
     ``weigh`` must return finite weights for any scale, angle, history and options, and for zero and parallel gradients.
-    It must not change its arguments. It must return equal results for equal arguments and for a state that was stored
-    as JSON. A NaN must not become a number. ``weigh`` without a Gramian must raise ValueError if and only if the
-    weighting declares to need one. ``combine`` must have the same properties.
+    ``weigh`` must not change its arguments. For equal arguments, and for a state that was restored from JSON, the
+    results must be equal. If the method uses its arguments, NaN arguments must give a NaN weight or a NaN in the new
+    state. ``weigh`` without a Gramian must raise ValueError if and only if the weighting declares to need one.
+    ``combine`` must have the same properties.
 
     Args:
         non_negative: check that weights are never negative.

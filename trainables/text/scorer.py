@@ -82,11 +82,12 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy answer to each sequence's prompt.
 
-        The forward pass that computed ``losses`` has verified each answer up to the first token that the model would
-        not generate, so generation starts there. This is speculative decoding with the reference answer as the draft
-        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the answer is likely to agree
-        with the reference again after the first differing token, so another pass verifies the rest. If two tokens are
-        equally likely up to float32 rounding, the result may differ from plain greedy decoding.
+        ``losses`` has the number of leading tokens of each reference answer that the model would generate itself. These
+        tokens are not generated again. The method is speculative decoding with the reference answer as the draft
+        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the generated answer is likely to
+        agree with the reference again after the first different token, so another forward pass verifies the remaining
+        tokens. If two tokens are equally likely up to float32 rounding, the result may differ from plain greedy
+        decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends

@@ -2,7 +2,7 @@ r"""Convert questions and answers to token ids, labels and padded batches.
 
 The template of base models is ``Question: {question}\nAnswer: {answer}`` + EOS; template.py has other templates. The
 answer's tokens and the end token are supervised. The space before the answer belongs to the answer's first token. The
-whole text is tokenised once and split by character offsets. So "Answer:" has no loss, and the answer's first token has
+whole text is tokenised once and split by character offsets. So "Answer:" has no loss, but the answer's first token has
 a loss.
 
 Plain text is tokenised once and cut into windows. All of its tokens are supervised.

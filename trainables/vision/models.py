@@ -25,7 +25,8 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
 }
 INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
 """Images are enlarged to at least this side length. A ResNet's stem halves its input twice. So with 128, the first
-stage of a ResNet-50 has CIFAR's own 32 x 32 positions, and the last stage has 4 x 4."""
+stage of a ResNet-50 has 32 x 32 positions, as many as a CIFAR image has pixels; the last stage has 4 x 4.
+"""
 
 
 def base_classifier(

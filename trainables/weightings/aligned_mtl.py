@@ -8,7 +8,7 @@ import sys
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _RANK_ONE = 8.0 * sys.float_info.epsilon
-"""If ``1 - cos^2`` of the gradients is at most this, it is a rounding error: they span only one dimension."""
+"""If 1 minus the squared cosine of the gradients is at most this, the gradients are treated as parallel or opposed."""
 
 
 def weights(gramian: Gramian) -> Weights:
@@ -18,11 +18,11 @@ def weights(gramian: Gramian) -> Weights:
     and ``phi = |g_f|``, the weights are ``(phi^2 + s + b, rho^2 + s + b)/(2 t sqrt(lmax))``. This form does not divide
     by a number close to zero.
 
-    The published method does not guarantee non-negative weights: if the gradients agree and one is much longer, the
-    weight of the longer gradient is negative.
+    The published method does not guarantee non-negative weights: if the gradients agree and one gradient is much
+    longer, the longer gradient has a negative weight.
 
-    If the gradients are linearly dependent (parallel, opposed, or one is zero), the method ignores the dimension that
-    they do not span. Then the weights are those of the mean, (1/2, 1/2).
+    If the gradients are linearly dependent (parallel, opposed, or a gradient is zero), the method ignores the dimension
+    that they do not span. Then the weights are those of the mean, (1/2, 1/2).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     sine2 = (1.0 - k) * (1.0 + k)

@@ -34,7 +34,7 @@ Options = Mapping[str, float]
 
 
 class Needs(StrEnum):
-    """The values that the weights depend on. They determine how many backward passes a step needs."""
+    """The values that the weights depend on. These values determine how many backward passes a step needs."""
 
     RETAIN_ONLY = "retain only"
     """The weights are (1, 0). A step needs one forward and one backward pass, on the retain batch."""
@@ -79,7 +79,7 @@ class Gramian:
 
     @property
     def b(self) -> float:
-        """``-rf``, which is positive if the two tasks conflict; under ascent it is ``g_R . grad L_F``."""
+        """``-rf``. If the two tasks conflict, b is positive. Under gradient ascent, b is ``g_r . grad L_F``."""
         return -self.rf
 
     @property
@@ -123,7 +123,7 @@ class Weighting:
     ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is a pure function. ``gramian`` is None unless
     ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option. ``init(seed)`` returns the first state.
     If and only if ``needs`` is ``GRADIENTS``, there is a function ``combine(retain, forget, state, options) ->
-    (direction, new_state)``, which may overwrite the gradients; ``weigh`` then raises ValueError.
+    (direction, new_state)``, and ``weigh`` raises ValueError. ``combine`` may overwrite the gradients.
     """
 
     name: str
@@ -144,11 +144,11 @@ def require_gramian(gramian: Gramian | None) -> Gramian:
 
 
 def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Raise ValueError. This is the ``weigh`` of methods that combine the gradients element by element."""
+    """Raise ValueError: the ``weigh`` of methods that combine the gradients element by element."""
     raise ValueError("this method combines the gradients element by element and has no weights")
 
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
-    """Return the ``weigh`` of a method whose weights depend only on the Gramian. It does not change the state."""
+    """Return the ``weigh`` of a method whose weights depend only on the Gramian. The state does not change."""
 
     return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)

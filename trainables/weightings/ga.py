@@ -1,4 +1,4 @@
-"""Minimise only the forget objective. This is gradient ascent if the objective is ``-L_F``."""
+"""Minimise only the forget objective. If the objective is ``-L_F``, the method is gradient ascent."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from search_spaces.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
-"""The bounds of a loss ratio. They keep the relative rates defined if a loss reaches zero or changes sign."""
+"""The bounds of a loss ratio, so that relative rates are defined even if a loss reaches zero or changes sign."""
 
 
 def loss_ratio(first: float | None, now: float) -> float:
@@ -14,8 +14,8 @@ def loss_ratio(first: float | None, now: float) -> float:
 
     If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If the
     first loss is negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)``
-    grows as forgetting succeeds, which GradNorm would treat as slow training, so that it would keep raising the weight.
-    The inverse ``first/now`` falls with progress, as the method expects. The inverse is capped at 1, because the token
+    grows as forgetting succeeds. GradNorm would treat this growth as slow training and keep raising the weight. The
+    inverse ``first/now`` falls with progress, as the method expects. The inverse is capped at 1, because the token
     weights of wga and satimp return the loss of forgotten tokens to 0. This adaptation is not in the paper. If
     ``first`` is None, the ratio is 1.
     """
@@ -36,8 +36,8 @@ def slopes(
     """Return the derivatives of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|`` with respect to w.
 
     ``r_i`` is the task's loss ratio divided by the mean ratio, and ``n_i`` is the norm of its unweighted gradient. With
-    the second term held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. It needs no further
-    backward pass.
+    the second term held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. No further backward
+    pass is needed.
     """
     mean_ratio = (ratios[0] + ratios[1]) / 2.0
     mean_norm = (weights[0] * norms[0] + weights[1] * norms[1]) / 2.0

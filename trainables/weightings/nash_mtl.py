@@ -19,7 +19,8 @@ def weights(gramian: Gramian) -> Weights:
     both tasks, and the solution is unbounded. So 1 - k is at least 1e-12; closer to k = 1, ``|d|`` falls from sqrt(2)
     to 0.
 
-    If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both are zero, the weights are (0, 0).
+    If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both gradients are zero, the weights are
+    (0, 0).
     """
     rho, phi = gramian.rho, gramian.phi
     root = math.sqrt(max(1.0 - gramian.k, _LEAST_SLACK))

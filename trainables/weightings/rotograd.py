@@ -10,24 +10,24 @@ from trainables.weightings import rotograd_scale
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _NO_PLANE = 1e-6
-"""If the sine of their angle is below this, the gradients count as parallel or opposed: they span no plane."""
+"""If the sine of the gradients' angle is below this, the gradients are treated as parallel or opposed."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return the weights of ``d = C (u_r + R u_f)``, with the unit gradients ``u_i`` and a rotation ``R``.
 
     As in RotoGrad, the gradients have the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`). ``R``
-    rotates ``u_f`` towards ``u_r``. It starts as the identity and is learned during training by gradient descent on
+    rotates ``u_f`` towards ``u_r``. ``R`` starts as the identity and is learned during training by gradient descent on
     ``-<R u_f, v>``, where ``v`` is the mean of the unit gradients. So the rotated gradient aligns with ``v``.
 
     The published RotoGrad rotates gradients with respect to a shared representation, by a matrix before each task's
-    head. The head is trained too and compensates for the matrix. Here both tasks share one head, so this adaptation
+    head. Each head is also trained and compensates for its matrix. Here both tasks share one head, so this adaptation
     rotates the gradient with respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If
     ``omega`` is the angle between the gradients, gradient descent gives ``theta += rate cos(omega/2) sin(omega/2 -
     theta)``. The applied angle is at most ``omega/2``, where the rotated gradient aligns with ``v``, and at most ``pi -
     omega``, beyond which ``g_f.d`` would be negative. So ``g_r.d >= 0`` and ``g_f.d >= 0``. Only the forget gradient is
-    rotated, because equal rotations of both would not change the direction of ``u_r + u_f``. The first step is that of
-    rotograd-scale.
+    rotated, because equal rotations of both gradients would not change the direction of ``u_r + u_f``. The first step
+    is that of rotograd-scale.
 
     The state holds ``theta`` in radians and the first norms. If a gradient is zero, the weights are (1, 1) and
     ``theta`` does not change. For parallel or opposed gradients, which span no plane, the weights are those of

@@ -1,4 +1,4 @@
-"""The scaling stage of RotoGrad: scale both gradients to one length, which depends more on the less converged task."""
+"""The scaling stage of RotoGrad: scale both gradients to a common length, given mainly by the less converged task."""
 
 from __future__ import annotations
 
