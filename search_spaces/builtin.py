@@ -77,7 +77,7 @@ def paper_space(
     options: OptionValues = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """Return the paper's grid: learning rates 1e-5, 5e-5 and 1e-4; c of GDiff 0.9, 0.5 and 0.1; 15 epochs of Adam.
+    """Return the paper's grid: learning rates 1e-5, 5e-5 and 1e-4; GDiff's c = 0.9, 0.5 and 0.1; 15 epochs of Adam.
 
     Values in ``options`` and ``lr`` replace the paper's values. Options other than c keep their defaults, as in the
     paper, unless ``options`` lists values for them. The arguments are those of :func:`default_space`, but ``lr_range``

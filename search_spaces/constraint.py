@@ -14,7 +14,7 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return False if any verdict is False; otherwise None if a verdict is None or missing; otherwise True."""
+    """Return False if any verdict is False; else None if a verdict is None or no verdict exists; else True."""
     found = set(verdicts)
     return False if False in found else None if None in found or not found else True
 
@@ -45,7 +45,7 @@ class Constraint:
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return the amount by which ``value`` violates the bound; 0 or less if it is met, None if a value is missing.
+        """Return the amount by which ``value`` violates the bound (0 or less if met); None if a value is missing.
 
         ``baseline`` is the target's value, needed for a relative bound. If ``value`` equals a strict bound, the
         violation is the smallest positive number.

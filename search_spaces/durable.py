@@ -190,8 +190,8 @@ def is_held(folder: Path) -> bool:
 def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold the lock file ``lock`` while the block runs. If another process holds the lock, call ``on_wait`` and wait.
 
-    The lock file is not deleted. The operating system releases the lock of a killed process. On a file system without
-    locks, the block runs at once.
+    The lock file is not deleted. The operating system releases the lock of a killed process. If the file system has no
+    locks, the block runs without a lock.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a+") as file:
@@ -220,7 +220,7 @@ class Throttle:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Measure the block as a save; its duration decides when the next save is due."""
+        """Measure the duration of the block, which saves. The duration decides when the next save is due."""
         started = time.monotonic()
         try:
             yield

@@ -102,7 +102,7 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The name in messages: the name of a trial's field (and its option if that differs), or else the option."""
+        """The name in messages: the option or, for a trial's field, its name (and the option, if that differs)."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")

@@ -139,7 +139,7 @@ class Choice:
         return any(same(value, choice) for choice in self.values)
 
     def stored(self, value: Any) -> Value:
-        """Convert an accepted value to the equal choice, which Optuna stores."""
+        """Return the choice that equals an accepted value, because Optuna stores this choice."""
         return next(choice for choice in self.values if same(value, choice))
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
@@ -179,7 +179,7 @@ Parameter = Number | Choice
 
 
 def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
-    """Return ``1e-05 to 0.001, log, with method gdiff``; with ``grid``, a grid search's points replace the range."""
+    """Return ``1e-05 to 0.001, log, with method gdiff``; if ``grid`` is true, grid points replace the range."""
     if isinstance(parameter, Choice) or (grid and parameter.points()):
         values = ", ".join(map(str, parameter.points() or ()))
     else:

@@ -88,8 +88,8 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The items on which metrics measure forgetting: ``forget_eval``, or the forget set F if F is running text. All
-        models are measured on the same windows of running text.
+        """The items on which metrics measure forgetting: the forget set F if F is running text, otherwise
+        ``forget_eval``. All models are measured on the same windows of running text.
         """
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LANGUAGE, VISION = "language", "vision"
 _KINDS = {LANGUAGE: "a language model", VISION: "images"}
-"""The modalities, each with a phrase for messages: the model or data that a metric of this modality needs."""
+"""The modalities, each with a phrase for messages: the model or data that metrics of this modality need."""
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
 MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
@@ -164,5 +164,5 @@ class Metric:
         return self.low, random_guess if self.high is None else self.high
 
     def axis(self, item: str) -> str:
-        """Return the axis label with the unit. ``item`` is ``token`` or ``image``, over which a loss is averaged."""
+        """Return the axis label with the unit. ``item`` is ``token`` or ``image``, the unit of a mean loss."""
         return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

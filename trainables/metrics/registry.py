@@ -21,8 +21,8 @@ _FIRST = (
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
-"""Every metric, in table order: first the metrics in ``_FIRST``, then all other metrics sorted by name, then the
-distances from ideal values.
+"""Every metric, in table order: first the metrics in ``_FIRST``, then the other metrics by name, then the distances
+from ideal values.
 """
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)

@@ -34,7 +34,9 @@ class Reference(StrEnum):
 
 
 class MeanOver(StrEnum):
-    """The units over which a batch's loss is averaged. A part of a batch is weighted by its share of the units."""
+    """The units over which a batch's loss is averaged. Parts of a split batch are weighted by their shares of the
+    units.
+    """
 
     TOKENS = "supervised tokens"
     SEQUENCES = "sequences"

@@ -21,7 +21,7 @@ RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
 
 
 def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -> Tensor:
-    """Return ``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats; 0 at the target itself.
+    """Return ``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats (0 at the target).
 
     Args:
         logits: ``(B, S, V)`` the model's logits.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def simnpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """Return ``mean_i -(2/beta) log sigmoid(beta (NLL_i / length_i - delta))``; the paper's gamma is ``beta delta``."""
+    """Return ``mean_i -(2/beta) log sigmoid(beta (NLL_i / length_i - delta))``; ``beta delta`` is the paper's gamma."""
     from torch.nn.functional import logsigmoid
 
     beta, delta = options["beta"], options["delta"]

@@ -22,8 +22,8 @@ from trainables.gradients import total_norm
 class CappedProdigy(Prodigy):
     """Prodigy with a distance ``d`` that grows by at most the factor ``growth`` per step.
 
-    In contrast to the package, the cap also applies to the growth from the initial value ``d0``. A step uses the
-    previous estimate, so a cap that is applied after the step affects all later steps.
+    The package ``prodigyopt`` does not cap the growth from the initial value ``d0``; this class does. A step uses the
+    estimate of the previous step, so it is sufficient to cap the estimate after each step.
     """
 
     def step(self, closure: Any = None) -> Any:

@@ -26,9 +26,9 @@ MEMORISED_ACCURACY = 0.99
 
 
 class ImageScores(Scores):
-    """The per-image values of one model, by evaluation set: forget, retain, test.
+    """The per-image values of one model for each evaluation set (forget, retain, test).
 
-    ``images`` has, for each set, the losses of its images.
+    ``images`` has the losses of the images of each set.
     """
 
     def __init__(

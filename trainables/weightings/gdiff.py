@@ -13,10 +13,10 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     the random numbers of dropout do not depend on c. ``gd`` and ``ga`` give the same directions at half the cost.
 
     The retain loss of memorised data is small and has a small gradient, so only values of c close to 1 give a
-    trade-off between the losses. For a small Phi that had memorised TOFU's forget01, these values were 0.7 to 0.99 at
-    lr 1e-4, and above 0.95 at lr 3e-4. At smaller values, the forget loss is already higher than that of a random
-    guess, so a smaller c only raises the retain loss. Therefore c is searched from 0.1 (the paper's lower bound) to
-    0.995, uniformly in log(1 - c). Half of the samples are above 0.93.
+    trade-off between the losses. For a small Phi model that had memorised TOFU's forget01, these values were 0.7 to
+    0.99 at lr 1e-4, and above 0.95 at lr 3e-4. At smaller values, the forget loss is already higher than that of a
+    random guess, so a smaller c only raises the retain loss. Therefore c is searched from 0.1 (the paper's lower bound)
+    to 0.995, uniformly in log(1 - c). Half of the samples are above 0.93.
     """
     c = options["c"]
     return Weights(c, 1.0 - c), state

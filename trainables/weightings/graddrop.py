@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     """Return ``sum_i (leak + (1 - leak) M_i) g_i``, element by element, for tensors of the same shape.
 
-    ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign, and ``draws`` is uniform in [0, 1).
-    ``M_i`` is 1 if ``P > draws`` and ``g_i > 0``, or if ``P < draws`` and ``g_i < 0``; otherwise it is 0. If both
-    elements are zero, the result is zero.
+    Here ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign (0 if both elements are
+    negative, 1 if both are positive), and ``draws`` is uniform in [0, 1). ``M_i`` is 1 if ``P > draws`` and ``g_i >
+    0``, or if ``P < draws`` and ``g_i < 0``; otherwise it is 0. If both elements are zero, the result is zero.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""GradVac: if the cosine of the gradients is below its average over earlier steps, turn both towards each other."""
+"""GradVac: if the cosine of the gradients is below its average over earlier steps, turn both gradients."""
 
 from __future__ import annotations
 

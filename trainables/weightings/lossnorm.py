@@ -15,8 +15,8 @@ def _inverse(loss: float) -> float:
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(1/|l_r|, 1/|l_f|)``. If a loss is rescaled, the direction does not change.
 
-    A loss of zero (below 2.2e-308) gets weight 0, because a cross-entropy or a divergence of zero is at its minimum and
-    its gradient is zero. A loss close to zero gets a very large weight, as published.
+    A loss of zero (below 2.2e-308) gets weight 0, because zero is the minimum of a cross-entropy or divergence, where
+    the gradient is zero. A loss close to zero gets a very large weight, as published.
     """
     return Weights(_inverse(losses.retain), _inverse(losses.forget)), state
 
