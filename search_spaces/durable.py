@@ -220,7 +220,7 @@ class Throttle:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Measure the duration of the block, which saves. The duration decides when the next save is due."""
+        """Measure how long the block takes to save. The duration decides when the next save is due."""
         started = time.monotonic()
         try:
             yield

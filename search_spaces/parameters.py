@@ -31,7 +31,8 @@ class Number:
     With ``log``, the number is sampled uniformly in log x. With ``log_to_one``, it is sampled uniformly in log(1 - x),
     for shares whose interesting values are close to 1. Optuna then stores 1 - x under ``1-KEY``, and values have at
     most 12 decimals, so that 1 - (1 - x) is exactly x. ``grid`` lists the points of a grid search. Without ``grid``, a
-    grid search visits every integer of a range of at most 1,000 integers; other ranges can only be sampled.
+    grid search visits every integer of a range of at most 1,000 integers; a grid search is not possible over any other
+    range.
     """
 
     name: str

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELD_OUT = 5
 MEAN, STD = (0.30581,), (0.37644,)
-"""The mean and standard deviation of the training images, on a scale from 0 to 1."""
+"""The mean and standard deviation of the training images' pixels, on a scale from 0 to 1."""
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:

@@ -15,8 +15,8 @@ class MetricError(DataError):
 def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
     """Return the metrics to measure on ``data``, in table order, without the losses.
 
-    Without names, the default set is used. A metric that was requested only as part of a set is omitted if the data do
-    not allow it. ``retain_model`` is whether a retain model exists or can be trained.
+    Without names, the default set is used. If the data do not allow a metric that was requested only as part of a set,
+    the metric is omitted. ``retain_model`` is whether a retain model exists or can be trained.
 
     Raises:
         MetricError: the data do not allow a metric that was requested by name, or they allow no metric of a requested

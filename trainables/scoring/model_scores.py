@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The values of a retain model (a model trained without the forget set), with which metrics compare other models.
+    """The values of a retain model (trained without the forget set). Metrics compare other models with this model.
 
     Attributes:
         key: the content hash of the retain model and of the data on which it was scored.
@@ -156,7 +156,7 @@ class ModelScores(Scores):
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        ``prompts`` is a metric. If the data have prompts for this metric, their continuations are scored.
+        ``prompts`` is a metric. If the data have prompts for this metric, continuations of the prompts are scored.
         """
         return self._generated(part, prompts)[1]
 

@@ -8,7 +8,7 @@ from search_spaces.fields import Field, defaults
 
 
 def check_options(options: Sequence[Field]) -> None:
-    """Check that each option accepts its default and its bounds, and no value below the bounds.
+    """Check that each option accepts its default and its bounds, but no value below its lower bound.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -29,5 +29,5 @@ def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
 
 
 def _bounds(option: Field) -> tuple[float, float]:
-    """Return the lowest valid value, and the highest valid value up to 1000."""
+    """Return the lowest valid value, and the smaller of the highest valid value and 1000."""
     return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

@@ -158,8 +158,9 @@ def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: i
     """Return the batch size for generation: one to four times ``batch_size``, the number of rows for scoring.
 
     Additional rows hardly slow a generation step, but need memory. Scoring needs memory for logits, and generation
-    needs memory for keys and values. So two limits apply to the batch for generation: twice its keys and values may not
-    need more memory than the logits, and it may not have more tokens than the batch for scoring.
+    needs memory for keys and values. So the batch for generation has two limits. Twice its keys and values may not need
+    more memory than the logits of the batch for scoring. The batch for generation may not have more tokens than the
+    batch for scoring.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

@@ -24,8 +24,8 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
     is monotonic, and its minimum gives all weight to the shorter gradient.
 
     If a gradient is zero or ``g0 = 0``, the weights are those of the mean, (1/2, 1/2). If the gradients are equal,
-    every w is a minimiser, and w = 1/2 is used. For opposed gradients and alpha > 1, the only solution is ``d = 0``
-    with ``g_w = 0``, and the weights are (w, 1-w).
+    every w is a minimiser, and w = 1/2 is used. For opposed gradients and alpha > 1, ``d = 0`` and ``g_w = 0`` is the
+    only solution, and the weights are (w, 1-w).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     if rho == 0 or phi == 0:
