@@ -1,1 +1,1 @@
-"""Reads a table of finished trials: frontiers, indicators, figures, report."""
+"""Analyze tables of trials: compute frontiers and quality indicators, draw figures and write reports."""

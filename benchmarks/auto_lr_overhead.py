@@ -2,10 +2,10 @@
 
     python benchmarks/auto_lr_overhead.py [--steps 100] [--repeats 5]
 
-Prints seconds per step and the ratios. A backward pass counts as two forward passes, so ten steps with two losses cost
-60 forward passes. An update of the paper's rule adds two forward passes (3.3%). An update of ``search`` adds at least
-12 forward passes, because each of its three losses uses four fresh batches. The default adds 10 to 26 forward passes at
-the first update and none later. Logging the forget loss adds two forward passes per update.
+Prints the seconds per step and the ratio to the fixed rate. A backward pass counts as two forward passes, so ten steps
+with two losses cost 60 forward passes. An update of the paper's rule adds two forward passes (3.3%). An update of
+``search`` adds at least 12 forward passes, because each of its three losses uses four fresh batches. The default adds
+10 to 26 forward passes at the first update and none later. Logging the forget loss adds two forward passes per update.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare the default sweep with a sweep of whole trials, at equal numbers of epochs and at equal wall-clock time.
+"""Compare the default sweep with a sweep without early stopping, at equal epochs and at equal wall-clock time.
 
     python benchmarks/frontier_live.py [--seeds 0 1 2] [--rows FILE.csv]
     python benchmarks/frontier_live.py --data tofu --tofu DIR_WITH_TOFUS_FILES
@@ -6,8 +6,8 @@
 
 Runs two sweeps per seed, one after the other, in alternating order. The arm ``before`` has 16 trials that run to the
 end, and only their last epochs are candidates (``--scheduler none --candidates last``). The arm ``now`` is the default
-with an ``--epoch-budget`` of as many epochs. The target is cached before the first sweep. Prints the hypervolume, the
-trained epochs and the seconds. The data ``tofu`` are the first rows of TOFU's forget01 (``--limit 20``).
+sweep with the same number of epochs as ``--epoch-budget``. The target is cached before the first sweep. Prints the
+hypervolume, the trained epochs and the seconds. The data ``tofu`` are TOFU's forget01 with ``--limit 20``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ARMS = {
 KEY = ("data", "seed", "arm")
 COLUMNS = (*KEY, "hypervolume", "front", "trials", "epochs", "seconds", "course", "outcome", "date")
 EVERY = 5
-"""Seconds between two values of the column ``course``: the hypervolume by then, from the start of the command."""
+"""The seconds between two values of the column ``course``, which has the hypervolume since the start of the command."""
 
 
 def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
@@ -65,7 +65,7 @@ def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
 def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> str:
     """Return the hypervolume at intervals of :data:`EVERY` seconds.
 
-    Each value is for the epochs reported by then or, if ``last_only``, for the trials that ended by then.
+    Each value is the hypervolume of all epochs reported so far or, if ``last_only``, of all trials that ended so far.
     """
     found = json.loads((out / "pareto.json").read_text())
     (_, forget), (_, retain) = (item["bounds"] for item in found["objectives"])
@@ -85,7 +85,7 @@ def course_of(out: Path, start: float, seconds: float, *, last_only: bool) -> st
 
 
 def table(rows: list[Row]) -> None:
-    """Print the results of every sweep, when each arm reached the lesser final hypervolume, and medians of the arms."""
+    """Print all results, the medians, and when each arm reached the smaller of the two final hypervolumes."""
     shown = [row | {"hypervolume": f"{float(row['hypervolume']):.4f}"} for row in rows]
     heads = [name for name in COLUMNS if name != "course"]
     print_table(heads, ([row[name] for name in heads] for row in shown))

@@ -6,8 +6,8 @@ Each trial trains a Phi with random weights for two steps of AdamW on eight forg
 evaluates it. Trials use gdiff (one gradient) or ngdiff (two gradients), with all weights or with LoRA of rank 8. Each
 trial runs in its own process with one thread. The script measures the peak growth of the resident memory after the
 weights were loaded. The formula counts 4 bytes per trained parameter for gradients and 8 bytes for the state of AdamW.
-The rest is activations, logits, imports and temporaries. Before the trials, the script prints the private memory of a
-worker, with memory-mapped weights and with copied weights. Needs Linux.
+The remaining memory is for activations, logits, imports and temporaries. Before the trials, the script prints the
+private memory of a worker, with memory-mapped weights and with copied weights. Needs Linux.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def run(model: str, method: str, rate: str, seed: int) -> list[dict[str, Any]]:
 
 
 def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return each method's own best rate and the common rate, from the tuning seeds. Ties go to the lower rate."""
+    """Return the best rate of each method, and the common rate, on the tuning seeds. Ties go to the lower rate."""
     scores: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         if int(row["seed"]) in TUNING:

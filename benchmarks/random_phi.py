@@ -36,7 +36,7 @@ def random_phi(folder: Path, data: UnlearningData, *, width: int, layers: int, v
 
 
 def word_problem(count: int, length: int) -> UnlearningData:
-    """Return ``count`` questions with answers of ``length`` words to forget, and as many to retain."""
+    """Return a forget set and a retain set of ``count`` questions each, with answers of ``length`` words."""
 
     def asked(about: str) -> tuple[Example, ...]:
         return tuple(

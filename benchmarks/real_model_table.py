@@ -3,7 +3,7 @@
     python benchmarks/real_model_table.py S101 S102 ... --csv docs/data/real_model_study.csv   # collect, then print
     python benchmarks/real_model_table.py                                                      # print collected rows
 
-A run succeeds if verbmem is below 0.1 and utility is at least 70% of the target's, which is 1 here. A run collapses
+A run succeeds if verbmem is below 0.1 and utility is at least 70% of the target's utility, which is 1. A run collapses
 (column ``ruined``) if utility is below 70%.
 """
 
@@ -29,7 +29,7 @@ Arm = tuple[str, str, float]
 
 
 def collect(sweeps: list[Path], to: Path) -> None:
-    """Write the rows of all sweeps as one table, with the steps that AutoLR undid and its interpolation."""
+    """Write the trials of all sweeps as one table, with the undone AutoLR steps and the interpolation of each trial."""
     rows: list[Row] = []
     for sweep in sweeps:
         last = {row["trial_id"]: row for row in read_rows(sweep / "history.csv")}
@@ -59,7 +59,7 @@ def scores(row: Row) -> tuple[float, float]:
 
 
 def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
-    """Draw verbmem against utility for every run on these seeds, with a panel per method and a box of thresholds."""
+    """Draw utility over verbmem for every run on these seeds. Each panel is a method; the box shows the thresholds."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -86,7 +86,7 @@ class Table:
         return min(sorted(among), key=lambda place: self.distance(config, self.runs[place].config))
 
     def distance(self, one: Mapping[str, object], other: Mapping[str, object]) -> float:
-        """Return the distance of two configurations, with numbers as shares of their range on the search's scale."""
+        """Return the distance of two configurations. Numbers are scaled to shares of their search range."""
         parts = []
         for item in self.space.parameters:
             a, b = one.get(item.name), other.get(item.name)
@@ -156,8 +156,8 @@ class Course:
 def replay(table: Table, arm: Arm, *, seed: int) -> Course:
     """Replay one search of the table until its trials, its epochs or the table's runs are used up.
 
-    Each proposal is answered by the nearest unused run. The proposals are those of a real sweep with one worker, as
-    long as the table has the proposed runs.
+    Each proposed configuration is replaced by the nearest unused run. As long as the table has the proposed
+    configurations, the proposals equal those of a real sweep with one worker.
     """
     study = SweepStudy(
         optuna.storages.InMemoryStorage(),

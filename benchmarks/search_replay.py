@@ -4,8 +4,8 @@
     python benchmarks/search_replay.py --rows FILE.csv --table
 
 The recorded runs are in docs/data/tabulated_*.csv.xz. Every arm runs 50 searches of each table. A search adds a row for
-each of :data:`SHARES`. A second call makes only the missing searches. Hypervolumes are shares of the hypervolume of all
-epochs of all runs in the table.
+each share of the epochs in :data:`SHARES`. A second call makes only the missing searches. Hypervolumes are shares of
+the hypervolume of all epochs of all runs in the table.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def tpe_with_random_start(search: Search) -> optuna.samplers.BaseSampler:
 
 
 def arms(samplers: Sequence[str], rules: Sequence[str], candidates: Sequence[str]) -> Iterator[tuple[str, Arm]]:
-    """Yield the names and arms. A rule is ``none`` or ``GRACE/REDUCTION`` of the scheduler ``moasha``."""
+    """Yield the name and the arm of every combination. A rule is ``none`` or ``GRACE/REDUCTION`` of ``moasha``."""
     for chosen, rule, sampler in itertools.product(candidates, rules, samplers):
         arm = Arm(sampler=sampler, candidates=chosen)
         if rule != "none":
@@ -74,7 +74,7 @@ def rows_of(table: Table, arm: Arm, *, seed: int) -> Iterator[dict[str, object]]
 
 
 def print_results(rows: Sequence[Row], *, share: float) -> None:
-    """Print the arms at a share of the epochs for each problem, sorted by median hypervolume."""
+    """For each problem, print the arms, sorted by their median hypervolume at this share of the epochs."""
     groups: defaultdict[str, defaultdict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if float(row["share"]) == share:

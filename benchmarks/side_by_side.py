@@ -3,11 +3,11 @@
     python benchmarks/side_by_side.py TOFU [--trials 12] [--epochs 10] [--out DIR]
 
 TOFU is the folder with TOFU's JSON files. The data are TOFU's forget01 and 360 retain rows. The target is tiny-phi,
-fine-tuned on them (cached). The method is gradient difference with c = 0.5, batches of 8 and float32. At the end of a
-trial, ROUGE and probability are measured on the forget set. The script (alternatives/trainer.py) runs in two processes
-with one thread, each with half of the learning rates. Both sides start from the same folder and use the same batches in
-the same order. Each side is timed as a command, from start to exit. The script keeps only models and scores. This
-project also writes checkpoints, tables, figures, a report and MLflow runs.
+fine-tuned on these data and cached. The method is gradient difference with c = 0.5, batches of 8 and float32. At the
+end of a trial, ROUGE and probability are measured on the forget set. The script (alternatives/trainer.py) runs in two
+processes with one thread, each with half of the learning rates. Both sides start from the same folder and use the same
+batches in the same order. Each side is timed as a command, from start to exit. The script keeps only models and scores.
+This project also writes checkpoints, tables, figures, a report and MLflow runs.
 
 Prints the seconds, the ratio to this project, and how much the scores differ between the sides.
 """

@@ -1,4 +1,4 @@
-"""Rows of benchmark runs in CSV files. Each finished run is appended at once, so a second call makes only the rest."""
+"""Rows of benchmark runs in CSV files. Finished runs are appended at once, so a second call makes only missing runs."""
 
 from __future__ import annotations
 

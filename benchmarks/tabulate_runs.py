@@ -6,7 +6,7 @@
 Runs every combination of method, learning rate, seed and problem with tiny-phi, batch size 8 and one thread. Each run
 adds a row per epoch. A second call makes only the missing runs. All runs of a seed are made before those of the next
 seed, and problems alternate, so that an interrupted grid is balanced. ``--write`` makes one compressed table per
-problem, with the rates that all methods have for a seed.
+problem. Pairs of a rate and a seed that some method has not run are left out.
 
 The problem ``authors`` uses the default data. The problem ``tofu`` uses the 20 shortest rows of TOFU's forget01 and the
 100 shortest of the first 400 rows of retain99. The forget losses use the whole forget set, and the retain loss uses 20
@@ -60,7 +60,7 @@ def prepare(problem: str, tofu: Path | None) -> tuple[TrialSpec, Workspace]:
     from trainables.run.workspace import Workspace
     from trainables.target.prepare import prepare_target
 
-    # The metric at the end of a run is a cheap one, because only the losses are recorded.
+    # Only the losses are recorded, so the metric that is measured at the end of a run is a cheap one.
     spec = TrialSpec(model="tiny-phi", batch_size=8, epochs=10, metrics=("retain_probability",))
     if problem == "tofu":
         if tofu is None:
@@ -94,7 +94,7 @@ def run(trial_id: str, *, tofu: Path | None) -> Iterator[dict[str, object]]:
 
 
 def write(path: Path, folder: Path) -> None:
-    """Write one compressed table per problem with the rates that all methods have for a seed, in grid order."""
+    """Write a sorted table per problem, without the pairs of a rate and a seed that some method has not run."""
     rows = pd.read_csv(path, dtype=str, keep_default_na=False)
     complete = rows.groupby(["problem", "seed", "lr"])["trial_id"].transform("nunique") == len(METHODS)
     order = ["seed", "method", "c", "lr", "epoch"]
@@ -114,7 +114,7 @@ def main() -> None:
     if given.write:
         write(given.rows, given.write)
         return
-    # Every other rate first, so that an interrupted grid covers the whole range.
+    # Every second rate comes first, so that an interrupted grid covers the whole range.
     grid = itertools.product(given.seed, (*RATES[::2], *RATES[1::2]), METHODS, given.problem)
     jobs = ((f"{problem}/{method}/{lr:g}/{seed}",) for seed, lr, method, problem in grid)
     run_missing(given.rows, (KEY, COLUMNS), jobs, partial(run, tofu=given.tofu))

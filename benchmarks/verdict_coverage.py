@@ -82,15 +82,15 @@ def null_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ..
 
 
 def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> float:
-    """Return how often betting decides for the better side."""
+    """Return the share of simulated tables in which betting decides for the better side."""
     generator = np.random.default_rng(seed)
     return float(np.mean([p_above(truth.draw(generator, n)) < ALPHA / 2 for _ in range(draws)]))
 
 
 def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, float, float]:
-    """Return how often a report on several arms without a true difference makes a decision.
+    """Return the share of reports with a decision, although none of the ``arms`` has a true difference.
 
-    The shares are for betting with Holm's correction and for sign flips.
+    The three shares are for betting with Holm's correction, for sign flips, and for sign flips with Holm's correction.
     """
     generator = np.random.default_rng(seed)
     tested, flipped = [], []

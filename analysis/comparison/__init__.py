@@ -1,1 +1,1 @@
-"""Compute tables like those of the paper: a row per method, a column per metric, without and with AutoLR."""
+"""Compute comparison tables like those of the paper: each row has the metrics of one method without and with AutoLR."""

@@ -1,8 +1,9 @@
 """Choose the configuration that represents a method, and average the results of this configuration over its seeds.
 
-A seed succeeds if it meets the paper's thresholds. Configurations are ranked by the lower end of the exact 95% interval
-of their share of successful seeds (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by the
-hypervolume of the mean objectives. A lost seed (diverged, failed or stopped) does not succeed and has costs of 1.
+A seed succeeds if it meets the paper's thresholds. Configurations are ranked by the lower end of the exact 95%
+confidence interval of the success rate (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by
+the hypervolume of the mean objectives. A seed whose trial diverged, failed or was stopped counts as unsuccessful, and
+its costs are 1, the worst value.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from search_spaces.constraint import Constraint, all_met
 
 
 def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
-    """Return the table entry of the highest-ranked configuration; None if there are no runs. Ties go to the first."""
+    """Return the entry of the highest-ranked configuration; None without runs. Ties go to the first configuration."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
@@ -62,7 +63,7 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return whether a finished trial meets all thresholds; None if some cannot be judged and none is missed.
+    """Return whether a finished trial meets all thresholds; None if it misses no threshold but some cannot be judged.
 
     A threshold cannot be judged if the score is missing or impossible, such as a percentage instead of a share.
     """
@@ -102,7 +103,8 @@ def _met(
     """Return whether the scores of a configuration's seeds meet a threshold; None if unknown.
 
     ``before`` has the score of each seed's target; None if it was not measured. If the threshold is relative and the
-    targets differ, every score must meet the threshold with its own target. Otherwise, the mean must.
+    targets differ, every seed's score must meet the threshold relative to the seed's own target. Otherwise, the mean of
+    the scores must meet the threshold.
     """
     if threshold is None:
         return None

@@ -22,9 +22,9 @@ from analysis.tables.trial_table import TrialTable
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     """Read every source (sweep folder or CSV file) with its objectives. Columns of the sweeps are added to ``columns``.
 
-    A CSV needs a column ``method`` and a column for each metric. Its configurations are ranked by the primary metrics,
-    because a CSV has no bounds for the losses. If the CSV lacks the primary metrics, the objectives of a sweep are
-    used. If the sources have different objectives, all sources are ranked by the primary metrics.
+    A CSV needs a column ``method`` and a column for each metric. The configurations in a CSV are ranked by the primary
+    metrics, because a CSV has no bounds for the losses. If the CSV lacks the primary metrics, the objectives of a sweep
+    are used. If the sources have different objectives, all sources are ranked by the primary metrics.
 
     Raises:
         AnalysisError: a source is neither a sweep folder nor a CSV file, or cannot be read.
@@ -79,10 +79,10 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Fill in the model and data set of external rows, if only one pair is possible. Return all sources.
+    """Fill in the model and data set of each external row that allows only one such pair. Return all sources.
 
-    The possible pairs are those of the sweeps. If the external table has metrics of the target, only sweeps whose
-    target has the same metrics are possible. A row with several possible pairs, or none, is not changed.
+    The possible pairs are the pairs of the sweeps. If the external table has metrics of the target, only the pairs of
+    sweeps whose target has equal metrics are possible. A row with no possible pair or with several is not changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():

@@ -36,7 +36,7 @@ def _lost(here: TrialTable) -> Iterator[Note]:
 
 
 def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
-    """Yield notes on methods with different seeds in both arms, on single seeds, and on rows without a seed."""
+    """Yield notes on methods whose arms have different seeds, on arms with one seed, and on runs without a seed."""
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:
@@ -49,7 +49,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield notes on thresholds that cannot be judged for any trial, and on stated thresholds, which are not used."""
+    """Yield notes on thresholds that cannot be judged for any trial, and on the user's thresholds (not used here)."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)
@@ -63,7 +63,7 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
 
 
 def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note that only last epochs are compared. It names the trials that succeed only at an earlier epoch."""
+    """Yield a note that only last epochs are compared, with the trials that succeed only at an earlier epoch."""
     if not here.every_epoch:
         return
     keys = ["sweep", "trial_id"]

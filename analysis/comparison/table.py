@@ -81,7 +81,7 @@ class ComparisonTable:
     If every seed has its own target, the target's row has the mean over the targets.
 
     Attributes:
-        apart: the settings that distinguish the problem from others on the same model and data set.
+        apart: the settings that distinguish the problem from other problems on the same model and data set.
         thresholds: the thresholds that a seed must meet to succeed.
         problem_notes: the notes on the columns in which the problems of the whole comparison differ.
         notes: the notes below this table.

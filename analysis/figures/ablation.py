@@ -37,7 +37,7 @@ class Change:
     """The mean of a metric of one method at a fixed rate (``without``) and with AutoLR (``with_auto``).
 
     Each mean is over ``pairs`` pairs of trials that differ only in the use of AutoLR. If there is no such pair,
-    ``pairs`` is 0, and the values are those of the best trial of each arm.
+    ``pairs`` is 0, and the values are the metric of the best trial of each arm.
     """
 
     method: str
@@ -59,8 +59,8 @@ class AblationPanel:
 def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     """Return each metric of each method without and with AutoLR; None if no method has finished trials of both kinds.
 
-    Trials whose settings are equal except for AutoLR form pairs, and a method's values are means over its pairs. A
-    method without pairs is represented by the trial of each arm that is nearest to the ideal corner.
+    Trials whose settings are equal except for AutoLR form pairs, and a method's values are means over its pairs. If a
+    method has no pairs, each arm is represented by its trial nearest to the ideal corner.
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
@@ -91,9 +91,9 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
     """Pair trials without and with AutoLR whose other settings are equal. Return a row for each pair.
 
-    The index is the method and the other settings. The columns are False (without AutoLR) and True (with AutoLR). If
-    several trials have the same settings, ``how`` aggregates them. Settings are compared as text, and two trials
-    without a value for a setting have equal settings.
+    The index is the method and the other settings. The columns are False (without AutoLR) and True (with AutoLR).
+    ``how`` is the aggregation over trials with the same settings. Settings are compared as text, and two missing values
+    count as equal.
     """
     rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]

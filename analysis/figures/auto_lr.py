@@ -22,11 +22,11 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the learning rate over steps, the fitted ``eta*`` and the updates without a minimum, from auto_lr.csv.
+    """Return the learning rate over steps, the fitted ``eta*``, and the updates at which no minimum was found.
 
-    Each panel shows one AutoLR trial: for each method, the trial nearest to the ideal corner. If no trial has finished,
-    the first trials are shown. There are at most six panels. The rate changes at the step of an update, because this
-    step already uses the new rate.
+    Each panel shows one AutoLR trial. For each method, the finished trial nearest to the ideal corner is shown; if no
+    trial has finished, the first trials are shown. There are at most six panels. The rate changes at the step of an
+    update, because this step already uses the new rate.
     """
     updates, table = sources.auto_lr, sources.table
     if updates.empty:
@@ -50,7 +50,8 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return the losses along the update direction at several steps of the first trial, with the fitted parabola.
 
     Each row of landscape.csv has the retain loss and the forget loss of the model at ``theta - x d``, with ``x`` in
-    units of the learning rate. The parabola is ``loss_zero - slope x + curvature x^2 / 2``. eta and eta* are marked.
+    units of the learning rate. Here, ``theta`` are the parameters and ``d`` is the update direction. The parabola is
+    ``loss_zero - slope x + curvature x^2 / 2``. The used rate eta and the fitted rate eta* are marked.
     """
     landscape, columns = sources.landscape, sources.table.columns
     if landscape.empty:

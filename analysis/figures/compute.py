@@ -1,4 +1,4 @@
-"""Figures of the hypervolume over time and over the number of rates tried, and of the objectives that runs attain."""
+"""Figures of the hypervolume over time and over the number of tried rates, and of empirical attainment surfaces."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def tuning_figures(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
 def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[Panel]:
     """Return a figure of the expected hypervolume of the best of n rates. AutoLR is a point at its cost in runs.
 
-    The n at which hand-tuning equals AutoLR is marked.
+    The number n at which hand-tuning attains AutoLR's hypervolume is marked.
     """
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))
@@ -89,14 +89,14 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentPanel:
-    """The empirical attainment of two arms, as costs in [0, 1] (smaller is better); ``axes`` names the two costs."""
+    """The attainment surfaces of two arms. Costs are in [0, 1] (smaller is better); ``axes`` names the two costs."""
 
     axes: tuple[str, str]
     attained: StudyAttainment
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[AttainmentPanel]]:
-    """Yield the attainment of AutoLR and of the best single rate for each verdict with at least two fresh seeds."""
+    """For each verdict with at least two fresh seeds, yield the attainment of AutoLR and of the best single rate."""
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
@@ -124,7 +124,7 @@ def draw_attainment(data: PanelFigure[AttainmentPanel]) -> Figure:
 
 
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
-    """Draw the surfaces that one run, half of the runs and all runs attain. Empty surfaces are left out."""
+    """Draw the surfaces that at least one run, half of the runs and all runs attain. Empty surfaces are left out."""
     ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
     looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]

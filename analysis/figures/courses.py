@@ -78,7 +78,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
     Every fixed-rate trial is a marker. If a rate was tried more than once, or if the trials differ only in the rate, a
     line joins the medians at each rate. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
-    trials, and a band their range. The result is None if no method was tried at two rates.
+    trials, and a band shows the range of the AutoLR trials. The result is None if no method was tried at two rates.
     """
     own = sources.table.own
     metrics = own.of(own.finished).measured(shown_metrics(own))

@@ -37,8 +37,8 @@ def draw_pareto(
 ) -> Figure:
     """Draw the frontier figure, with ``size`` in inches.
 
-    ``subtitle`` and ``notes`` are texts for the counts and the notes of the data. ``links`` maps trial ids to anchors;
-    in an SVG, a point links to the anchor of its trial.
+    ``subtitle`` and ``notes`` are the counts and the notes in ``data`` as text. ``links`` maps trial ids to anchors; in
+    an SVG, a point links to the anchor of its trial.
     """
     with house_style():
         from matplotlib.figure import Figure
@@ -137,7 +137,7 @@ def _call_out(axes: Axes, data: ParetoData, label: str) -> None:
 
 
 def _guesses(axes: Axes, data: ParetoData) -> None:
-    """Mark the loss of a random guess on the axes that include it."""
+    """Mark the loss of a random guess on each axis whose limits include this loss."""
     line: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
     if (guess := data.x.guess) is not None:
         axes.axvline(guess, **line)

@@ -44,7 +44,7 @@ class Plane:
 
 
 def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
-    """Return the gradients of each method's selected trial, at the report nearest to half of its steps.
+    """Return the gradients of each method's selected trial, at the report nearest to the middle of the trial.
 
     The result is None if no trial measured both norms, the cosine and ``c_t``.
     """
@@ -74,7 +74,7 @@ def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
 
 
 def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> Plane:
-    """Return the vectors for two gradients with these norms and this cosine; ``c_t`` weighs the retain gradient."""
+    """Return the vectors for two gradients with these norms and this cosine; ``c_t`` is the retain weight."""
     longest = max(norm_retain, norm_forget) or 1.0
     # Rounding may put a mean of cosines outside [-1, 1].
     cosine = min(max(cosine, -1.0), 1.0)
@@ -104,7 +104,7 @@ def _plane(axes: Axes, item: Plane) -> None:
     for (vector, colour, _), objective in zip(arrows, ("retain", "forget"), strict=True):
         look: dict[str, Any] = {"color": colour, "alpha": 0.12, "linewidth": 0, "zorder": 1}
         if length := math.hypot(*vector):
-            # Half of the plane, of which the axes show a part: the rectangle on the vector's side of the origin.
+            # Shade the half of the plane on the vector's side of the origin, as a rectangle larger than the panel.
             x, y = (_FAR * part / length for part in vector)
             axes.fill([y, y + x, x - y, -y], [-x, y - x, y + x, x], **look, label=f"{objective} objective falls")
     if item.direction is not None:

@@ -80,9 +80,10 @@ class Guide:
 class Panel:
     """One plot, with a field for each of its properties.
 
-    A scale is ``linear`` or ``log``. All values on a log axis are positive, and ", log scale" is added to its label.
-    A linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole numbers.
-    ``absent`` has the x values without a y value, drawn as crosses on the axis with the legend entry :data:`ABSENT`.
+    A scale is ``linear`` or ``log``. All values on a log axis are positive, and ", log scale" is added to its label. A
+    linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole numbers.
+    ``absent`` has the x values that have no y value. Each is drawn as a cross on the x axis, with the legend entry
+    :data:`ABSENT`.
     """
 
     title: str
@@ -106,8 +107,8 @@ P = TypeVar("P")
 class PanelFigure(Generic[P]):
     """A figure that consists of panels of the same type.
 
-    ``name`` is the stem of the file names. figure_captions.j2 renders the note ``caption`` below the figure. ``rates``
-    has the ends of the colour bar for lines that :func:`graded` colours by their learning rate.
+    ``name`` is the stem of the file names. figure_captions.j2 renders the note ``caption`` below the figure. If lines
+    are coloured by their learning rate (:func:`graded`), ``rates`` has the ends of the colour bar.
     """
 
     name: str
@@ -131,7 +132,7 @@ def finite_lines(
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return the line through all finite points; () if there are none. If ``positive``, y must also be above 0."""
+    """Return the line through the finite points (with y > 0 if ``positive``); () if there are no such points."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)

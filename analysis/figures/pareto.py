@@ -39,9 +39,9 @@ class Series:
     """The points of one legend entry.
 
     ``points`` has a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
-    ``on_front`` and ``filled``. The position is clipped to the bounds of the objectives. A point is hollow
-    (``filled`` is false) for a fixed rate, if trials with AutoLR are also drawn. ``external`` is true if the points are
-    from another program's table.
+    ``on_front`` and ``filled``. The position is clipped to the bounds of the objectives. If trials with AutoLR are also
+    drawn, the points of fixed-rate trials are hollow (``filled`` is false). ``external`` is true if the points are from
+    another program's table.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Series:
 class Chosen:
     """The model that the sweep's answer names.
 
-    If ``recommended`` is false, the answer does not recommend the model, which is only the closest to the thresholds.
+    If ``recommended`` is false, no model is recommended, and this model is the one closest to the thresholds.
     """
 
     at: Position
@@ -68,7 +68,8 @@ class Chosen:
 class Counts:
     """The numbers of ended trials, of ``planned`` trials (None if unknown) and of ``external`` rows.
 
-    ``members`` is the number of models on the frontier. If ``every_epoch`` is true, a model is an epoch of a trial.
+    ``members`` is the number of models on the frontier. If ``every_epoch`` is true, each evaluated epoch of a trial is
+    a model.
     """
 
     hypervolume: float
@@ -176,7 +177,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the primary metrics as objectives; () if these were not measured or are the objectives already."""
+    """Return the primary metrics as objectives; () if they were not measured or are already the objectives."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -241,8 +242,9 @@ def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Ite
 def scale_of(objective: Objective, values: Sequence[float], *, loss: bool) -> str:
     """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
 
-    A loss to be minimized is 0.01 for memorized data and 3 for a broken model. All good trials would overlap on a
-    linear axis, so the axis is ``log`` or ``symlog``. Scores in [0, 1] and losses to be maximized have a linear axis.
+    A loss to be minimized ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials
+    would overlap, so the axis of such a loss is ``log`` or ``symlog``. Scores in [0, 1] and losses to be maximized have
+    a linear axis.
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]

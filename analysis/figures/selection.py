@@ -29,7 +29,7 @@ def panel_title(columns: Columns, name: str) -> str:
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """Return, for each group, the finished trial that is nearest to the ideal corner; ties go to the first.
 
-    A group is left out if none of its finished trials has all objectives, or if the sweep has no objectives.
+    A group without a finished trial that has all objectives is left out. Without objectives, the result is empty.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)

@@ -20,18 +20,18 @@ frontier, and yellow is darkened so that it is visible on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 
 INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#eff3f7"
-"""The colours of text and frontier, of secondary text and guides, of grid, background and dominated region."""
+"""The colours of text and frontier (INK), secondary text and guides, grid, background, and dominated region (SHADE)."""
 
 DOTS_PER_INCH = 160
 WIDE, NARROW = (10.0, 6.875), (4.4, 5.6)
-"""Figure sizes in inches: for a page or a slide (1600 x 1100 pixels), and for a phone."""
+"""Figure sizes in inches: ``WIDE`` for a page or a slide (1600 x 1100 pixels), ``NARROW`` for a phone."""
 
 LEAST_SPAN = 0.1
-"""The minimum span of an axis with losses (nats), scores or hypervolumes (shares)."""
+"""The minimum span of an axis: 0.1 nats for losses, 0.1 for scores and hypervolumes."""
 _DECADE = 10.0
 _SYMLOG_SPAN = 1e4
 _GAPS = (0.6, 1.6, 3.2)
-"""The distances between a point and its label that are tried, as multiples of the label's height."""
+"""The candidate distances between a point and its label, as multiples of the label's height."""
 
 Place = tuple[float, float]
 """A position in the plot: (0, 0) is the lower left corner and (1, 1) the upper right corner."""
@@ -107,7 +107,8 @@ def scale_for(values: Iterable[float]) -> str:
 def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
     """Return limits around the values with a margin, on the scale of the axis.
 
-    A linear axis spans at least ``least``, because otherwise a negligible difference of 0.008 would fill the plot.
+    A linear axis spans at least ``least``, because otherwise a negligible difference, such as 0.008, would fill the
+    plot.
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
@@ -127,7 +128,8 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
     """Return the ticks of a log or symlog axis between ``low`` and ``high``.
 
-    Ticks are 1, 2 and 5 times each power of ten. If these are too many, ticks are 1 and 3 times, or only 1 times.
+    Ticks are 1, 2 and 5 times each power of ten. If there are too many ticks, only 1 and 3 times each power of ten are
+    used, or only the powers of ten.
     """
     start = low if scale == "log" else high / _SYMLOG_SPAN
     decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
@@ -167,7 +169,7 @@ class Box(NamedTuple):
     top: float
 
     def hides(self, points: Sequence[Place], line: Sequence[Place]) -> int:
-        """Count the ``points`` inside the box and the segments of ``line`` that cross it (all parallel to an axis)."""
+        """Count the ``points`` inside the box and the axis-parallel segments of ``line`` that cross the box."""
         inside = sum(self.left <= x <= self.right and self.bottom <= y <= self.top for x, y in points)
         crossing = sum(
             min(x, u) <= self.right and max(x, u) >= self.left and min(y, v) <= self.top and max(y, v) >= self.bottom
@@ -196,7 +198,8 @@ def place_beside_line(at: float, width: float, height: float, points: Sequence[P
 def place_label(at: Place, width: float, height: float, *, points: Sequence[Place], line: Sequence[Place]) -> Box:
     """Return the best box for the label of the point ``at``.
 
-    Boxes inside the plot come first, then boxes that hide the fewest points and line segments, then the nearest box.
+    Boxes inside the plot are preferred. Among equal boxes, the box that hides the fewest points and line segments is
+    preferred, then the box nearest to the point.
     """
     x, y = at
     candidates = []

@@ -25,8 +25,9 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
     """Return the curve for all ended trials, in the order in which they ended. Each trial adds all its models.
 
     The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
-    The start of a worker is not counted, because only the first trial of the worker would pay for it. A trial that was
-    reused from the same sweep takes no time. If trials run in parallel, the sum of their times is not wall-clock time.
+    The startup time of a worker is not counted, because otherwise the worker's first trial would seem slower. A trial
+    that was reused from the same sweep takes no time. If trials run in parallel, the sum of their times is not
+    wall-clock time.
     """
     trials = table.trials
     if "ended_at" in trials.columns:

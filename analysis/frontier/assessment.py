@@ -15,7 +15,7 @@ from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, all_met
 
 REPETITION_MARGIN = 0.05
-"""A model is not fluent if the repetition score of its retain answers exceeds the target's by more than this."""
+"""A model is not fluent if its repetition score on retain answers exceeds the target's score by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class Check:
         source: ``stated`` (by the user), ``paper``, ``replaced`` (a threshold of the paper that is not applied, because
             the user stated another threshold for the same data set) or ``stand-in``.
         side: whether the threshold is about ``forgetting`` or ``keeping``; "" if neither.
-        miss: the size of the miss in (0, 1): ``x / (1 + x)`` with the distance x to the threshold, in units of the
-            distance between the threshold and the worst score; 0 if the model does not miss the threshold. The worst
-            score is the target's score for forgetting, and the worst bound of the score for keeping.
+        miss: 0 if the model does not miss the threshold; otherwise the size of the miss, ``x / (1 + x)`` in (0, 1).
+            Here, x is the distance from the score to the threshold, divided by the distance from the worst score to the
+            threshold. The worst score is the target's score for forgetting, and the worst bound of the score for
+            keeping.
     """
 
     wanted: Constraint
@@ -44,7 +45,7 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """Why the threshold cannot be judged: ``unmeasured``, ``no target value`` or ``target is 0``; "" if it can."""
+        """Why the result is unknown: ``unmeasured``, ``no target value`` or ``target is 0``; "" if it is known."""
         if self.met is not None:
             return ""
         return "unmeasured" if self.value is None else "no target value" if self.target is None else "target is 0"
@@ -52,7 +53,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence about forgetting or keeping if no threshold decides that side.
+    """The evidence about one side (forgetting or keeping) that no threshold decides.
 
     ``least`` and ``proof`` are the results for the two bounds of the stand-in score; None if there is no such score.
     ``by_loss`` is false if the stand-in is a metric, not a loss.
@@ -98,7 +99,7 @@ class Assessment:
 
     @property
     def held(self) -> tuple[Check, ...]:
-        """The results for all thresholds, and for the bounds of stand-in scores that can be judged."""
+        """The results for all thresholds, and the known results for the bounds ``least`` of stand-in scores."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
@@ -108,7 +109,7 @@ class Assessment:
 
     @property
     def met(self) -> bool | None:
-        """Whether all thresholds are met; None if there are none, or if some are unknown and no other is missed."""
+        """Whether all thresholds are met; None if there are none, or if some are unknown and the others are met."""
         return all_met(check.met for check in self.checks)
 
     @property
@@ -128,13 +129,14 @@ class Assessment:
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """The length of :attr:`not_shown`, the number of unjudged thresholds, and whether repetition is unknown."""
+        """The number of sides in :attr:`not_shown` and of unjudged thresholds, and whether repetition is unknown."""
         return len(self.not_shown), [check.met for check in self.held].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is good: it misses no threshold, all stated thresholds can be judged, both forgetting and
-        keeping are shown by a threshold or a stand-in score, and a threshold decides at least one of the two."""
+        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged.
+        Forgetting and keeping are both shown, at least one of them by a threshold and the other by a threshold or a
+        stand-in score."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.held)
         return stated and not missed and not self.unknown and bool(self.decided)

@@ -1,7 +1,7 @@
-"""Compute empirical attainment surfaces of several runs, and differences between two groups of runs.
+"""Compute the empirical attainment surfaces of a group of runs, and compare the attainment of two groups.
 
 A run is the set of costs of one seed, shape (n, 2), in [0, 1], where smaller is better. A run attains every position
-that one of its points weakly dominates. A run without points, because every trial diverged, attains nothing.
+that one of its points weakly dominates. If every trial of a run diverged, the run has no points and attains nothing.
 Every function raises an AnalysisError if there are no runs, if there are more than two objectives, or if a cost is NaN
 or outside [0, 1].
 Sources: Grunert da Fonseca, Fonseca and Hall (2001); for differences López-Ibáñez, Paquete and Stützle (2010).
@@ -24,7 +24,7 @@ from analysis.tables.trade_off import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentSurface:
-    """The corner points, shape (k, 2), of the region that at least ``runs`` of the ``of`` runs attain."""
+    """The corners, shape (k, 2), of the region that at least ``runs`` runs attain, out of all ``of`` runs."""
 
     runs: int
     of: int
@@ -47,7 +47,7 @@ class AttainmentDifference:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
-    """Return one surface for each k = 1, ..., n. At least k of the n runs attain the k-th surface."""
+    """Return n surfaces. The k-th surface bounds the region that at least k of the n runs attain."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
     points, labels = _labelled(sets)
@@ -75,7 +75,7 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
     grid = (shares[0] - shares[1]).reshape(len(x) - 1, len(y) - 1)
     boxes, differences = [], []
     for (left, right), column in zip(itertools.pairwise(x), grid, strict=True):
-        # One box for each run of equal cells.
+        # Consecutive cells with the same difference are merged into one box.
         edges = np.flatnonzero(np.diff(column, prepend=np.nan, append=np.nan) != 0)
         for low, high in itertools.pairwise(edges):
             if column[low]:

@@ -106,7 +106,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
-    Other epochs have no checkpoint, and only their losses were measured.
+    For other epochs, no checkpoint exists, and only the losses were measured.
     """
     models = table.models
     if not table.every_epoch:
@@ -174,7 +174,7 @@ def nondominated(points: npt.ArrayLike) -> Mask:
 
 
 def hypervolume(costs: npt.ArrayLike) -> float:
-    """Return the volume that ``costs``, shape (n, m), dominate with the reference point (1, ..., 1)."""
+    """Return the hypervolume of ``costs``, shape (n, m), with the reference point (1, ..., 1)."""
     array = checked_costs(costs)
     if len(array) == 0:
         return 0.0

@@ -18,7 +18,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
-"""The reference points that are tried. The point x has the cost x on every axis; 1 is the worst corner."""
+"""The reference points (x, ..., x) that are tried, given by x. For x = 1, the point is the worst corner."""
 LOG_FLOOR = 1e-3
 """The lower bound of a loss on a log scale, as a share of its upper bound."""
 LOG_RETAIN = "log retain loss"
@@ -58,13 +58,13 @@ class ReferenceSensitivity:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Return additional reference boxes, keyed by name, for describing trials. Search and tests do not use them.
+    """Return additional reference boxes, keyed by name. They describe trials; search and tests do not use them.
 
     - :data:`LOG_RETAIN` has the same objectives, but the retain loss has a log scale from :data:`LOG_FLOOR` times ln|V|
       to ln|V|. On a linear scale, a loss at which half of the utility is lost has a cost of only 0.1.
     - The other box, such as ``verbmem and utility``, has the primary score of the forget set and the primary score of
-      the retain set, if both are ``measured``. If the forget set has no such primary score, its first other score with
-      a direction and bounds is used.
+      the retain set, if both are ``measured``. If no primary score of the forget set was measured, the first other
+      score of the forget set with a direction and bounds is used.
     """
     found: dict[str, tuple[Objective, ...]] = {}
     logged = tuple(
@@ -113,9 +113,9 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Return the maximum over z in ``reference`` of the minimum over a in ``costs`` of ``max(a - z)`` over the axes.
+    """Return the maximum over z in ``reference`` of the minimum over a in ``costs`` of ``max(a - z)``.
 
-    The result is negative if ``costs`` is better than ``reference`` everywhere.
+    Here, ``max`` is over the axes. The result is negative if ``costs`` is better than ``reference`` everywhere.
     """
     points, target = _pair(costs, reference)
     return float(moocore.epsilon_additive(points, ref=target))

@@ -25,7 +25,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""A model that moved at most this share of the way from the target's score to the threshold has forgotten nothing."""
+"""If a score moved at most this share of the way from the target's score to the threshold, nothing was forgotten."""
 
 
 class Outcome(StrEnum):
@@ -184,7 +184,7 @@ def _outcome(
 
 
 def _degree(rows: pd.DataFrame, values: pd.Series, item: Constraint, thresholds: Thresholds, side: str) -> Outcome:
-    """Return whether nothing or too little was forgotten, or whether everything or too much was lost.
+    """Return the outcome: nothing or too little was forgotten, or everything or too much was lost.
 
     ``values`` are the scores of the ``rows`` in the column of the threshold ``item``.
     """

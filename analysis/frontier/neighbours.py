@@ -1,4 +1,4 @@
-"""Find the next models on the frontier on either side of a model, and compare their scores with it."""
+"""Find the two neighbours of a model on the frontier, and compare their scores with the model's scores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Neighbour:
     """The model on the frontier that is next to the selected model on one side.
 
     Attributes:
-        side: ``better`` or ``worse`` and the first objective, such as ``better forget_loss``.
+        side: whether the neighbour is better or worse in the first objective, such as ``better forget_loss``.
         better, worse: the columns in which the neighbour is better, or worse, than the selected model.
         within_limits: whether the neighbour is within the limits; None if a value is missing or there are no limits.
     """
@@ -47,7 +47,8 @@ def neighbours(
     """Return the models before and after the model ``row`` on the frontier of ``table``.
 
     At an end of the frontier, there is only one such model. Models with the same objectives as ``row`` are skipped. The
-    model ``row`` need not be on the frontier. The compared scores are the objectives, the primary metrics and ``best``.
+    model ``row`` need not be on the frontier. The compared scores are the objectives, the primary metrics and the
+    column ``best``.
     """
     front = frontier(table.models, sweep.objectives)
     if not len(front.members):

@@ -22,14 +22,15 @@ from search_spaces.messages import expected_one_of, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
-"""The three rules. The first selects the model on the frontier nearest to the ideal corner. The others select the model
-with the best primary metric of the retain set, among models within the limits or among models that meet all thresholds.
+"""``KNEE`` selects the model on the frontier nearest to the ideal corner. ``CONSTRAINT`` (among models within the
+limits) and ``SUCCESS`` (among models that meet all thresholds) select the model with the best primary metric of the
+retain set.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """A column, and whether the selected model has its largest ("max") or smallest ("min") value."""
+    """A column, and whether the model with the largest ("max") or the smallest ("min") value is selected."""
 
     column: str
     direction: str
@@ -53,7 +54,7 @@ class Pick:
         row: the row of the model in the table of models; its cell ``epoch`` is the selected epoch.
         eligible: the number of models from which the rule selected.
         noun: the noun for a model in messages, ``epoch`` or ``trial``.
-        limits: the limits on scores that the eligible models had to be within.
+        limits: the limits on scores that every eligible model meets.
         by_thresholds: whether the eligible models had to meet all thresholds that can be judged.
         best, value: the column that decided and its value for this model; None if the distance decided.
         distance: the Euclidean distance of the costs from the ideal corner; None if a column decided.
@@ -70,7 +71,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """Raised if no finished trial meets the request. If a limit is not met, the message names the nearest value."""
+    """Raised if no finished trial meets the request. The message names the value nearest to a missed limit."""
 
 
 def pick(
@@ -115,7 +116,7 @@ def pick(
                 f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'this table has none'})"
             )
         within = good
-    # The metric of the retain set is compared before that of the forget set.
+    # The metric of the retain set is compared before the metric of the forget set.
     primaries = columns.primaries(table.of(within).measured(columns.metrics))
     keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
     scores: Sequence[Objective | Best] = keys

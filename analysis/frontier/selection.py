@@ -1,8 +1,8 @@
 """Select the model to recommend among the acceptable models.
 
 The selected model answers fluently, and no other model beats it. If thresholds state how much must be forgotten, the
-model that keeps most is selected: a model that forgets more than required has no advantage. Otherwise, the model
-nearest to the ideal corner is selected.
+model that keeps most is selected, because forgetting more than required is no advantage. Otherwise, the model nearest
+to the ideal corner is selected.
 
 Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
 nats. The cost of any other score is the score divided by its range. Differences in cost of at most :data:`TOLERANCE`
@@ -29,7 +29,7 @@ TOLERANCE = 0.02
 
 
 class Decision(StrEnum):
-    """The criterion that decided between the models that answer fluently and that no other model beats."""
+    """The criterion that decided between the fluent models that no other model beats."""
 
     ONLY = "only one left"
     KEEPING = "keeps most"
@@ -75,9 +75,9 @@ def select(
     First, models with repetitive answers on the retain set are left out. Next, models with more unmeasured scores than
     another model are left out, and then models that another model beats. Each remaining model has a cost: the cost of
     the primary metric of the retain set (:func:`_keeping`), or the distance from the ideal corner if the metric cannot
-    be used. Of the models with the smallest cost, up to the tolerance, the models with the least repetition in forget
-    answers are kept, and the nearest of them to the ideal corner is selected. ``distance`` has a pair for each row: the
-    distance from the ideal corner, and a number that breaks ties.
+    be used. Models whose cost exceeds the smallest cost by at most the tolerance are kept. Of these models, those with
+    the least repetition in forget answers are kept, and then the model nearest to the ideal corner is selected.
+    ``distance`` has a pair for each row: the distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
@@ -129,7 +129,7 @@ def beaten_rows(costs: Floats) -> Mask:
 
 def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
     """Return the cost of the primary metric of the retain set for each row. Return None if a value is missing, or if no
-    threshold decides whether a model forgot enough: a model that keeps everything and forgets nothing would be best."""
+    threshold decides whether a model forgot enough, because then a model that forgets nothing would be best."""
     measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
     scores = [
         item

@@ -2,8 +2,9 @@
 
 The user states thresholds with ``--constraint``. The paper's thresholds apply to data sets without a stated threshold.
 If no threshold shows whether a model forgot (or kept) enough, another score serves as a stand-in: another primary
-metric of the data set, or the loss on it. A stand-in has two bounds. A model that misses the first bound (``least``) is
-bad, and a model that meets the second (``proof``) is good. Between the bounds, the stand-in decides nothing.
+metric of the same data set, or the loss on this data set. A stand-in has two bounds. A model that misses the first
+bound (``least``) is bad, and a model that meets the second (``proof``) is good. Between the bounds, the stand-in
+decides nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Thresholds:
 
     Attributes:
         all: the thresholds that apply; the ``stated`` thresholds come first.
-        aside: the paper's thresholds for data sets with a stated threshold. They apply to a model only if the score of
-            the stated threshold was not measured.
+        aside: the paper's thresholds for data sets with a stated threshold. These thresholds apply to a model only if
+            the score of the stated threshold was not measured for this model.
         baseline_of: a function that returns the metrics of the target from which a row started.
     """
 

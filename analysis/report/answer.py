@@ -80,7 +80,8 @@ class Answer:
         scores: every score that was measured for the model or the target.
         compared: the number of compared models, which are evaluated epochs or finished trials.
         on_front: whether the model is on the frontier.
-        nearer: the name and method of an external row that is nearer to the ideal corner than the model; "" if none.
+        nearer: the name and method of an external row that is nearer to the ideal corner than the model; "" if there is
+            no such row.
         no_gain: whether the target before unlearning is at least as good in every objective.
         seeds: among the trials with the same settings as the model, the number of good trials and of all trials; None
             if all of them are good, or if the model is not good.

@@ -41,7 +41,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table as text. The last two names in the header are those of the columns success and configuration."""
+    """A table as text. The last two columns are the success and the configuration."""
 
     title: str
     header: list[str]
@@ -105,7 +105,7 @@ def markdown(tables: Sequence[ComparisonTable]) -> str:
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """Return a LaTeX table environment for every problem. It needs ``\\usepackage{booktabs,graphicx}``."""
+    """Return a LaTeX table environment for every problem. They need ``\\usepackage{booktabs,graphicx}``."""
     return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
@@ -117,7 +117,7 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """Return a CSV with a row for each problem, method, policy and metric. Numbers are not rounded.
 
-    If no seed of a method and policy finished, the CSV has one row without a metric for them.
+    If no seed finished for a method and policy, the CSV has one row without a metric for this method and policy.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

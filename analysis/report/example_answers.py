@@ -20,7 +20,7 @@ _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Consecutive words of an answer. ``changed`` is true if the other answer has different words here."""
+    """Consecutive words of an answer. ``changed`` is true if the compared answer has other words here."""
 
     text: str
     changed: bool
@@ -77,7 +77,7 @@ def _examples(model: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[E
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the text before and after the question that all prompts share: ``Question: `` and ``\\nAnswer:``."""
+    """Return the shared text of all prompts before and after the question: ``Question: `` and ``\\nAnswer:``."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

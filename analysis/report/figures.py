@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def caption(facts: Note | None) -> str:
-    """Render a caption with its macro in figure_captions.j2; "" if ``facts`` is None. The source comes first."""
+    """Render a caption, starting with the source, with its macro in figure_captions.j2; "" if ``facts`` is None."""
     if facts is None:
         return ""
     text = say(f"figure_captions.{facts.code}", **dict(facts.facts))

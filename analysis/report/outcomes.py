@@ -15,7 +15,7 @@ _REST = "loading, saving, waiting"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Trials that failed or diverged for the same reason. If ``varied``, the numbers in the reason differ."""
+    """Trials that failed or diverged for the same reason. If ``varied``, their reasons differ in numbers."""
 
     status: str
     reason: str
@@ -44,7 +44,7 @@ class EarlyStops:
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """The time of a group of trials in seconds. ``mean`` is per trial (None without trials), ``share`` is in [0, 1]."""
+    """The seconds of a group of trials. ``mean`` is per trial (None without trials), ``share`` is of the total."""
 
     name: str
     trials: int

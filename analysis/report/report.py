@@ -42,7 +42,7 @@ from search_spaces.durable import write_json, write_whole
 class PageFrontier:
     """A drawn frontier as ``<svg>``, for wide and for narrow screens.
 
-    ``kind`` and ``labels`` name the scores on the axes. For the frontier over the objectives, they are "" and ().
+    ``kind`` and ``labels`` name the scores on the axes. For the frontier over the objectives, both are empty.
     """
 
     wide: str
@@ -72,7 +72,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html into the sweep's folder ``out``.
 
     While the sweep runs, the files contain the trials that have ended. Each file is replaced atomically. If ``sources``
-    (folders of sweeps or runs, CSV tables) are given, the report is about them, and ``out`` may be any folder.
+    (folders of sweeps or runs, CSV tables) are given, the report is about these sources, and ``out`` may be any folder.
 
     Raises:
         AnalysisError: a table or sweep.json cannot be read. In this case, nothing was written.
@@ -154,7 +154,7 @@ def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: Page
     table, sweep = part.table, part.sweep
     scores = score_objectives(table, sweep)
     units = {table.columns[score.column].unit for score in scores}
-    # If both scores have the unit "ROUGE-L recall", the figure is named ROUGE; without a common unit, by the scores.
+    # If both scores have the unit "ROUGE-L recall", the figure is named ROUGE. Otherwise, the name lists the scores.
     unit = units.pop().partition("-")[0] if len(units) == 1 else ""
     wanted: list[tuple[str, ParetoData, str, list[str]]] = []
     if len(sweep.objectives) > 1:

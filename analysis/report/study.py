@@ -28,7 +28,7 @@ def write_study(path: Path, study: LrStudy) -> None:
 
 
 def study_title(study: LrStudy) -> str:
-    """Return the answer of the study in a few words. If there is a primary question, only this question is answered."""
+    """Return the answer of the study in a few words. If there is a primary question, answer only this question."""
     return say("study_headline.title", study=study)
 
 
@@ -141,7 +141,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
 
 
 def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
-    """Return the table of a method's fixed learning rates, followed by AutoLR's initial rates."""
+    """Return a table with a row for each fixed learning rate of a method, then for each initial rate of AutoLR."""
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {place.variant} from {number(row.lr)}", row) for place in item.auto for row in place.starts]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)

@@ -23,9 +23,10 @@ class Collapse:
     """The number of collapsed runs of AutoLR or of a hand-tuned baseline.
 
     Attributes:
-        seeds: the share of seeds on which all runs of a front collapsed. If AutoLR has several fronts on a seed
-            (one for each initial rate), one such front is enough. ``seeds_unknown`` more seeds could not be judged.
-        runs: the number of collapsed runs among ``of`` runs; ``runs_unknown`` more runs could not be judged.
+        seeds: the share of seeds on which all runs of a front collapsed. If AutoLR has several fronts on a seed (one
+            for each initial rate), one collapsed front is enough. Seeds that cannot be judged are not in the share;
+            their number is ``seeds_unknown``.
+        runs: the number of collapsed runs among the ``of`` judged runs. ``runs_unknown`` runs could not be judged.
     """
 
     seeds: Share
@@ -56,7 +57,7 @@ def with_collapse(part: Sources) -> TrialTable:
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
     """Count the collapsed runs. ``seeds`` has a list of fronts for each seed. AutoLR has a front per initial rate."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
-    # A front collapsed if all its runs did, and a seed if any of its fronts did. None means unknown.
+    # A front collapsed if all its runs collapsed, and a seed if any of its fronts collapsed. None means unknown.
     lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
     known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
     share = exact_share(sum(known), len(known))
@@ -69,6 +70,6 @@ def _any(found: Iterable[bool | None]) -> bool | None:
 
 
 def _collapsed(unit: Unit) -> list[bool | None]:
-    """Return whether each trial with an outcome collapsed; None if unknown."""
+    """For each trial with an outcome, return whether the model collapsed; None if unknown."""
     lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
     return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

@@ -26,7 +26,7 @@ class ArmFronts:
     """The comparison of all arms of a problem. An arm is a method at fixed rates or with one AutoLR variant.
 
     Attributes:
-        indicators: the quality indicators of each arm, which compare all its trials with the front of all arms.
+        indicators: the quality indicators of each arm, which compare all trials of the arm with the front of all arms.
         sensitivity: the hypervolumes of the arms for several reference points.
         trials: the number of trials with an outcome in each arm. An arm with more trials has an advantage.
         further: the indicators in each additional reference box, keyed by the name of the box. Arms with unmeasured

@@ -14,7 +14,7 @@ from analysis.study.study_runs import Configuration
 
 _MOST_ASSIGNMENTS = 4096
 _STEP = 10**0.5
-"""The ratio of the next rate to try to the only rate that was tried."""
+"""If only one rate was tried, the rates to try next are this rate times and divided by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edge of the grid if the hypervolume is highest there; None if it is highest inside the grid.
+    """Return the edge if the hypervolume is highest at an edge of the grid; None if it is highest at an inner rate.
 
     ``volumes`` has the mean hypervolume of each rate, shape (L,). A tie between the edge and an inner rate gives None.
     """
@@ -49,7 +49,8 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
 def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
     """Return the edges at which some configuration has its best rate; None if there are none.
 
-    The rate at an edge is best if the next inner rate would lower the mean hypervolume on the tuning seeds.
+    The rate at an edge is best if its replacement by the next inner rate lowers the mean hypervolume on the tuning
+    seeds.
     """
     rates = tuple(hand)
     if len(rates) == 1:

@@ -5,8 +5,9 @@ The rules, for one method on one model and data set:
 - On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the front over c. AutoLR's number is the
   mean over all its initial rates, so that nothing about AutoLR is tuned.
 - Seeds are split in advance, in ascending order: the first ``max(1, n // 3)`` are for tuning, the others are fresh. The
-  hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Seeds that only one
-  side ran are not split. A seed with an incomplete frontier is left out, and the other seeds keep their roles.
+  hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only seeds that both
+  sides ran are split. If a seed has an incomplete frontier, the seed is left out after the split, so all other seeds
+  keep their roles.
 - There are two baselines. The best single rate is used for all c. The per-c oracle chooses a rate for every c, so that
   the mean hypervolume of the front on the tuning seeds is largest. With L rates, both baselines cost L runs per c.
 - If the best rate is at the edge of the grid (on the tuning seeds or on all seeds), a rate outside the grid may be
@@ -16,7 +17,8 @@ The rules, for one method on one model and data set:
   variants, baselines and problems), so the probability of any wrong decision is at most 5%. If there are too few seeds
   to reach this level, nothing is concluded.
 - A primary question, named before the results are known (:class:`analysis.study.verdict.Primary`), is corrected
-  separately: its error probability is at most 5%, and that of all other comparisons jointly is at most another 5%.
+  separately: the probability of a wrong decision is at most 5% for the primary question, and at most 5% for all other
+  comparisons jointly.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 
 def described(verdict: Verdict) -> Verdict:
-    """Return a copy of the verdict without tested outcomes, p-values and bounds, so that it is only a description."""
+    """Return a copy of the verdict without tested outcomes, p-values and bounds, for results that are not tested."""
     baselines = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.baselines)
     return replace(verdict, baselines=tuple(baselines))
 
@@ -174,13 +176,13 @@ def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator
 
 def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
     """Yield the baselines after correcting their comparisons jointly."""
-    # Comparisons that cannot be tested do not enter the correction; this is known before the differences are.
+    # Comparisons that cannot be tested do not enter the correction. They are known before the differences are known.
     tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
     results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
     adjusted = iter(holm([p for result in results for p in (result.p_above, result.p_below)]))
     for (verdict, baseline), is_tested in zip(asked, tested, strict=True):
         p_holm = (next(adjusted), next(adjusted)) if is_tested else None
-        # A comparison that could not be tested counts all comparisons, because with more seeds it would be one of them.
+        # With more seeds, an untested comparison would be tested, so its correction counts all comparisons.
         counted = replace(baseline, comparisons=sum(tested) if is_tested else len(asked))
         yield counted if verdict.same_seeds else _decided(counted, p_holm)
 
@@ -246,7 +248,7 @@ def _why(grid: LrGrid, task: Task, variant: str) -> Note:
 def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
     """Return a note if the arm, one of its configurations or one of its rates has no outcome on any seed, else None.
 
-    The note names the first of these.
+    The note names the first such part: the arm, the configuration or the rate.
     """
     parts: list[tuple[Configuration, float | None, list[StudyRun]]] = [((), None, arm.runs)]
     for item in dict.fromkeys(item for unit in arm.units for item in (*unit.runs, *unit.missing)):

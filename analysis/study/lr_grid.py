@@ -113,7 +113,7 @@ class LrGrid:
         return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.task == task and unit.variant))
 
     def arm(self, task: Task, variant: str = "") -> Arm:
-        """Return the units of a task with fixed rates, or with an AutoLR variant, in ascending order."""
+        """Return the units of a task with fixed rates or with an AutoLR variant, sorted by rate, then by seed."""
         found: dict[float, dict[int, Unit]] = defaultdict(dict)
         for unit in self.units:
             if unit.task == task and unit.variant == variant:

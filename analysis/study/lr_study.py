@@ -62,7 +62,7 @@ class LrStudy:
         return any(map(self.is_primary, self.asked))
 
     def without_verdict(self, primary: bool) -> list[NoVerdict]:
-        """Return the items without a verdict: those of the primary question if ``primary`` is true, else the others."""
+        """Return the items without a verdict that belong (``primary``) or do not belong to the primary question."""
         return [item for item in self.without if self.is_primary(item) == primary]
 
     def subject(self, verdict: Verdict) -> str:
@@ -70,7 +70,7 @@ class LrStudy:
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text. Variant and problem are added only if there are several in the study.
+        """Return the method as text. If the study has several variants or problems, add them.
 
         The text of the primary question ends with "(the primary question)".
         """
@@ -115,7 +115,7 @@ def _directed(objectives: Iterable[Objective]) -> str:
 def study_in(sources: Sources) -> LrStudy | None:
     """Return the study for a report; None if a sweep did not try a grid of at least two learning rates.
 
-    In a search, every trial has another learning rate, so no rate has a front. External rows are left out, because
+    In a search, every trial has a different learning rate, so no rate has a front. External rows are left out, because
     their seed and learning rate may be unknown.
     """
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)

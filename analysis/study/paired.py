@@ -24,12 +24,12 @@ from analysis.errors import AnalysisError
 ALPHA = 0.05
 """The largest allowed probability that a report contains any wrong decision."""
 CONFIDENCE = 0.95
-"""The confidence of the intervals of a share and of a mean of normally distributed differences."""
+"""The confidence level of the exact interval of a share and of the paired-t interval of a mean."""
 TIE = 1e-12
 """Hypervolumes that differ by less than this count as equal, because rounding errors may differ."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
-"""The part of the capital that is bet with each share f, tuned for small differences (benchmarks/verdict_coverage.py).
+"""The part of the capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py).
 """
 _MOST_SEEDS = 1_000_000
 _BISECTIONS = 60
@@ -65,7 +65,7 @@ def p_below(differences: npt.ArrayLike, bar: float = 0.0) -> float:
 
 
 def lower_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return a lower confidence bound of the mean. It exceeds the true mean with probability at most ``level``."""
+    """Return a lower confidence bound, which exceeds the true mean with probability at most ``level``."""
     values = checked(differences)
     low, high = -1.0, 1.0
     for _ in range(_BISECTIONS):  # the capital decreases as the bar rises
@@ -75,12 +75,12 @@ def lower_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def upper_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return an upper confidence bound of the mean. It is below the true mean with probability at most ``level``."""
+    """Return an upper confidence bound, which is below the true mean with probability at most ``level``."""
     return -lower_bound(-checked(differences), level)
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return how many seeds with this difference give a one-sided p-value below ``level``; None if over a million."""
+    """Return how many seeds with this difference give a one-sided p-value below ``level``; None if > 1,000,000."""
     if not 0 < abs(difference) <= 1:
         return None
 
@@ -126,7 +126,7 @@ def finite(differences: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
-    """Return the logarithm of the final capital, starting from 1; -inf if every bet is lost."""
+    """Return the logarithm of the final capital, if the initial capital is 1; -inf if every bet is lost."""
     if bar <= -1:
         return math.inf if (values > -1).any() else 0.0
     factors = 1 + SHARES[:, None] * ((values - bar) / (1 + bar))[None, :]
@@ -229,7 +229,8 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjust p-values for multiple comparisons (Holm 1979). The order of the p-values is kept.
 
-    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``.
+    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``, where p_(j) is the j-th
+    smallest p-value.
 
     Raises:
         AnalysisError: a p-value is outside [0, 1].

@@ -24,8 +24,8 @@ def with_probes(table: TrialTable, updates: pd.DataFrame) -> TrialTable:
     """Return the table with two additional columns, which count AutoLR's probes and updates in each trial.
 
     A probe is an evaluation of the retain loss away from the current parameters (column :data:`PROBES`). The column
-    :data:`LOGGED` has the number of updates. ``updates`` has the rows of auto_lr.csv. If a trial has no rows there, or
-    its rows have no counts, both columns are NaN.
+    :data:`LOGGED` has the number of updates. ``updates`` has the rows of auto_lr.csv. If a trial has no rows in
+    auto_lr.csv, or only rows without counts, both columns are NaN for the trial.
     """
     if "probes" not in updates.columns:
         return table
@@ -51,12 +51,12 @@ def with_step_passes(table: TrialTable) -> TrialTable:
 
 
 def auto_lr_charge(hand: Arm, auto: Arm) -> tuple[float, bool]:
-    """Return the cost of an AutoLR run, in fixed-rate runs, and whether the cost was measured.
+    """Return the cost of an AutoLR run, as a multiple of a fixed-rate run, and whether the cost was measured.
 
     The measured cost is the median ratio of training times over pairs of runs. In a pair, the initial rate of AutoLR is
     the fixed rate of the other run, and seed and configuration are equal. The computed cost is the median of
-    :func:`probe_runs`, or :data:`PROBE_CHARGE` if no run has this number. If the measured cost is below the computed
-    cost, the computed cost is returned, because measured times are noisy.
+    :func:`probe_runs`, or :data:`PROBE_CHARGE` if this number is unknown for all runs. If the measured cost is below
+    the computed cost, the computed cost is returned, because measured times are noisy.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
@@ -95,12 +95,13 @@ def updates_of(row: pd.Series) -> int | None:
 
 
 def probe_runs(row: pd.Series) -> float | None:
-    """Return the cost of a finished AutoLR trial, in fixed-rate runs, from its forward passes; None if unknown.
+    """Return the cost of a finished AutoLR trial as a multiple of a fixed-rate trial; None if unknown.
 
-    An update evaluates the retain loss at its probes; if the probes were not counted, two probes per update are
-    assumed. If probes use ``fresh`` batches, an update also evaluates the loss at the current parameters, and each
-    evaluation uses ``auto_lr_probe_batches`` batches. If the number of batches per training step is unknown, one batch
-    is assumed, so that AutoLR's cost is overestimated rather than underestimated.
+    The cost is computed from the number of forward passes. An update evaluates the retain loss at its probes; if the
+    probes were not counted, two probes per update are assumed. If probes use ``fresh`` batches, an update also
+    evaluates the loss at the current parameters, and each evaluation uses ``auto_lr_probe_batches`` batches. If the
+    number of batches per training step is unknown, one batch is assumed, so that AutoLR's cost is overestimated rather
+    than underestimated.
     """
     steps, updates = finite_cell(row, "steps"), updates_of(row)
     if row["status"] != "finished" or not steps or updates is None:

@@ -44,7 +44,7 @@ class RateRow:
 
 @dataclass(frozen=True, slots=True)
 class AutoPlace:
-    """The comparison of AutoLR with the fixed rates, on the seeds that both have.
+    """The comparison of AutoLR with the fixed rates, on the seeds that AutoLR and the fixed rates share.
 
     Attributes:
         starts: a row for each initial rate of AutoLR.

@@ -20,7 +20,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, known, nominal
 
 Configuration = tuple[object, ...]
-"""The values of all settings that vary between trials, except the learning rate. An example is c."""
+"""The values of all settings that vary between trials, such as c, except the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)

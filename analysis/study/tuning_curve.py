@@ -1,6 +1,7 @@
 """Compare AutoLR with the best of n learning rates that a person picks at random, by the expected hypervolume.
 
-The expectation is exact over all subsets (Dodge et al. 2019; unbiased estimator of Tang et al. 2020).
+The expectation is the exact mean over all subsets of n rates (Dodge et al. 2019; unbiased estimator of Tang et al.
+2020).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
-"""The cost of the paper's AutoLR in runs: two extra no-grad forwards on a retain batch every ten steps (3.3% FLOPs).
+"""The cost of the paper's AutoLR in fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs.
 
 Other rules probe more often; :func:`analysis.study.probe_cost.probe_runs` computes their cost."""
 
@@ -30,9 +31,9 @@ class TuningCurve:
         picks: the numbers of rates n = 1, ..., L, shape (L,). Trying n rates costs n runs.
         expected: the expected hypervolume of the best of n rates, shape (L,). All subsets are equally likely.
         auto: the hypervolume of AutoLR, which costs ``charge`` runs.
-        equals: the number of rates, interpolated, from which hand-tuning attains ``auto``. It is 1 if a single rate
-            attains ``auto``, and infinite if even L rates do not. ``expected`` may fall with n, because the best rate
-            on the tuning seeds may not be the best on the seeds of the report.
+        equals: the number of rates, interpolated, from which hand-tuning attains ``auto``. The number is 1 if a single
+            rate attains ``auto``, and infinite if even all L rates do not attain it. ``expected`` may fall with n,
+            because the best rate on the tuning seeds may not be the best on the seeds of the report.
         beats_at_cost: whether ``auto`` is above the expected hypervolume of hand-tuning with ``charge`` runs.
     """
 

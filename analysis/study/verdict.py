@@ -15,12 +15,12 @@ from analysis.tables.note import Note
 
 BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
 DESCRIBED = "described"
-"""The outcome if the objectives were chosen after the results were known: a description, not a decision."""
+"""The outcome if the objectives were chosen after the results were known: results are described, but not tested."""
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 WITHIN = 0.05
 """A hypervolume counts as near the best if it is lower than the best by at most this share."""
 FEW_UPDATES = 5
-"""If a run has fewer updates, AutoLR's result depends mostly on its initial rate."""
+"""If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
 SETS_ITS_RATE_ONCE = ("safe",)
 """The rules that choose the rate at their first update, whatever the initial rate is."""
 MISSING = "are missing"
@@ -120,7 +120,7 @@ class Baseline:
 
     @property
     def fresh_needed(self) -> int | None:
-        """The number of fresh seeds that would decide if every difference equaled the mean; None if no number would."""
+        """The number of fresh seeds that would suffice if every difference were the mean; None if no number would."""
         return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
 
 
@@ -178,7 +178,7 @@ class Verdict:
 
     @property
     def compared(self) -> tuple[Baseline, ...]:
-        """The baselines that differ. An oracle that chooses the best single rate for all configurations is left out."""
+        """The baselines, without an oracle that chooses the best single rate for all configurations."""
         single, oracle = self.baselines
         return (single,) if single.choice == oracle.choice else (single, oracle)
 
@@ -199,7 +199,7 @@ class Verdict:
 
     @property
     def may_be_easier(self) -> bool:
-        """Whether the remaining seeds may be easier, because some runs on the lost seeds ended without an outcome."""
+        """Whether the remaining seeds may be easier than the lost seeds, on which some runs have no outcome."""
         return any(how != MISSING for item in self.lost for how in item.how) and self.lost_seeds < len(self.planned)
 
     @property
@@ -209,11 +209,11 @@ class Verdict:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """The names of the macros in study_verdict.j2 for what weakens the verdict.
+        """The names of the macros in study_verdict.j2 for all facts that weaken the verdict.
 
         ``lost``: a planned seed was lost. ``edge_of_single``: a better rate may lie outside the grid. ``starts``: from
-        one initial rate, AutoLR is over 5% better than the best single rate, and from another over 5% worse.
-        ``few_updates``: AutoLR updated its rate too rarely to adapt.
+        one initial rate, AutoLR is over 5% better than the best single rate, and from another initial rate over 5%
+        worse. ``few_updates``: AutoLR updated its rate too rarely to adapt.
         """
         hand, of_starts = self.single_volume, self.of_starts
         once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE

@@ -1,4 +1,4 @@
-"""The column dictionary, which describes each column of the tables. No metric name is hard-coded."""
+"""The column dictionary, which describes each column of the tables, so that no metric name is hard-coded."""
 
 from __future__ import annotations
 

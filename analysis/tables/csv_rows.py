@@ -105,8 +105,9 @@ def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
     """Convert the text cells from :func:`read_rows`. Empty cells become NaN in numeric columns and "" in text columns.
 
-    A column must be numeric if ``is_number`` returns true for its name. Any other column becomes numeric or boolean if
-    all its cells are; otherwise it is text. Hashes and ids that consist of digits, such as "0007", stay text.
+    A column must be numeric if ``is_number`` returns true for its name. Any other column becomes numeric if all cells
+    are numbers, boolean if all cells are booleans, and text otherwise. Hashes and ids that consist of digits, such as
+    "0007", stay text.
 
     Raises:
         AnalysisError: a cell in a numeric column is not a number. The message names the line.

@@ -21,5 +21,5 @@ class Note:
 
 
 def note(code: str, **facts: object) -> Note:
-    """Create a note. ``code`` names the macro of the template that renders the note; ``facts`` are its arguments."""
+    """Create a note. ``code`` names the template macro that renders the note; ``facts`` are the macro's arguments."""
     return Note(code, tuple(facts.items()))

@@ -24,10 +24,10 @@ _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "dat
 
 
 class Problem(NamedTuple):
-    """An unlearning problem: the model, the data set, and any settings that define different problems on them.
+    """An unlearning problem: the model, the data set, and the settings that distinguish it from similar problems.
 
-    ``apart`` has these settings as text, such as ``forget split forget01``. It is empty if the model and data set have
-    only one problem.
+    ``apart`` has these settings as text, such as ``forget split forget01``. The text is empty if there is only one
+    problem with this model and data set.
     """
 
     model: str
@@ -131,9 +131,9 @@ def _in_words(name: str, value: object) -> str:
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
     """Split the sources by problem, in the order of the table. Return the sources of each problem, and all notes.
 
-    An external row without a model, a data set or another distinguishing value belongs to every problem that matches
-    its known values. An external row that matches no problem of a sweep is left out. If the sweeps have no trials, the
-    result has one problem with empty names.
+    If an external row lacks a model, a data set or another distinguishing value, the row belongs to every problem that
+    matches the known values of the row. An external row that matches no problem of a sweep is left out. If the sweeps
+    have no trials, the result has one problem with empty names.
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)

@@ -95,9 +95,9 @@ class SweepFile:
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
         """Return the metrics of the target model from which a trial (a row of the trial table) started.
 
-        The target is that of the trial's sweep and, if each seed has its own target, of the trial's seed. The result is
-        empty if that sweep has not measured its target. The shared ``baseline`` is used if the row belongs to no sweep,
-        or if no sweep has measured its target.
+        The target is the target of the trial's sweep or, if each seed has its own target, the sweep's target for the
+        trial's seed. The result is empty if the sweep has not measured its target. The shared ``baseline`` is used if
+        the row belongs to no sweep, or if no sweep has measured its target.
         """
         measured = any(file.baseline for file in self.parts.values())
         file = self.parts.get(str(trial.get("sweep")), self) if measured else self

@@ -64,7 +64,7 @@ class Objective:
 
     @property
     def worst(self) -> float:
-        """The bound with the worse value. It is the objective's coordinate of the hypervolume's reference point."""
+        """The worse of the two bounds, which is the reference point's coordinate for this objective."""
         return self.high if self.direction == "min" else self.low
 
     def clip(self, values: npt.ArrayLike) -> Floats:

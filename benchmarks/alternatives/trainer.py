@@ -1,8 +1,8 @@
-"""What a user would write without this project: a ``transformers.Trainer`` for each learning rate, scored at its end.
+"""The script that a user would write without this project: train and score a model with each learning rate.
 
     python trainer.py PROBLEM OUT LR [LR ...]
 
-The problem is a JSON file that ``side_by_side.py`` writes. It has the token ids of the forget and retain set, the
+The problem is a JSON file that ``side_by_side.py`` writes. The file has the token ids of the forget and retain set, the
 batches of every step, and the reference answers. The batches are the same as in the sweep, so that the numbers of both
 sides are comparable.
 """
@@ -68,7 +68,7 @@ def batch(examples: list[dict[str, Any]], indices: list[int]) -> dict[str, Tenso
 
 @torch.no_grad()
 def evaluate(model: Any, tokenizer: Any, problem: dict[str, Any]) -> dict[str, float]:
-    """Return the means of the ROUGE-L recall of greedy answers and of the answers' token probability (forget set)."""
+    """Return two means over the forget set: ROUGE-L recall of greedy answers, and token probability of answers."""
     model.eval()
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     forget = problem["forget"]
