@@ -11,7 +11,7 @@ from trainables.target.target import Target
 def random_phi(folder: Path, data: UnlearningData, *, width: int, layers: int, vocabulary: int | None = None) -> Target:
     """Save a random Phi with a tokenizer for the data in ``folder``, and return it as the target of the data.
 
-    ``vocabulary`` is the number of tokens of the model; by default, the number of tokens of the tokenizer.
+    ``vocabulary`` is the vocabulary size of the model; the default is the vocabulary size of the tokenizer.
     """
     import torch
     from transformers import PhiConfig, PhiForCausalLM

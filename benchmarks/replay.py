@@ -1,7 +1,8 @@
 """Replay sweeps on a table of recorded runs, with the real study and scheduler, for one worker.
 
 A table such as ``docs/data/tabulated_authors.csv.xz`` has a row per run and epoch. The columns ``method``, ``lr`` and
-``c`` are the configuration of a run, ``status`` is how it ended, and ``random_guess`` is the loss of a random guess.
+``c`` are the configuration of a run, ``status`` is the status of the ended run, and ``random_guess`` is the loss of a
+random guess.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ additive epsilon relative to the table's frontier."""
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One recorded trial: its configuration, its status, and a row per epoch. If it diverged, the last row is empty."""
+    """One recorded trial: configuration, status, and a row per epoch. If the trial diverged, the last row is empty."""
 
     trial_id: str
     config: Mapping[str, Value]

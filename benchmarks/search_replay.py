@@ -32,7 +32,7 @@ SAMPLERS = ("random", "qmc", "tpe", "tpe-random-start", "nsga2", "gp")
 SLOW = ("gp",)
 """Samplers with 10 searches instead of 50, because a proposal takes a second."""
 RANDOM_START = "tpe-random-start"
-"""Optuna's TPE with its own random startup points. No sweep has this sampler."""
+"""Optuna's TPE with its own random startup points. Sweeps do not offer this sampler."""
 KEY = ("problem", "table_seed", "arm", "seed")
 COLUMNS = (*KEY, "epochs", "share", "hypervolume", "epsilon", "reached", "trials", "stopped", "spent")
 

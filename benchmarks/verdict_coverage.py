@@ -70,7 +70,7 @@ def betting(values: Floats) -> float:
 
 
 def null_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ...]:
-    """Return the false alarms of betting and sign flips, and the coverage of the betting and paired-t intervals."""
+    """Return the false-alarm rates of betting and sign flips, and the coverage of betting and paired-t intervals."""
     generator = np.random.default_rng(seed)
     tables = [truth.draw(generator, n) for _ in range(draws)]
     alarms = [np.mean([test(values) < ALPHA for values in tables]) for test in (betting, sign_flip_p)]

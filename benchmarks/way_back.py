@@ -4,10 +4,10 @@
     python benchmarks/way_back.py --rows FILE.csv --model-path DIR --data-dir DIR --seed 103     # as in docs/results.md
     python benchmarks/way_back.py --rows docs/data/way_back_development.csv --figure FILE.png
 
-Interpolates between the target and the last weights of each run, and appends a row for each run and share of the way.
-The runs use AutoLR's rate without interpolation. ``answers`` is the mean share of a retained answer that precedes the
-first wrong token of greedy decoding; AutoLR's interpolation uses this measure. ``forgot`` is one minus the same share
-on the forget set.
+Interpolates between the target and the last weights of each run, and appends a row for each run and each share of the
+way. The runs use AutoLR's rate without interpolation. ``answers`` is the mean share of a retained answer that precedes
+the first wrong token of greedy decoding; AutoLR's interpolation uses this measure. ``forgot`` is one minus the same
+share on the forget set.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Figures of reports. For each figure, a pure function (``*_data``) computes the content, and another draws it."""
+"""Report figures. For each figure, a pure function (``*_data``) computes the content, and another function draws it."""

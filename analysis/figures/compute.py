@@ -30,8 +30,8 @@ _HYPERVOLUME = "hypervolume (share of the box)"
 def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
     """Return the hypervolume over the time spent, with a panel for each problem.
 
-    A panel has a curve for each method with and without AutoLR. Colours identify methods. Each problem has its own
-    reference box. The result is None if the target does not exist yet.
+    A panel has up to two curves for each method, one with and one without AutoLR. Colours identify methods. Each
+    problem has its own reference box. The result is None if the target does not exist yet.
     """
     panels = []
     for problem, part in parts.items():

@@ -68,7 +68,7 @@ class Judgement:
             None if no row can be compared with the thresholds.
         considered, judged: the number of rows, and the number of rows that could be judged.
         decisive: the threshold that the outcome is about; None if the outcome is not about a single threshold.
-        unknown: if the outcome is that one side is not known, this side (``forgetting`` or ``keeping``).
+        unknown: the unknown side (``forgetting`` or ``keeping``), if the outcome is that one side is unknown.
         near: if no model both forgets and keeps enough, whether some models forget enough and others keep enough.
         selection: how the row was selected among the acceptable rows; None if no row is acceptable.
         assessment: the assessment of the row at ``place``.

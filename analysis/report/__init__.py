@@ -1,1 +1,1 @@
-"""Write the report: the content of each part, and the page."""
+"""Write the report: compute the content of each part, and render the page."""

@@ -105,7 +105,7 @@ def markdown(tables: Sequence[ComparisonTable]) -> str:
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """Return a LaTeX table environment for every problem. They need ``\\usepackage{booktabs,graphicx}``."""
+    """Return a LaTeX table environment for every problem. The tables need ``\\usepackage{booktabs,graphicx}``."""
     return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 

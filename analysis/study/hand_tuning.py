@@ -14,7 +14,7 @@ from analysis.study.study_runs import Configuration
 
 _MOST_ASSIGNMENTS = 4096
 _STEP = 10**0.5
-"""If only one rate was tried, the rates to try next are this rate times and divided by this factor."""
+"""If only one rate was tried, the rates to try next are lower and higher by this factor."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,8 @@ class Verdict:
         starts: the initial rates of AutoLR.
         of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
         rates: the fixed learning rates.
-        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If there is only one seed,
-            it is used for both.
+        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If one of these groups
+            would be empty, all complete seeds are used for both.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
         planned: the fresh seeds that the report would use if no seed had been lost.
         lost: the planned seeds that were lost, for AutoLR and for hand-tuning.

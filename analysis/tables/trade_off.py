@@ -116,7 +116,7 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
 
 
 def measured(values: Floats) -> Mask:
-    """Return a mask, shape (rows,), of the rows of ``values``, shape (rows, objectives), that are finite."""
+    """Return a mask, shape (rows,), of the rows of ``values``, shape (rows, objectives), without NaN or infinity."""
     return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
