@@ -3,9 +3,9 @@
     python benchmarks/many_trials.py [--trials 1000] [--out DIR] [-- OPTION ...]
 
 Runs ``python -m sweeper pareto --sampler random`` with trials of one step and one evaluation of eight questions, and
-reads the resident memory of the driver. For each tenth of the sweep, it prints the seconds per trial and the driver's
-memory. It also prints the seconds in which workers trained, evaluated and wrote checkpoints, and the remaining seconds
-(sampler, tables, Ray and tracking). The options after ``--`` are passed to the sweep.
+reads the resident memory of the driver. For each tenth of the sweep, the script prints the seconds per trial and the
+driver's memory. It also prints the seconds in which workers trained, evaluated and wrote checkpoints, and the remaining
+seconds (sampler, tables, Ray and tracking). The options after ``--`` are passed to the sweep.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ processes with one thread, each with half of the learning rates. Both sides star
 batches in the same order. Each side is timed as a command, from start to exit. The script keeps only models and scores.
 This project also writes checkpoints, tables, figures, a report and MLflow runs.
 
-Prints the seconds, the ratio to this project, and how much the scores differ between the sides.
+Prints the seconds, the ratio to this project, and the difference of the scores between the sides.
 """
 
 from __future__ import annotations

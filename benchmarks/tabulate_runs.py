@@ -4,7 +4,7 @@
     python benchmarks/tabulate_runs.py --rows runs/tabulated.csv --write docs/data
 
 Runs every combination of method, learning rate, seed and problem with tiny-phi, batch size 8 and one thread. Each run
-adds a row per epoch. A second call makes only the missing runs. All runs of a seed are made before those of the next
+adds a row per epoch. A second call makes only the missing runs. All runs of a seed are made before the runs of the next
 seed, and problems alternate, so that an interrupted grid is balanced. ``--write`` makes one compressed table per
 problem. Pairs of a rate and a seed that some method has not run are left out.
 

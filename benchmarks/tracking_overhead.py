@@ -4,7 +4,7 @@
 
 The tracker and the direct call log the same metrics to the same new SQLite store, in turns. Pauses between the reports
 give the tracker's thread time to work. Only the time in the calling thread is measured. At the end, the script checks
-that MLflow has every point that either of them logged.
+that MLflow has every point that the tracker or the direct call logged.
 """
 
 from __future__ import annotations

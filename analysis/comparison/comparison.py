@@ -121,7 +121,8 @@ def _labelled(part: Sources, name: str) -> Sources:
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
     """Return the settings that the sweeps on a problem share, including the metrics of each sweep's target.
 
-    If an external table has no metrics of the target, its trials are compared with the target that the sweeps share.
+    If an external table has no metrics of the target, the trials in this table are compared with the target that the
+    sweeps share.
     """
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)

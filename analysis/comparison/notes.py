@@ -1,4 +1,4 @@
-"""Collect the notes below a comparison table, which explain its numbers or warn about them."""
+"""Collect the notes below a comparison table, which explain the numbers or warn about the numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from analysis.words import model_name
 
 
 def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """Return the notes on one problem. ``here`` has the trials, and ``targets`` the metrics of their targets."""
+    """Return the notes on one problem. ``here`` has the trials, and ``targets`` the targets' metrics."""
     return (
         *_lost(here),
         *_seeds(rows),

@@ -60,7 +60,7 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if no trial reported them.
+    """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if no trial reported any.
 
     The same trials as in :func:`metrics_data` are shown. Only methods with two separate gradients measure norms and
     cosine.

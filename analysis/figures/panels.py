@@ -42,7 +42,7 @@ _MARKED = 60
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line or a series of marks, given by finite points. ``name`` is the legend entry, or "" if there is none.
+    """A line or a series of marks, given by finite points. ``name`` is the legend entry; "" for none.
 
     ``look`` is ``line``, ``dots`` (a line with a marker at each point), ``dashed`` or ``marks`` (markers only).
     """

@@ -185,7 +185,8 @@ class Box(NamedTuple):
 def place_beside_line(at: float, width: float, height: float, points: Sequence[Place]) -> tuple[str, str]:
     """Return the alignment of the label of a horizontal line at height ``at``, such as ``("right", "bottom")``.
 
-    The label is at the right or left end of the line. With the vertical alignment ``bottom``, it is above the line.
+    The label is at the right or left end of the line. With the vertical alignment ``bottom``, the label is above the
+    line.
     """
     boxes = {
         (side, edge): Box(left, low, left + width, low + height)

@@ -65,7 +65,7 @@ class PointLabel:
 
 
 def point_link(anchor: str, epoch: float) -> str:
-    """Return the link of a point in a figure: the ``anchor`` of its trial's row, with the epoch if it is known."""
+    """Return the link of a point in a figure: the ``anchor`` of its trial's row, with the epoch if known."""
     return f"#{anchor}" if math.isnan(epoch) else f"#{anchor}@{epoch:g}"
 
 

@@ -135,7 +135,7 @@ class Assessment:
     @property
     def is_good(self) -> bool:
         """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged.
-        Forgetting and keeping are both shown, at least one of them by a threshold and the other by a threshold or a
+        Forgetting and keeping are both shown, at least one of the two by a threshold, the other by a threshold or a
         stand-in score."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.held)

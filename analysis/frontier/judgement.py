@@ -228,8 +228,8 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 class Tried:
     """The settings that the considered models used, on which the advice is based. Unknown settings are () or None.
 
-    ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is None if a considered model has the same
-    or a higher rate.
+    ``diverged_lr`` is the lowest learning rate at which a trial diverged. The rate is None if a considered model has
+    the same or a higher rate.
     """
 
     epochs: tuple[float, ...]

@@ -5,8 +5,9 @@ model that keeps most is selected, because forgetting more than required is no a
 to the ideal corner is selected.
 
 Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
-nats. The cost of any other score is the score divided by its range. Differences in cost of at most :data:`TOLERANCE`
-count as noise: 2% of the range of a score, or 0.02 nats of a retain loss (2% of a token's probability).
+nats. The cost of any other score is the score divided by the range of the score. Differences in cost of at most
+:data:`TOLERANCE` count as noise: 2% of the range of a score, or 0.02 nats of a retain loss (2% of a token's
+probability).
 """
 
 from __future__ import annotations
@@ -75,8 +76,8 @@ def select(
     First, models with repetitive answers on the retain set are left out. Next, models with more unmeasured scores than
     another model are left out, and then models that another model beats. Each remaining model has a cost: the cost of
     the primary metric of the retain set (:func:`_keeping`), or the distance from the ideal corner if the metric cannot
-    be used. Models whose cost exceeds the smallest cost by at most the tolerance are kept. Of these models, those with
-    the least repetition in forget answers are kept, and then the model nearest to the ideal corner is selected.
+    be used. Models whose cost exceeds the smallest cost by at most the tolerance are kept. Of these models, the models
+    with the least repetition in forget answers are kept, and then the model nearest to the ideal corner is selected.
     ``distance`` has a pair for each row: the distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]

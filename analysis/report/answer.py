@@ -1,6 +1,7 @@
 """The answer of a sweep: the recommended checkpoint, the reason, and the scores compared with the target's scores.
 
-A model is recommended only if it is good enough. All finished trials are judged, not only the trials on the frontier.
+A model is recommended only if the model is good enough. All finished trials are judged, not only the trials on the
+frontier.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Answer:
             no such row.
         no_gain: whether the target before unlearning is at least as good in every objective.
         seeds: among the trials with the same settings as the model, the number of good trials and of all trials; None
-            if all of them are good, or if the model is not good.
+            if all these trials are good, or if the model is not good.
     """
 
     noun: str

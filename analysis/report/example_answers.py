@@ -50,8 +50,8 @@ class ExampleAnswers:
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
     """Read example answers of the model at ``checkpoint``; None if no generated answers were recorded.
 
-    ``checkpoint`` is a path relative to the report's folder ``out``. It leads into the folder ``checkpoints`` of a
-    sweep.
+    ``checkpoint`` is a path relative to the report's folder ``out``. The path leads into the folder ``checkpoints`` of
+    a sweep.
     """
     place = out / checkpoint
     items = place.parent.parent / "items"

@@ -70,7 +70,7 @@ class LrStudy:
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text. If the study has several variants or problems, add them.
+        """Return the method as text. If the study has several variants or problems, add these.
 
         The text of the primary question ends with "(the primary question)".
         """

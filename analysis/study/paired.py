@@ -26,7 +26,7 @@ ALPHA = 0.05
 CONFIDENCE = 0.95
 """The confidence level of the exact interval of a share and of the paired-t interval of a mean."""
 TIE = 1e-12
-"""Hypervolumes that differ by less than this count as equal, because rounding errors may differ."""
+"""Hypervolumes with a difference below this value count as equal, because rounding errors may differ."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
 """The part of the capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py).

@@ -57,8 +57,9 @@ class StudyRun:
 
     Attributes:
         variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
-        lr: the fixed learning rate, or the rate from which AutoLR started; None if an external table does not give it.
-        seed: the seed; None if an external table does not give it.
+        lr: the fixed learning rate, or the rate from which AutoLR started; None if an external table does not give the
+            rate.
+        seed: the seed; None if an external table does not give the seed.
         costs_in: the costs in each reference box, shape (m,), in [0, 1]; None unless the trial finished and has all
             objectives. The key "" is the box of the problem's objectives; the other keys are the names of the boxes of
             :func:`analysis.frontier.indicators.further_objectives`.

@@ -142,7 +142,7 @@ class Verdict:
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
         charge: the cost of an AutoLR run, in fixed-rate runs. If ``charge_measured`` is true, the cost is from training
-            times; otherwise, it is from the number of probes.
+            times; otherwise, the cost is from the number of probes.
         seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``; "" if the merged studies disagree.
         updates: the median number of AutoLR updates in a run; None if unknown.
     """

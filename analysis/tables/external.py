@@ -30,8 +30,8 @@ def read_external(
     such a row, the baseline is empty. Optional columns are ``name`` (default: the line number), ``status`` (default:
     finished) and every column in the dictionary ``columns``. Any other numeric column becomes a metric. In the result,
     the column ``external`` is true for all trials. If an objective is a capped loss and the table has only the mean
-    loss, the capped mean loss is used. It is an upper bound of the capped loss, which is the mean of the losses capped
-    at each token.
+    loss, the capped mean loss is used. The capped mean loss is an upper bound of the capped loss, which is the mean of
+    the losses capped at each token.
 
     Raises:
         AnalysisError: the file is missing or empty, a row has no method, two rows have the same name, or a numeric

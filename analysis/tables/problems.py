@@ -24,7 +24,7 @@ _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "dat
 
 
 class Problem(NamedTuple):
-    """An unlearning problem: the model, the data set, and the settings that distinguish it from similar problems.
+    """An unlearning problem: the model, the data set, and the settings that distinguish the problem from others.
 
     ``apart`` has these settings as text, such as ``forget split forget01``. The text is empty if there is only one
     problem with this model and data set.

@@ -124,7 +124,7 @@ class TrialTable:
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str], sweep: str = "") -> TrialTable:
         """Return a copy in which each trial id is replaced by ``name(id)`` and each checkpoint by ``checkpoint(path)``.
 
-        Empty checkpoint paths stay empty. If ``sweep`` is given, it replaces the name of the sweep.
+        Empty checkpoint paths stay empty. If ``sweep`` is given, ``sweep`` replaces the name of the sweep.
         """
 
         def renamed(part: pd.DataFrame) -> pd.DataFrame:
