@@ -33,7 +33,7 @@ from trainables.run.reports import Status
 
 OBJECTIVES = parse_objectives("forget_loss:max,retain_loss:min")
 FAR = 2.0
-"""The distance of two different methods. It is larger than the distance between the two ends of any range."""
+"""The distance of two different methods. This is larger than the distance between the two ends of any range."""
 HYPERVOLUME, EPSILON = 0.98, 0.05
 """A search has found the frontier of a table if it has at least this share of the table's hypervolume and at most this
 additive epsilon relative to the table's frontier."""

@@ -5,7 +5,7 @@
 TOFU is the folder with TOFU's JSON files. The data are TOFU's forget01 and 360 retain rows. The target is tiny-phi,
 fine-tuned on these data and cached. The method is gradient difference with c = 0.5, batches of 8 and float32. At the
 end of a trial, ROUGE and probability are measured on the forget set. The script (alternatives/trainer.py) runs in two
-processes with one thread, each with half of the learning rates. Both sides start from the same folder and use the same
+single-threaded processes, each with half of the learning rates. Both sides start from the same folder and use the same
 batches in the same order. Each side is timed as a command, from start to exit. The script keeps only models and scores.
 This project also writes checkpoints, tables, figures, a report and MLflow runs.
 
@@ -120,7 +120,7 @@ def this_project(task: Task, out: Path) -> Scores:
 
 
 def script(task: Task, out: Path) -> Scores:
-    """Run the script in two processes with one thread, each with half of the learning rates."""
+    """Run the script in two single-threaded processes, each with half of the learning rates."""
     problem = out.parent / "problem.json"
     halves = (task.lrs[0::2], task.lrs[1::2])
     commands = [[sys.executable, SCRIPT, problem, out, *half] for half in halves if half]

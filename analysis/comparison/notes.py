@@ -1,4 +1,4 @@
-"""Collect the notes below a comparison table, which explain the numbers or warn about the numbers."""
+"""Collect the notes below a comparison table, which explain or qualify the numbers."""
 
 from __future__ import annotations
 

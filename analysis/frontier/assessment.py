@@ -77,14 +77,15 @@ class Assessment:
 
     Attributes:
         checks: the results for every threshold that applies.
-        replaced: the results for thresholds of the paper that the model misses and that stated thresholds replace.
+        replaced: the results for missed thresholds of the paper that are not applied, because stated thresholds replace
+            them.
         evidence: the evidence about each side (forgetting or keeping) that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
         repetition, target_repetition, forget_repetition: the largest repetition score of the model's retain answers, of
             the target's retain answers, and of the model's forget answers, in [0, 1]; infinite if unknown.
         repeats: whether the repetition score of the model's retain answers exceeds the target's by more than
             :data:`REPETITION_MARGIN`; None if unknown.
-        unchecked_repetition: whether the repetition of the answers was not measured, for a language model.
+        unchecked_repetition: whether the model is a language model whose repetition was not measured.
     """
 
     checks: tuple[Check, ...]

@@ -69,7 +69,7 @@ class Judgement:
         considered, judged: the number of rows, and the number of rows that could be judged.
         decisive: the threshold that the outcome is about; None if the outcome is not about a single threshold.
         unknown: the unknown side (``forgetting`` or ``keeping``), if the outcome is that one side is unknown.
-        near: if no model both forgets and keeps enough, whether some models forget enough and others keep enough.
+        near: whether some models forget enough and others keep enough, but no model does both.
         selection: how the row was selected among the acceptable rows; None if no row is acceptable.
         assessment: the assessment of the row at ``place``.
     """

@@ -132,7 +132,7 @@ def cost(table: TrialTable) -> Cost:
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """Return the seconds until the first step, at most ``most``, for each worker's first trial; 0 for other trials."""
+    """For each worker's first trial, return the seconds until the first step, at most ``most``; 0 for other trials."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

@@ -6,8 +6,8 @@ The rules, for one method on one model and data set:
   mean over all its initial rates, so that nothing about AutoLR is tuned.
 - Seeds are split in advance, in ascending order: the first ``max(1, n // 3)`` are for tuning, the others are fresh. The
   hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only seeds that both
-  sides ran are split. If a seed has an incomplete frontier, the seed is left out after the split, so all other seeds
-  keep their roles.
+  sides ran are split. A seed with an incomplete frontier is left out after the split, so the other seeds keep their
+  roles.
 - There are two baselines. The best single rate is used for all c. The per-c oracle chooses a rate for every c, so that
   the mean hypervolume of the front on the tuning seeds is largest. With L rates, both baselines cost L runs per c.
 - If the best rate is at the edge of the grid (on the tuning seeds or on all seeds), a rate outside the grid may be

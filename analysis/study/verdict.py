@@ -258,7 +258,7 @@ def seeds_for(fresh: int) -> int:
 
 
 def least_seeds(comparisons: int) -> int:
-    """Return the smallest number of fresh seeds that can decide any of ``comparisons`` comparisons.
+    """Return the smallest number of fresh seeds with which any of ``comparisons`` comparisons can be decided.
 
     With this number, a comparison is decided only if every difference has the largest possible value, 1.
     """
