@@ -40,8 +40,8 @@ def run_once(
     one row for each AutoLR update, ``landscape.csv`` with the losses at ``landscape_points`` points along each AutoLR
     step, and ``metrics.json`` with the returned row. A finished run also writes the unlearned model to ``checkpoint/``
     and the per-item values of its metrics to ``items.json``. If ``out`` holds an interrupted or killed run of the same
-    spec, that run continues from its last saved state, and its result is bit-identical to that of an uninterrupted run.
-    ``command`` is the command line with which a user can continue the run.
+    spec, that run continues from its last saved state, and its result is bit-identical to the result of an
+    uninterrupted run. ``command`` is the command line with which a user can continue the run.
 
     Raises:
         OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.

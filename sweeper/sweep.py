@@ -48,10 +48,10 @@ def run(
 ) -> Summary:
     """Run the sweep in ``out`` from its current state to its end, and write its report.
 
-    ``change`` maps names of settings to new values, for example more ``trials``. Trials that ended because the
-    infrastructure failed run again; with ``retry_failed``, all failed trials run again. If Ray's head node is lost,
-    ``end_process`` is called in another thread and must end the process. Its argument is a function that finalizes the
-    sweep.
+    ``change`` maps names of settings to new values, for example more ``trials``. A trial is run again if an
+    infrastructure failure ended the trial. With ``retry_failed``, every failed trial is run again. If Ray's head node
+    is lost, ``end_process`` is called in another thread and must end the process. Its argument is a function that
+    finalizes the sweep.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError, OtherDriver: the sweep cannot run; the message names the

@@ -129,7 +129,7 @@ def _epochs(row: Mapping[str, str]) -> float:
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:
-    """Return the seconds of training and of evaluations after epochs, without generating answers at the end."""
+    """Return the seconds of training and of evaluations after epochs, without the generation of answers at the end."""
     parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

@@ -127,7 +127,7 @@ def open_sweep(
 ) -> OpenSweep:
     """Open the sweep in ``out``.
 
-    Trials that an infrastructure failure ended run again. If ``retry_failed`` is true, all failed trials run again.
+    A trial is requeued if an infrastructure failure ended it. With ``retry_failed``, every failed trial is requeued.
 
     Raises:
         EventLogError: the event log is damaged.

@@ -18,9 +18,9 @@ class StatusFile:
     """The content of status.json. The fields are the keys of the file.
 
     ``run`` identifies the driver's process. A stop request contains this id, so a later process does not execute the
-    request. ``running`` lists the ids of trials on a worker, and ``waiting`` the ids of paused trials. ``left_trials``
-    and ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of the last warning in
-    seconds since 1970.
+    request. ``running`` lists the ids of trials that a worker runs, and ``waiting`` the ids of paused trials.
+    ``left_trials`` and ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of the last
+    warning in seconds since 1970.
     """
 
     run: str

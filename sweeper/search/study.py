@@ -166,7 +166,7 @@ class SweepStudy:
         return self._propose(self._study.ask())
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
-        """Record a trial's outcome. A repeated call has no effect. :meth:`ParetoArchive.add` describes the rows."""
+        """Record a trial's outcome. A repeated call has no effect. See :meth:`ParetoArchive.add` for the rows."""
         import optuna
         from optuna.trial import TrialState
 

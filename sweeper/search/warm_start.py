@@ -63,9 +63,9 @@ def warm_start(
 ) -> WarmStart:
     """Return the priors and points from the previous sweep in the folder ``out``.
 
-    A previous trial becomes a prior if its content hash equals that of a trial of this sweep (same model, data, target
-    and training). Results of other trials are not comparable, so only their configurations are used: at most ``most``
-    configurations from their front, ordered by their contribution to the front's hypervolume.
+    A previous trial becomes a prior if the same configuration has the same content hash in this sweep (same model,
+    data, target and training). Results of other trials are not comparable, so only their configurations are used: at
+    most ``most`` configurations from their front, ordered by their contribution to the front's hypervolume.
 
     Raises:
         UsageError: the folder has no sweep.

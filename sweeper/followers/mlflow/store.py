@@ -293,8 +293,8 @@ def _upload_timeout() -> Iterator[None]:
 def _create_database(path: Path, *, build: Path) -> None:
     """Create an empty MLflow database atomically. An existing file is kept.
 
-    MLflow creates a database with about fifty migrations, which take two seconds. After a kill during the migrations,
-    the file can neither be used nor repaired ("duplicate column name"). So the migrations run in the temporary folder
+    MLflow creates a database with about fifty migrations, which take two seconds. A kill during the migrations leaves a
+    file that can neither be used nor repaired ("duplicate column name"). So the migrations run in the temporary folder
     ``build``, and the complete file is moved to ``path``.
     """
     if path.exists():
