@@ -112,8 +112,9 @@ def lr_study_space(
         methods: the methods and their options, as for :func:`default_space`.
         lr: the fixed learning rates.
         arms: AutoLR's settings with their values. Each combination of values is one variant of AutoLR. Combinations
-            that differ only in settings without effect are the same variant. start_lr: AutoLR's start rates; the fixed
-            learning rates if empty. options: values of options by key. Options without values keep their defaults.
+            that differ only in settings without effect are the same variant.
+        start_lr: AutoLR's start rates; the fixed learning rates if empty.
+        options: values of options by key. Options without values keep their defaults.
 
     Raises:
         SpaceError: a list is empty, or two options with the same name can apply together.
