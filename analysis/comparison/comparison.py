@@ -1,4 +1,4 @@
-"""Compute a table like that of the paper: the metrics of each method, without and with AutoLR."""
+"""Compute a table like the paper's table: the metrics of each method, without and with AutoLR."""
 
 from __future__ import annotations
 

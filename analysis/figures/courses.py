@@ -40,7 +40,7 @@ _SHARES = ("grad_cosine", "c_t")
 _MOST_METHODS = 12
 _MOST_POINTS, _MOST_POINTS_OF_MANY = 400, 200
 _BUDGET = 4000
-"""The maximum number of points in a panel. More points would not be visible and would make the page large."""
+"""The maximum number of points in a panel. Additional points would not be visible and would make the page large."""
 
 
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:

@@ -83,7 +83,7 @@ class Assessment:
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
         repetition, target_repetition, forget_repetition: the largest repetition score of the model's retain answers, of
             the target's retain answers, and of the model's forget answers, in [0, 1]; infinite if unknown.
-        repeats: whether the repetition score of the model's retain answers exceeds the target's by more than
+        repeats: whether the repetition score of the model's retain answers exceeds the target's score by more than
             :data:`REPETITION_MARGIN`; None if unknown.
         unchecked_repetition: whether the model is a language model whose repetition was not measured.
     """

@@ -33,7 +33,7 @@ class AttainmentSurface:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentDifference:
-    """The regions that one group of runs attains more often than another.
+    """The regions that one group of runs attains more often than another group.
 
     Attributes:
         boxes: the corners (x low, y low, x high, y high) of disjoint boxes in cost space, shape (k, 4).
@@ -63,7 +63,7 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:
-    """Return the regions that the ``first`` group attains more often (above 0) or less often than the ``second``."""
+    """Return the regions that the ``first`` group attains more often (above 0) or less often than ``second``."""
     groups = _runs(first), _runs(second)
     points, _ = _labelled([*groups[0], *groups[1]])
     if len(points) == 0:

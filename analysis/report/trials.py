@@ -129,8 +129,8 @@ def charts(table: TrialTable) -> tuple[Chart, ...]:
 def page_data(table: TrialTable) -> dict[str, object]:
     """Return the data for the page's script: settings, checkpoint, error and reports of each trial, keyed by trial id.
 
-    At most 300 evenly spaced reports are included for each trial. With more than 40 trials, fewer reports are included,
-    but at least 30 for each trial.
+    At most 300 evenly spaced reports are included for each trial. With more than 40 trials, fewer than 300 reports are
+    included for each trial, but at least 30.
     """
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]

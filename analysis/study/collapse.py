@@ -25,7 +25,7 @@ class Collapse:
     Attributes:
         seeds: the share of seeds on which all runs of a front collapsed. If AutoLR has several fronts on a seed (one
             for each initial rate), one collapsed front is enough. Seeds that cannot be judged are not in the share;
-            their number is ``seeds_unknown``.
+            ``seeds_unknown`` is the number of these seeds.
         runs: the number of collapsed runs among the ``of`` judged runs. ``runs_unknown`` runs could not be judged.
     """
 

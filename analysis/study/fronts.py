@@ -28,7 +28,8 @@ class ArmFronts:
     Attributes:
         indicators: the quality indicators of each arm, which compare all trials of the arm with the front of all arms.
         sensitivity: the hypervolumes of the arms for several reference points.
-        trials: the number of trials with an outcome in each arm. An arm with more trials has an advantage.
+        trials: the number of trials with an outcome in each arm. An arm with more trials than the other arms has an
+            advantage.
         further: the indicators in each additional reference box, keyed by the name of the box. Arms with unmeasured
             trials are left out.
     """

@@ -33,7 +33,7 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edge if the hypervolume is highest at an edge of the grid; None if it is highest at an inner rate.
+    """Return the edge if the hypervolume is highest at an edge of the grid; None otherwise.
 
     ``volumes`` has the mean hypervolume of each rate, shape (L,). A tie between the edge and an inner rate gives None.
     """

@@ -3,7 +3,7 @@
 The rules, for one method on one model and data set:
 
 - On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the front over c. AutoLR's number is the
-  mean over all its initial rates, so that nothing about AutoLR is tuned.
+  mean over all initial rates, so that nothing about AutoLR is tuned.
 - Seeds are split in advance, in ascending order: the first ``max(1, n // 3)`` are for tuning, the others are fresh. The
   hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only seeds that both
   sides ran are split. A seed with an incomplete frontier is left out after the split, so the other seeds keep their
