@@ -27,7 +27,7 @@ WIDE, NARROW = (10.0, 6.875), (4.4, 5.6)
 """Figure sizes in inches: ``WIDE`` for a page or a slide (1600 x 1100 pixels), ``NARROW`` for a phone."""
 
 LEAST_SPAN = 0.1
-"""The minimum span of an axis: 0.1 nats for losses, 0.1 for scores and hypervolumes."""
+"""The minimum span of an axis, in nats for losses and as a share for scores and hypervolumes."""
 _DECADE = 10.0
 _SYMLOG_SPAN = 1e4
 _GAPS = (0.6, 1.6, 3.2)

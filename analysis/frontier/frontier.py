@@ -145,7 +145,7 @@ def recommend(front: Frontier) -> Recommendation | None:
 
 
 LEAST_GAIN = 0.01
-"""A model has begun to unlearn if at least one of its costs is lower than the target's cost by more than 0.01."""
+"""A model has begun to unlearn if at least one of its costs is lower than the target's cost by more than this value."""
 
 
 def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
