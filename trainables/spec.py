@@ -191,7 +191,7 @@ class TrialSpec:
     auto_lr_probe: str = setting(
         "auto_lr",
         "fresh",
-        "Retain batch that AutoLR probes: same (as the step's) or fresh.",
+        "Retain batch on which AutoLR measures losses: same (the step's batch) or fresh (another batch).",
         choices=_names("auto_lr.rules", "PROBES"),
     )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)

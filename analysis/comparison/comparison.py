@@ -81,8 +81,8 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
     """Fill in the model and data set of each external row that allows only one such pair. Return all sources.
 
-    The possible pairs are the pairs of the sweeps. If the external table has metrics of the target, only the pairs of
-    sweeps whose target has equal metrics are possible. A row with no possible pair or with several is not changed.
+    The possible pairs are those of the sweeps' trials. If the external table has metrics of the target, only the pairs
+    of sweeps whose target has equal metrics are possible. A row with no possible pair or with several is not changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():

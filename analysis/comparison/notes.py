@@ -49,7 +49,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield notes on thresholds that cannot be judged for any trial, and on the user's thresholds (not used here)."""
+    """Yield a note on thresholds that no trial allows to judge, and a note that the user's thresholds are not used."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)

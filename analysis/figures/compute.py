@@ -76,7 +76,7 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))
     lines = (
-        *finite_lines("best of n fixed rates, expected", picks, expected, OKABE_ITO[0], look="dots"),
+        *finite_lines("expected best of n fixed rates", picks, expected, OKABE_ITO[0], look="dots"),
         Line("AutoLR", ends, (curve.auto, curve.auto), INK, "dashed"),
         Line("AutoLR, at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )

@@ -1,4 +1,7 @@
-"""Assess one model: compare its scores with every threshold, and use other scores if no threshold can be judged."""
+"""Assess one model: compare its scores with every threshold.
+
+If no threshold shows whether the model forgot (or kept) enough, a stand-in score decides (``thresholds.stand_ins``).
+"""
 
 from __future__ import annotations
 

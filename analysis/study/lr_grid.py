@@ -80,7 +80,7 @@ class Arm(dict[float, dict[int, Unit]]):
         return all(seed in units and not units[seed].missing for units in self.values())
 
     def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:
-        """Return the front on ``seed`` in which each configuration has its rate from ``choice``."""
+        """Return the runs of ``seed`` in which each configuration uses its learning rate in ``choice``."""
         runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
         return replace(next(iter(self.values()))[seed], runs=runs)
 

@@ -257,7 +257,8 @@ class SweepStudy:
     def _enqueue_next(self) -> None:
         """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial.
 
-        The next trial depends only on the trials' numbers, so a kill between two writes leaves nothing to repair.
+        The next trial depends only on the numbers of the stored trials. So nothing must be repaired if the process is
+        killed between two writes.
         """
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:

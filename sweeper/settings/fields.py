@@ -302,7 +302,7 @@ DESCRIBED: list[Field] = [
         PARETO,
         metavar="plateau[:N:X]",
         otherwise="plateau means 10 trials and 0.001",
-        changeable="New stopping rule, as in pareto; none removes it.",
+        changeable="New stopping rule, in the format of pareto; the value none removes the rule.",
     ),
     option(
         "retry",

@@ -82,7 +82,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "--primary {primary}: the primary comparison must be named when a study starts, but these studies are "
             "finished; the primary comparisons that they named are used"
         ),
-        "from-dry-run": "--dry-run prints what would run, but --from runs nothing",
+        "from-dry-run": "--dry-run has no effect with --from, which runs no trials",
         "from-extend": "--extend runs trials, but --from runs none: extend the study itself with resume --extend",
         "from-trials": "{flag} is an option of trials, but --from runs no trials",
         # resume

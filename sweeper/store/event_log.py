@@ -97,7 +97,7 @@ class EventLog:
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Add followers. All later events are passed to the followers in this order."""
+        """Add followers. Every later event is passed to the followers in the order in which they were added."""
         with self._lock:
             self._followers += followers
 

@@ -115,7 +115,7 @@ def _read(storage: Storage) -> dict[str, Any] | None:
 
 
 def _place(out: Path) -> dict[str, str]:
-    """Return the identity of a folder on this machine. The boot id distinguishes cloned machines with the same name."""
+    """Return host name, boot id and path of a folder. The boot id distinguishes cloned machines with equal names."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
     return {"host": socket.gethostname(), "boot": boot_id, "out": str(out.resolve())}

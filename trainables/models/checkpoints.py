@@ -90,7 +90,7 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
         if not tokenizer.is_fast:
             raise ValueError("its tokenizer has no fast version (tokenizer.json), which locates answers in texts")
         if tokenizer.eos_token_id is None:
-            raise ValueError("its tokenizer has no end-of-sequence token, which ends every answer")
+            raise ValueError("its tokenizer has no end-of-sequence token, but every answer must end with one")
     ensure_pad_token(tokenizer)
     return tokenizer
 

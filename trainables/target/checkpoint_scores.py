@@ -63,7 +63,9 @@ def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) ->
         return list(other(folder))
     base = _base_of(folder)
     if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
-        return [f"{folder}: the adapter's base model {base} is missing; train it again with 'python -m sweeper target'"]
+        return [
+            f"{folder}: the adapter's base model {base} is missing; 'python -m sweeper target' makes the target again"
+        ]
     return []
 
 

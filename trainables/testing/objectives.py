@@ -110,7 +110,7 @@ def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> No
 
 
 def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
-    """Return a function that computes the objective's loss from only those target values that the record declares."""
+    """Return a function that computes the objective's loss from the target's values that the record declares."""
     needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
     fixed = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)

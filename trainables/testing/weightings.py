@@ -57,7 +57,9 @@ def check_weighting(
         )
     else:
         weights, _ = _weigh(weighting, Losses(1.0, -1.0), None)
-        assert weights.retain + weights.forget > 0, f"losses of 1 and -1 have no weight: {weights}"
+        assert weights.retain + weights.forget > 0, (
+            f"for losses of 1 and -1, at least one weight must be positive: {weights}"
+        )
     for options in option_values(weighting.options):
         for history in _histories():
             _check_history(weighting, history, options, non_negative=non_negative)
