@@ -76,9 +76,10 @@ def select(
     First, models with repetitive answers on the retain set are left out. Next, only the models with the fewest
     unmeasured scores are kept, and of these only the models that no other model beats. Each remaining model has a cost:
     the cost of the primary metric of the retain set (:func:`_keeping`), or the distance from the ideal corner if the
-    metric cannot be used. Models whose cost exceeds the smallest cost by at most the tolerance are kept. Of these models, the models
-    with the least repetition in forget answers are kept, and then the model nearest to the ideal corner is selected.
-    ``distance`` has a pair for each row: the distance from the ideal corner, and a number that breaks ties.
+    metric cannot be used. Models whose cost exceeds the smallest cost by at most the tolerance are kept. Of these
+    models, the models with the least repetition in forget answers are kept, and then the model nearest to the ideal
+    corner is selected. ``distance`` has a pair for each row: the distance from the ideal corner, and a number that
+    breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
