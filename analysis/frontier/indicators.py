@@ -152,5 +152,5 @@ def reference_sensitivity(
 def _pair(costs: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Floats, Floats]:
     points, target = checked_costs(costs), checked_costs(reference)
     if len(points) == 0 or len(target) == 0:
-        raise AnalysisError("a distance between fronts needs at least one point in each")
+        raise AnalysisError("a distance between frontiers needs at least one point in each frontier")
     return points, target

@@ -98,7 +98,7 @@ def pick(
     if rule not in RULES:
         raise AnalysisError(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
     if rule == CONSTRAINT and not limits and best is None:
-        raise AnalysisError("the rule 'constraint' needs at least one limit on a score")
+        raise AnalysisError("the rule 'constraint' needs at least one limit on a score, such as verbmem<=0.1")
     objectives, columns = sweep.objectives, table.columns
     models = takeable(table, objectives).trials
     noun = "epoch" if table.every_epoch else "trial"
@@ -113,7 +113,7 @@ def pick(
         if good.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(
-                f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'this table has none'})"
+                f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'there are none'})"
             )
         within = good
     # The metric of the retain set is compared before the metric of the forget set.

@@ -184,5 +184,5 @@ def _column(name: str, values: object) -> Column:
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
     """Return the threshold "below ``below``" or "at least ``share`` of the value before unlearning"."""
     if (below is None) == (share is None):
-        raise ValueError("its threshold needs one of below and share")
+        raise ValueError("its threshold needs exactly one of the keys below and share")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

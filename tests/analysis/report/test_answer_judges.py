@@ -139,7 +139,7 @@ CASES = {
     "the target already meets the threshold, and nothing changed": Case(
         [(0.04, 0.05, scores(0.05, 0.8))],
         *(Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "0", (RISEN, 0.04)),
-        named=["the target's 0.05"],
+        named=["the target's value 0.05"],
         baseline=BASELINE | {"verbmem": 0.05},
     ),
     "the target already meets the threshold, and more was forgotten": Case(

@@ -51,8 +51,8 @@ def test_every_data_set_has_its_own_verdict_tuning_curve_answer_and_frontier(mer
         assert {f"pareto_tiny-phi_{dataset}", f"gradients_over_steps_tiny-phi_{dataset}"} <= figures
     assert len([name for name in figures if name.startswith("tuning-curve")]) == 4
     assert not (out / "pareto.png").exists()
-    assert "2 problems" in page
-    assert "1 front of" in page, "it lacks a trial"
+    assert "2 combinations of model and data set" in page
+    assert "frontiers lacks a trial" in page
 
 
 def test_a_row_without_a_seed_joins_the_frontier_and_not_the_study(merged: tuple[Path, str]) -> None:

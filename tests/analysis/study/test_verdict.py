@@ -157,7 +157,7 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSwee
     assert {(item.outcome, item.p_holm, item.bounds) for item in verdict.baselines} == {(DESCRIBED, None, None)}
     assert study.afterwards is not None
     assert ("judged", "verbmem (min), utility (max)") in study.afterwards.facts
-    assert study_cautions(study)[0].startswith("Judged by verbmem (min)")
+    assert study_cautions(study)[0].startswith("The objectives of this comparison are verbmem (min)")
     text = " ".join([study_headline(study), *words(verdict)])
     assert not [claim for claim in ("is better", "is worse", "p = ", "interval of") if claim in text]
     assert read_study([out]).verdicts[0].baselines[0].outcome == BETTER
