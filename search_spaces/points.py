@@ -113,10 +113,10 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
         for item in fitting or able
     )
     if not fitting:
-        raise PointError(f"{name} does not apply: it needs {needed}")
+        raise PointError(f"{name} applies only with {needed}")
     is_open = any(len(values) > 1 and plain_name(key) not in chosen for key, values in fitting[0].when.items())
     if len(fitting) > 1 or is_open:
-        raise PointError(f"{name} applies with {needed}: also give one of these values")
+        raise PointError(f"{name} applies only with {needed}: also give one of these values")
     return fitting[0]
 
 

@@ -59,7 +59,7 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
     except YamlError as error:
         return SpaceFile(str(path), problems=(str(error),))
     if root is None:
-        problem = f"the file is empty; expected parameters, one a line, {example}"
+        problem = f"the file is empty; expected parameters, one per line, {example}"
         return SpaceFile(str(path), problems=(f"{path}: {problem}",))
     if not isinstance(root, yaml.MappingNode):
         problem = f"expected a mapping of parameters, {example}, got {_describe(root)}"

@@ -117,7 +117,7 @@ class TrialSpec:
         0,
         "Seed of the order of batches and of random weights.",
         **_SEED,
-        fixed="--seeds says how many there are",
+        fixed="the option --seeds sets the number of seeds",
     )
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
@@ -127,7 +127,7 @@ class TrialSpec:
     micro_batch: int | None = setting(
         "training",
         None,
-        "Examples per forward pass; fewer need less memory and give the same step.",
+        "Examples per forward pass. A smaller number needs less memory and gives the same step.",
         "the batch",
         low=1,
         decides=False,
@@ -149,7 +149,7 @@ class TrialSpec:
     weight_decay: float = setting("training", 0.0, "Weight decay (decoupled for adamw).", low=0.0)
     momentum: float = setting("training", 0.0, "Momentum of sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})
     max_grad_norm: float | None = setting(
-        "training", None, "Clip the norm of the combined gradient to this.", "off", above=0.0
+        "training", None, "Clip the norm of the combined gradient to this value.", "off", above=0.0
     )
     weight_scale: str = setting(
         "method",
@@ -174,7 +174,9 @@ class TrialSpec:
     dtype: str = setting(
         "training", "fp32", "Precision: fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16")
     )
-    gradient_checkpointing: bool = setting("training", False, "Recompute activations: less memory, more time.")
+    gradient_checkpointing: bool = setting(
+        "training", False, "Recompute activations to save memory, at a cost in time."
+    )
     interpolate: str = setting(
         "training",
         "auto",
@@ -200,7 +202,7 @@ class TrialSpec:
         "auto_lr",
         2,
         "Number of fresh retain batches that AutoLR probes.",
-        "2, or as many as have 8 rows",
+        "2, or as many as contain 8 rows",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )

@@ -60,7 +60,7 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
         parts = _rendered(template, question=question, answer=_PLACE, **names).split(_PLACE)
     if len(parts) != 2:
         raise TemplateError(
-            f"the template contains the answer {len(parts) - 1} times, expected once, after the question; write "
+            f"the template must contain the answer once, not {len(parts) - 1} times, and after the question; write "
             "{question} and {answer} or, in Jinja, {{ question }} and {{ answer }}"
         )
     return parts[0], parts[1]

@@ -63,7 +63,7 @@ def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
             found.append(f"{name} does not answer")
             continue
         found += [f"{name} has {difference}" for difference in differences(here, facts.versions)]
-        found += [f"{name} does not see {path}: share it under this path" for path in facts.unseen]
+        found += [f"{name} does not see {path}: share this folder under the same path" for path in facts.unseen]
         found += [f"{name} cannot read and write in {path}: {reason}" for path, reason in facts.refused.items()]
     return found
 

@@ -65,7 +65,7 @@ def _reason(kind: str, name: str) -> str | None:
             return None
         if cut := next((problem for problem in problems if "is truncated" in problem), None):
             # The hub's client accepts any file with the right name, so it would not download a damaged file again.
-            remedy = f"delete {folder} and the files that it links to, and try again"
+            remedy = f"delete {folder} and the files to which its links point, and try again"
             return f"its files in the local cache are damaged ({cut}); {remedy}"
         partly = f"only a part of it is in the local cache ({problems[0]}), and "
     hub, timeout = HfApi(), TIMEOUT_SECONDS - 1
@@ -85,11 +85,11 @@ def _refusal(error: Exception) -> str:
     from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError):
-        return "access to it is restricted; accept its terms on the hub and log in with 'hf auth login'"
+        return "access is restricted; accept the terms on the hub and log in with 'hf auth login'"
     if isinstance(error, RepositoryNotFoundError):
-        return "it does not exist there, or is private"
+        return "the repository does not exist on the hub, or is private"
     if isinstance(error, EntryNotFoundError):
-        return "there is no config.json in it, so transformers cannot load it"
+        return "the repository has no config.json, so transformers cannot load the model"
     answer = error.response if isinstance(error, HfHubHTTPError) else None
     outcome = "the hub cannot be reached" if answer is None else f"the hub answered {answer.status_code}"
     return f"{outcome} ({(str(error).strip() or type(error).__name__).splitlines()[0][:120]})"
@@ -99,7 +99,7 @@ def _listing_reason(files: Sequence[str]) -> str | None:
     """Return which files a model repository lacks (weights, shards or a tokenizer), or None if it is complete."""
     weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
     if not weights:
-        return "there are no *.safetensors weights in it"
+        return "the repository has no *.safetensors weights"
     for name in weights:
         if match := re.fullmatch(r"(.*)-\d{5}-of-(\d{5})\.safetensors", name):
             stem, total = match[1], int(match[2])
@@ -107,7 +107,7 @@ def _listing_reason(files: Sequence[str]) -> str | None:
             if missing := [shard for shard in shards if shard not in weights]:
                 return f"{', '.join(missing[:3])} is missing ({len(missing)} of {total} weight files)"
     if not set(TOKENIZERS) & set(files):
-        return "there is no tokenizer in it"
+        return "the repository has no tokenizer"
     return None
 
 

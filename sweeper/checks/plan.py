@@ -164,7 +164,7 @@ def _model_fields(spec: TrialSpec, pace: TrialPace | None, *, models: int, runni
     memory, source = pace.memory if pace is not None else None, "measured"
     if memory is None and folder is not None:
         memory = _memory(spec, folder)
-        source = "weights, gradients and optimizer state, without activations and, on a CPU, the process"
+        source = "weights, gradients and optimizer state; not activations or, on a CPU, the process"
     target = "not in the cache: it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"

@@ -224,7 +224,7 @@ def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
         if not has_template and not (Path(folder) / CHAT_FILE).is_file():
             whose = f"the tokenizer in {folder}"
     elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
-        whose = f"model {spec.model} is made here, and its tokenizer"
+        whose = f"the tokenizer of {spec.model}, a model that is made locally,"
     if whose:
         yield problem("no-chat-template", "template", whose=whose, remedy=WITHOUT_CHAT)
 

@@ -52,7 +52,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     run = _running(out, trial).run
     ask(out, run, trial)
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
-    click.echo(f"requested: {what}; Ctrl-C ends only this waiting", err=True)
+    click.echo(f"requested: {what}; Ctrl-C ends this wait, but not the request", err=True)
     while _still_runs(out, run) and not (trial and _row(out, trial)):
         time.sleep(_CHECK_SECONDS)
     found: dict[str, object]

@@ -115,7 +115,7 @@ def _metrics() -> list[dict[str, object]]:
             "label": metric.axis("token or image"),
             "better": metric.better,
             "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
-            "measured": "after every epoch, always"
+            "measured": "always, after every epoch"
             if metric.loss
             else f"by --metrics {', '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
             "needs": ", ".join(filter(None, (metric.kind, *(need.words for need in metric.needs)))),

@@ -141,7 +141,7 @@ def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> N
     for entry in sorted(found, key=lambda entry: -entry.bytes):
         click.echo(f"{entry.kind:<20} {entry.what:<{width}}  {size(entry.bytes):>7}  {_ago(entry.days)}")
     if prune:
-        click.echo(f"{size(total)} freed in {folder}" if found else f"nothing in {folder} is that old")
+        click.echo(f"{size(total)} freed in {folder}" if found else f"nothing to remove in {folder}")
     else:
         click.echo(f"{size(total)} in {folder}; --prune removes what has not been used for {older_than:g} days")
 

@@ -136,7 +136,7 @@ def summary_lines(summary: Summary) -> list[str]:
     elif summary.run_again or summary.unmeasured:
         lines += ["after fixing the cause, continue with:", command]
     elif not summary.status.get("finished"):
-        lower = "; trials may not diverge with a lower learning rate (--lr)" if summary.status.get("diverged") else ""
+        lower = "; a lower learning rate (--lr) may prevent divergence" if summary.status.get("diverged") else ""
         lines.append(f"no trial finished: see the column 'error' of trials.csv{lower}")
     return lines
 

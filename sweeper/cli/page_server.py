@@ -87,7 +87,7 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
         server = ThreadingHTTPServer((_LOCAL[0], port), handler)
     except OSError as error:
         raise UsageError(
-            f"--port {port}: {error.strerror or error}; name another port, or none for a free one"
+            f"--port {port}: {error.strerror or error}; name another port, or leave out --port to use a free one"
         ) from None
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)

@@ -26,7 +26,7 @@ def plan_lines(plan: Plan) -> list[str]:
     unknown = {
         name: f"unknown: {why}; add --measure to estimate it with one short trial" for name, why in plan.unknown.items()
     }
-    share = " and a share of a GPU, which the first trial of each class measures (auto)" if plan.shares_gpus else ""
+    share = " and a share of a GPU, measured with the first of similar trials (auto)" if plan.shares_gpus else ""
     whole = f" and {counted(gpus, 'GPU')}" if gpus and not plan.shares_gpus else ""
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
     lines = {

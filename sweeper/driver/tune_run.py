@@ -45,7 +45,7 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
     sweep.followers.display.remaining = lambda: sweep.estimate(max_concurrent)
     if ended := len(sweep.log.state.ended):
         left = sweep.estimate(max_concurrent)
-        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; left: {left}")
+        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; time left: {left}")
     remaining = sweep.remaining_trials
     running = max(min(max_concurrent, remaining), remaining if settings.pauses_trials else 0)
     sweep.say(check_disk(disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running), sweep.out))

@@ -147,10 +147,10 @@ class GpuShares(Follower):
         for known in self._classes.values():
             if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
                 continue
-            more = f", and {known.more_than_gb:.2f} GB were not enough" if known.more_than_gb else ""
+            more = f"; a trial with {known.more_than_gb:.2f} GB ran out of memory" if known.more_than_gb else ""
             part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
             self.say(
-                f"trials like {known.example} need up to {known.peak_gb:.2f} GB of the GPU's {self.gpu_gb:.1f} "
+                f"trials like {known.example} took up to {known.peak_gb:.2f} GB of the GPU's {self.gpu_gb:.1f} "
                 f"GB{more}; each such trial gets {part_of_gpu} from now on"
             )
             known.printed = gpus

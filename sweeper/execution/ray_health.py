@@ -124,7 +124,9 @@ class StarvationCheck:
         amounts = (
             f"{free.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}s" for name in required if required[name]
         )
-        return f"the cluster has {', '.join(amounts)} free; if a trial fits there, Ray fails to start workers; {logs}"
+        return (
+            f"the cluster has {', '.join(amounts)} free; if a trial needs no more, Ray fails to start workers; {logs}"
+        )
 
 
 def ray_logs() -> Path | None:

@@ -36,7 +36,8 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
     kind = MERGED if base and merge else ADAPTER if base else WHOLE
     if kind == MERGED and Path(base).is_absolute() and not Path(base).is_dir():
         raise ExportError(
-            f"--merge: the adapter's base model {base} does not exist; the command 'target' trains it again"
+            f"--merge: the adapter's base model {base} does not exist; train the target again with "
+            "'python -m sweeper target'"
         )
     spec = card.spec
     own_folder, hub_id = spec.model_path or spec.target_path, find_model(spec.model).hub_id
@@ -53,6 +54,6 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
     if merge and kind == WHOLE:
         yield "--merge: the checkpoint has all its weights already; there is no adapter to merge"
     if kind == ADAPTER:
-        yield f"the adapter requires its base model, {base}; --merge writes a model that does not"
+        yield f"the adapter requires its base model, {base}; --merge writes a model that needs no base model"
     if licence.name is None:
-        yield "licence: the base model names none; find out which licence applies before you publish this model"
+        yield "licence: the base model names no licence; find out which one applies before you publish this model"

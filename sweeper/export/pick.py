@@ -256,6 +256,6 @@ def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best
         yield f"{flag}: {lacks} {name}{near and f'; {near}'}"
     for item in where:
         if item.relative and item.name in known and item.name not in sweep.baseline:
-            yield f"--where {item}: the target of the sweep has no {item.name}, so a share of it is not defined"
+            yield f"--where {item}: the target of the sweep has no {item.name}, so no share of {item.name} is defined"
     if unknown:
         yield f"the columns with numbers are {', '.join(known)}"

@@ -56,4 +56,6 @@ def _set_aside(log: Path, problem: str, *, rest: bytes) -> None:
     log.replace(damaged)
     if rest:
         write_whole(log, rest, sync=True)
-    logger.warning("%s is damaged: %s. Lost trials are restored; the file is kept as %s", log, problem, damaged.name)
+    logger.warning(
+        "%s is damaged: %s. Lost trials are restored; the damaged file is kept as %s", log, problem, damaged.name
+    )

@@ -114,7 +114,7 @@ def format_warm_start(found: WarmStart, folder: Path) -> str:
     parts = [f"{counted(len(found.priors), 'trial')} with results"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"
-        parts.append(f"{len(found.points)} configurations from the front of that sweep are tried first ({differences})")
+        parts.append(f"{len(found.points)} configurations from that sweep's frontier are tried first ({differences})")
     if found.outside:
         verb = "is" if found.outside == 1 else "are"
         parts.append(f"{counted(found.outside, 'trial')} {verb} outside this search space")

@@ -169,7 +169,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "reuse",
-        "Reuse the results of equal trials of the sweep in this folder; can be repeated.",
+        "Instead of running a trial again, reuse its result from the sweep in this folder; can be repeated.",
         *SWEEPS,
         **_FOLDERS,
     ),
@@ -193,7 +193,8 @@ DESCRIBED: list[Field] = [
         "auto_lr_smoothing",
         STUDY,
         repeats=True,
-        help="AutoLR's rule: safe, search, trust, paper, clip or official. Each is a separate arm; can be repeated.",
+        help="AutoLR's rule: safe, search, trust, paper, clip or official. Each rule is a variant that is compared; "
+        "can be repeated.",
     ),
     _trial(
         "auto_lr_probe",
@@ -205,7 +206,7 @@ DESCRIBED: list[Field] = [
         "auto_lr_probe_batches",
         STUDY,
         repeats=True,
-        help="Number of retain batches that a fresh probe averages; can be repeated.",
+        help="Number of retain batches that AutoLR averages (--auto-lr-probe fresh only); can be repeated.",
     ),
     _flag(
         "extend",
@@ -257,7 +258,7 @@ DESCRIBED: list[Field] = [
         "address",
         "Address of a running Ray cluster to join, or 'auto' to find it.",
         *SWEEPS,
-        changeable="Ray cluster on which to continue; none continues on this machine alone.",
+        changeable="Ray cluster on which to continue, or 'none' to continue on this machine alone.",
     ),
     _flag(
         "no_ship",

@@ -30,10 +30,10 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
         "no-effect": "{flag} has no effect because AutoLR is off; to use AutoLR, {remedy}",
         "one-value": "{title} is given {count} times, but a single run takes one value ('pareto' searches several)",
-        "landscape-alone": "--landscape evaluates AutoLR's steps: it needs --auto-lr on and --out DIR",
-        "measure-alone": "--measure needs --dry-run: it times one epoch for the estimate that --dry-run prints",
+        "landscape-alone": "--landscape needs --auto-lr on and --out DIR, because it evaluates AutoLR's steps",
+        "measure-alone": "--measure times one epoch for the estimate of --dry-run: give --dry-run too",
         "retain-only-target": (
-            "--retain-only trains a base model: give it with --model or --model-path, not --target-path"
+            "--retain-only trains a base model: name this model with --model or --model-path, not --target-path"
         ),
         # The search
         "grid-infinite": "--sampler grid: {reason}",
@@ -58,8 +58,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "gpus-out-of-range": "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}",
         "gpus-several": (
             "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses one GPU, because both "
-            "gradients are combined in one process; --lora-rank, --micro-batch and --gradient-checkpointing need "
-            "less memory"
+            "gradients are combined in one process; if the GPU is too small, use --lora-rank, --micro-batch or "
+            "--gradient-checkpointing"
         ),
         # A learning-rate study
         "batches-not-fresh": "auto_lr_probe_batches applies only to auto_lr_probe fresh, got {probes}",
@@ -73,7 +73,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "primary-method": "--primary {primary}: expected one of the methods of this study, {methods}",
         "primary-several": (
-            "--primary {primary}: the study has {count} such comparisons; name one of them: {questions}"
+            "--primary {primary}: this study has {count} AutoLR variants of the method; name one of them: {questions}"
         ),
         "primary-variant": "--primary {primary}: this study has no such variant of AutoLR: expected {questions}",
         # lr-study --from
@@ -89,7 +89,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "resume-out": "--out {out}: the sweep continues in {folder}; --out is only for a sweep given by its address",
         "resume-no-sweep": "{uri} holds no sweep: there is no sweep.json in it",
         "resume-no-study": "--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend",
-        "resume-too-few": "--trials {trials}: {ended} trials have already ended, and --trials is the new total",
+        "resume-too-few": "--trials {trials} is the new total, but {ended} trials have ended: give at least {ended}",
         "resume-grid": (
             "--trials {trials}: the grid of this sweep has only {size} trials; start a new sweep with more values or "
             "seeds and --reuse {out}, which runs only the missing trials"
@@ -105,9 +105,9 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "out-sweep": (
             "--out {out}: the folder holds another sweep; continue it with '{command}', or name another folder"
         ),
-        "out-not-empty": "--out {out}: the folder is not empty; name a new or an empty one",
+        "out-not-empty": "--out {out}: the folder is not empty; name a new or an empty folder",
         "out-others-report": (
-            "--out {out}: the folder holds a sweep, and its own report would be overwritten; name another folder"
+            "--out {out}: the folder holds a sweep, whose own report would be overwritten; name another folder"
         ),
         "out-exists": "--out {out}: the file exists already; name a new file",
         "config-not-recorded": (
@@ -128,9 +128,9 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "must be the same"
         ),
         # report, compare, evaluate, doctor
-        "port-alone": "--port needs --watch: it is the port of the page that --watch shows",
+        "port-alone": "--port is the port of the page that --watch shows: give --watch too",
         "watch-json": "--watch shows a page and --json prints once: give only one of them",
-        "watch-run": "--watch: {folder} is a single run, for which only figures are drawn",
+        "watch-run": "--watch: {folder} is a single run, which has figures but no page; leave out --watch",
         "sources-out": "a report of several sources needs --out FOLDER, the folder to write it to",
         "sources-twice": "a source is given twice",
         "sources-no-sweep": (
@@ -141,8 +141,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "evaluate-one": ("evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"),
         "evaluate-log": "{flags}: only for --model-path; with --eval-log, the items and metrics are those of the log",
         "evaluate-model": "--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR",
-        "shared-alone": "--shared needs --address: it names a folder that the nodes of a cluster share",
-        "storage-folder": "--storage {storage} is a folder: give it as --shared, with --address",
+        "shared-alone": "--shared names a folder that the nodes of a cluster share: give --address too",
+        "storage-folder": "--storage {storage} is a folder: give the folder with --shared, and give --address",
     }
 )
 """The sentence for each code: what was given, what was expected, and what to do."""

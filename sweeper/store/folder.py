@@ -132,7 +132,7 @@ def check_record(out: Path) -> None:
     if lost:
         raise UsageError(
             f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(lost)}), whose models would be "
-            "deleted; restore the file from a copy, or delete the rows of these trials in trials.csv: they run again"
+            "deleted; restore the file from a copy, or delete the rows of these trials in trials.csv to run them again"
         )
 
 

@@ -92,7 +92,7 @@ def _trust(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
 
 SEARCH = Rule(
     name="search",
-    formula=f"eta*, probed again until it lies within a factor {TRUST:g} of where it was probed",
+    formula=f"eta*, probed again at eta* until eta* is within a factor {TRUST:g} of the probed rate",
     citation="this project",
     propose=_search,
     init=_unsettled,

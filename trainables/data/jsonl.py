@@ -53,7 +53,7 @@ def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]
 
     def example(row: Row) -> Example:
         if isinstance(row.value, Mapping) and "text" in row.value and {"question", "answer"} & set(row.value):
-            raise DataError(f"{row.place}: the row has both a text and a question or answer; expected one or the other")
+            raise DataError(f"{row.place}: the row has both a text and a question or answer; use one row for each")
         if first is not None and _is_text(row) is (not texts):
             this, others = ("a question", "plain text") if texts else ("plain text", "a question")
             raise DataError(

@@ -65,7 +65,7 @@ KNOWMEM = Need(
     "questions about the forget set's content (MUSE)", lambda data, retain_model: "knowmem_forget" in data.prompted
 )
 RETAIN_MODEL = Need(
-    "a retain model (--retain-model DIR if it cannot be trained)", lambda data, retain_model: retain_model
+    "a retain model (given with --retain-model DIR if none can be trained)", lambda data, retain_model: retain_model
 )
 
 
@@ -115,7 +115,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         if (self.direction is None) == (self.ideal is None):
-            raise ValueError(f"metric {self.name}: give either a direction, max or min, or the ideal value")
+            raise ValueError(f"metric {self.name}: give either a direction (max or min) or the ideal value")
 
     @property
     def better(self) -> str:

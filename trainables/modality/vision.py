@@ -32,7 +32,7 @@ class Vision:
     unused_fields: ClassVar[Mapping[str, str]] = {
         "lora_rank": "all weights of an image classifier are trained, including convolutions",
         "target_lora_rank": "all weights of an image classifier are trained, including convolutions",
-        "gradient_checkpointing": "a ResNet does not support it",
+        "gradient_checkpointing": "a ResNet does not support this option",
         "micro_batch": "batch normalisation needs the whole batch",
         "max_length": "images are not cut",
         "template": "images have no prompts",

@@ -49,4 +49,4 @@ def check_distance(optimizer: Optimizer, when: str) -> None:
             group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
         distance, limit = columns["distance"], 10.0 if "d" in group else 10.0 * float(group["start_length"])
         if not distance <= limit:  # also true if the distance is NaN
-            raise Diverged(f"the optimizer's distance estimate ran away: {distance:g}, over {limit:g} {when}")
+            raise Diverged(f"the optimizer's distance estimate grew to {distance:g}, above the limit {limit:g}, {when}")

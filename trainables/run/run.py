@@ -288,7 +288,10 @@ class UnlearningRun:
             ValueError: the state belongs to another spec.
         """
         if state["spec_hash"] != self.spec.spec_hash:
-            raise ValueError(f"this state belongs to spec {state['spec_hash']}, not to {self.spec.spec_hash}")
+            raise ValueError(
+                f"the state belongs to a trial with other settings: spec hash {state['spec_hash']}, "
+                f"not {self.spec.spec_hash}"
+            )
         self.step, self.epoch, self._done = state["step"], state["epoch"], state["done"]
         self._weighting_state = state["weighting"]
         self.losses.references = state["references"]

@@ -119,8 +119,8 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         forget, retained = log.parts["forget"], retain_log.parts["forget"]
         if forget.indices != retained.indices:
             raise EvalLogError(
-                f"{retain_log.path}: {len(retained.indices)} forget items, which are not the {len(forget.indices)} of "
-                f"{log.path}; forget quality needs the log of a retain model on the same forget set"
+                f"{retain_log.path}: {len(retained.indices)} forget items, which differ from the {len(forget.indices)} "
+                f"in {log.path}; forget quality needs the log of a retain model on the same forget set"
             )
         ratios = [log_truth_ratio(part.paraphrased_loss, part.perturbed_loss) for part in (forget, retained)]
         p_value, statistic = forget_quality(*ratios)

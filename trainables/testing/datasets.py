@@ -36,15 +36,15 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     assert again.content_hash == data.content_hash, "loading twice gives two content hashes"
     limited = record.load(data_dir=data_dir, limit=limit, **choices)
     assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
-    assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples"
-    assert _size(limited.retain) < _size(data.retain), f"limit {limit} keeps the whole retain set"
-    assert _size(limited.full) <= _size(data.full), "with a limit, the target is trained on more data than without"
-    assert list(limited.forget) == list(data.forget), "a limit changes the forget set"
-    assert limited.content_hash != data.content_hash, "a limit does not change the content hash"
+    assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples in two"
+    assert _size(limited.retain) < _size(data.retain), f"limit {limit} does not reduce the retain set"
+    assert _size(limited.full) <= _size(data.full), "a limit increases the data on which the target is trained"
+    assert list(limited.forget) == list(data.forget), "a limit must not change the forget set"
+    assert limited.content_hash != data.content_hash, "a limit must change the content hash"
     _check_sets(record, limited)
     if record.unit > 1:
         sentence = _refusal(record, **choices, data_dir=data_dir, limit=record.unit - 1)
-        assert str(record.unit) in sentence, f"the message about a limit below one unit does not name it: {sentence}"
+        assert str(record.unit) in sentence, f"the message about a limit below one unit must name the unit: {sentence}"
 
 
 def _check_record(record: DataSet) -> None:
@@ -105,7 +105,7 @@ def _check_sets(record: DataSet, data: TaskData) -> None:
     alone = data.retain_task()
     assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
     assert not set(alone.forget) & forget, "the retain model is evaluated on forget items that it never learned"
-    assert alone.content_hash != data.content_hash, "the retain model's data have the target's content hash"
+    assert alone.content_hash != data.content_hash, "the retain model's data must have a content hash of their own"
 
 
 def _refusal(record: DataSet, **choices: Any) -> str:

@@ -55,4 +55,4 @@ def _check_values(metric: Metric) -> None:
         low, high = metric.bounds(math.log(size))
         assert math.isfinite(value), f"the value of an untrained model is {value}"
         assert low <= value <= high, f"{value:g} is outside its bounds, {low:g} and {high:g}"
-        assert value == again, f"two measurements give {value:g} and {again:g}"
+        assert value == again, f"two measurements of one model give {value:g} and {again:g}"

@@ -72,7 +72,7 @@ def _check_record(objective: ForgetObjective) -> None:
     assert "\n" not in objective.formula + objective.citation, "formula and citation must be one line each"
     assert "20" in objective.citation, "the citation names no year"
     assert (objective.loss is None) != (objective.hidden_loss is None), (
-        "an objective has either 'loss' or 'hidden_loss'"
+        "an objective needs exactly one of 'loss' and 'hidden_loss'"
     )
     assert (objective.reference is Reference.HIDDEN) == (objective.loss is None), (
         "'hidden_loss' requires Reference.HIDDEN, and 'loss' requires another reference"
@@ -104,7 +104,7 @@ def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> No
     summed = sum(sum(shares[row] for row in rows) * value(drawn[rows], rows=rows) for rows in ([0], [2, 1]))
     whole = value(drawn)
     assert torch.allclose(torch.as_tensor(summed), whole, rtol=1e-6), (
-        f"computed in parts, the loss is {float(summed):g} instead of {float(whole):g}: is it a mean over "
+        f"computed in parts, the loss is {float(summed):g} instead of {float(whole):g}: is the loss a mean over "
         f"{objective.mean_over}?"
     )
 
@@ -143,7 +143,7 @@ def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
         compute: Callable[..., Tensor] | None = objective.hidden_loss or objective.loss
         assert compute is not None, "the record is checked first"
         found = compute(batch, given)
-        assert found.shape == (), f"the loss must be a scalar, has shape {tuple(found.shape)}"
+        assert found.shape == (), f"the loss must be a scalar, but has shape {tuple(found.shape)}"
         same = given == options and all(map(torch.equal, before, tensors))
         assert same, "the objective changes its batch or its options"
         return found

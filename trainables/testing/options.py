@@ -18,7 +18,9 @@ def check_options(options: Sequence[Field]) -> None:
             assert option.problem(value) is None, (
                 f"{option.name} does not accept its own default or bound: {option.problem(value)}"
             )
-        assert option.problem(option.least - 1.0), f"{option.name} accepts {option.least - 1.0:g}, which is too low"
+        assert option.problem(option.least - 1.0), (
+            f"{option.name} accepts {option.least - 1.0:g}, below its lower bound"
+        )
 
 
 def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:

@@ -79,9 +79,9 @@ def _check_history(
     for losses, gramian in history:
         restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
         found = weights, new = weighting.weigh(losses, gramian, *given)
-        assert given == (state, options), "the state or the options were changed: return new ones"
+        assert given == (state, options), "the weighting changes its state or options: return new objects"
         again = weighting.weigh(losses, gramian, restored, options)
-        assert again == found, f"not a function of {losses}, {gramian} and the state, stored as JSON"
+        assert again == found, f"the result for {losses}, {gramian} changes if the state is restored from JSON"
         shown = f"{weights} after {history} with {options}"
         assert math.isfinite(weights.retain), f"the weights must be finite: {shown}"
         assert math.isfinite(weights.forget), f"the weights must be finite: {shown}"
@@ -96,7 +96,7 @@ def _check_nan(weighting: Weighting) -> None:
     one = _weigh(weighting, Losses(1.0, -2.0), _gramian(0.3, 1.7, 0.3))
     uses_arguments = one != _weigh(weighting, Losses(3.0, -0.5), _gramian(2.0, 0.1, -0.9))
     kept = any(math.isnan(value) for value in (weights.retain, weights.forget, *state.values()))
-    assert kept or not uses_arguments, f"NaN arguments give {weights}"
+    assert kept or not uses_arguments, f"NaN arguments must give a NaN weight or state, got {weights}"
 
 
 def _check_scale(weighting: Weighting) -> None:
@@ -144,9 +144,9 @@ def _check_combination(weighting: Weighting) -> None:
         retain, forget = [*gradients(step), None, None], [*gradients(step + 10), torch.ones(2), None]
         again = json.loads(json.dumps(dict(state), allow_nan=False))
         direction, new = combine(copy.deepcopy(retain), copy.deepcopy(forget), state, options)
-        assert direction[-1] is None, "parameters without gradients have no direction"
+        assert direction[-1] is None, "a parameter without gradients must have no direction"
         for part, shape in zip(direction[:-1], ((3, 4), (5,), (2,)), strict=True):
-            assert part is not None, "parameters with a gradient have a direction"
+            assert part is not None, "a parameter with a gradient must have a direction"
             assert tuple(part.shape) == shape, "the direction must have the shapes of the parameters"
             assert bool(part.isfinite().all()), "the direction must be finite"
         repeated, same = combine(copy.deepcopy(retain), copy.deepcopy(forget), again, options)

@@ -70,7 +70,7 @@ WEIGHTING = Weighting(
         Field(
             "alpha",
             0.4,
-            "radius of the ball in units of |g0|: 0 is the mean gradient, below 1 convergence is proven, large is MGDA",
+            "radius of the ball in units of |g0|: 0 is the mean gradient, large is MGDA; convergence is proven below 1",
             low=0.0,
         ).searched(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges below 1"),
     ),

@@ -92,7 +92,7 @@ WEIGHTING = Weighting(
             "strength of the preference for the slower task; 0 equalises the gradient norms",
             low=0.0,
             high=10.0,
-        ).searched(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; gains for every value in (0, 3)"),
+        ).searched(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; every value in (0, 3) improves results"),
         Field("weight_lr", 0.025, "largest change of a weight in one step, before rescaling", above=0.0, high=1.0),
     ),
     init=lambda seed: {"w_r": 1.0, "w_f": 1.0},

@@ -52,7 +52,7 @@ WEIGHTING = Weighting(
         Field(
             "ema_beta",
             1e-2,
-            "update rate of the target similarity towards the observed one; 0 fixes it",
+            "update rate of the target similarity towards the observed one; 0 keeps the target fixed",
             low=0.0,
             high=1.0,
         ).searched(0.001, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),

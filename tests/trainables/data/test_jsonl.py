@@ -100,7 +100,7 @@ def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write
         ),
         ([said(1)], [asked(4)], [("retain.jsonl, line 1:", "forget.jsonl, line 1")]),
         ([{"txt": "?"}, said(1)], [said(2)], [("forget.jsonl, line 1:", "'text'", "None")]),
-        ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "one or the other")]),
+        ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "one row for each")]),
     ],
     ids=["within files", "between files", "a first row of no kind", "a row of both kinds"],
 )

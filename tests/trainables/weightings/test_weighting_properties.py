@@ -51,7 +51,7 @@ BROKEN = {
         SOUND, weigh=weighing(lambda losses, g, state: (min(g.rho, 1.0) if g.rho == g.rho else g.rho, 1.0))
     ),
     "exchanging the tasks": replace(SOUND, weigh=weighing(lambda losses, g, state: (2.0, 1.0))),
-    "state or the options": replace(SOUND, weigh=weighing(counting)),
+    "state or options": replace(SOUND, weigh=weighing(counting)),
     "needs the Gramian": replace(WEIGHTINGS["gdiff"], needs=Needs.GRAMIAN),
     "default or bound": replace(WEIGHTINGS["gdiff"], options=(replace(WEIGHTINGS["gdiff"].options[0], default=2.0),)),
     "year": replace(SOUND, citation="a friend"),
