@@ -150,7 +150,7 @@ def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = 
 
 
 def _space(parameters: Sequence[Parameter]) -> Space:
-    """Return a space with these parameters. Raise :class:`SpaceError` with its problems."""
+    """Return a space with these parameters. Raise :class:`SpaceError` if the space has problems."""
     space = Space.of(parameters)
     if problems := space.problems():
         raise SpaceError(problems)

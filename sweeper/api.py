@@ -149,7 +149,7 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     If ``out`` is given, the model is saved in ``out/checkpoint``, and repeating the call continues an interrupted run.
 
     Raises:
-        Problems: all problems with the options.
+        Problems: some options are wrong; the exception lists all of their problems.
     """
     raw, problems = _raw(RUN, {"out": out, **options})
     resolved = resolve_and_check(RUN, raw, problems, continues=True)
@@ -170,7 +170,7 @@ def evaluate(**options: Any) -> dict[str, Any]:
     """Return the metrics of a model folder (``model_path``) or of an evaluation log (``eval_log``).
 
     Raises:
-        Problems: all problems with the options.
+        Problems: some options are wrong; the exception lists all of their problems.
     """
     return evaluated(*_raw(EVALUATE, options))
 
@@ -180,7 +180,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
     judgement. The options are those of ``pick``, for example ``rule``, ``where``, ``maximize`` and ``max_verbmem``.
 
     Raises:
-        Problems: all problems with the options.
+        Problems: some options are wrong; the exception lists all of their problems.
         AnalysisError: no checkpoint is within the limits; the message names the nearest checkpoint.
     """
     raw, problems = _raw(PICK, options)
@@ -203,7 +203,7 @@ def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
     """Return the metrics of the model folder or of the evaluation log that is named in the options of ``evaluate``.
 
     Raises:
-        Problems: all problems with the options.
+        Problems: some options are wrong; the exception lists all of their problems.
     """
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]

@@ -4,7 +4,8 @@ A run is the set of costs of one seed, shape (n, 2), in [0, 1], where smaller is
 that one of its points weakly dominates. If every trial of a run diverged, the run has no points and attains nothing.
 Every function raises an AnalysisError if there are no runs, if there are more than two objectives, or if a cost is NaN
 or outside [0, 1].
-Sources: Grunert da Fonseca, Fonseca and Hall (2001); for differences López-Ibáñez, Paquete and Stützle (2010).
+Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and Stützle (2010)
+for the comparison of two groups.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the selected row is recommended, because the row is good or cannot be judged."""
+        """Whether the selected row is recommended. It is recommended if it is good or if it cannot be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property

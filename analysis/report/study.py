@@ -38,7 +38,7 @@ def study_headline(study: LrStudy) -> str:
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """Return warnings on the headline, such as lost seeds or a best rate at the edge of the grid."""
+    """Return warnings about the result, such as seeds without results or a best rate at the edge of the grid."""
     return tuple(dict.fromkeys(paragraphs("study_headline.cautions", study=study)))
 
 

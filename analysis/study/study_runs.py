@@ -102,7 +102,7 @@ class StudyRun:
 class StudyRuns:
     """All runs of a study. ``configuration_columns`` has the names of the settings in a configuration.
 
-    ``problems`` has the problem of every trial that was read, even if the trial was left out (see ``notes``).
+    ``problems`` has the problem (model and data set) of every trial, even of trials left out (see ``notes``).
     """
 
     runs: tuple[StudyRun, ...]

@@ -94,7 +94,7 @@ def load_plugins(raw: Raw) -> None:
 
 
 def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
-    """Return the problems of resolved options with files, the hub, the cluster and other services.
+    """Check the files, the hub, the cluster and other services that the options need, and return all problems.
 
     Checks over the network take seconds, so they run only if no other problem was found.
     """

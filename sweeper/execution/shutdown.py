@@ -41,7 +41,7 @@ _STOPPING_TRIALS = (
     "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
 )
 _STOPPING = "cancelling the step in progress"
-_STARTING_RAY = f"stopping after Ray has started, within {_TIME_LIMIT:g} s; press Ctrl-C again to stop at once"
+_STARTING_RAY = f"stopping as soon as Ray has started, in at most {_TIME_LIMIT:g} s; press Ctrl-C again to stop at once"
 _UNHANDLED = f"waiting for a call to Ray that cannot be interrupted; the process ends within {_TIME_LIMIT:g} s"
 
 

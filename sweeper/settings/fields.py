@@ -200,7 +200,7 @@ DESCRIBED: list[Field] = [
         "auto_lr_probe",
         STUDY,
         repeats=True,
-        help="Retain batch that AutoLR probes: same or fresh. Each is a separate arm; can be repeated.",
+        help="Retain batch on which AutoLR measures losses: same or fresh; if repeated, the study compares them.",
     ),
     _trial(
         "auto_lr_probe_batches",

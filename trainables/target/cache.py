@@ -61,8 +61,8 @@ class NotCached(RuntimeError):
 class Cache:
     """The cache of models and notes. A note is a small JSON object that is computed from a model.
 
-    If ``computing`` is False, a missing entry raises NotCached. ``notes`` has all notes that were used, by their paths
-    in the cache folder.
+    If ``computing`` is False, a missing entry raises NotCached. ``notes`` maps the path of each
+    note that was used (in the cache folder) to the note.
     """
 
     def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
