@@ -117,7 +117,7 @@ def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_p
     content = json_of("lr-study", "--from", golden)
     assert content == json.loads((golden / "lr_study.json").read_text())
     both = invoke("lr-study", "--from", golden, "--from", GOLDEN, "--out", tmp_path / "both.json")
-    assert "36 trials repeated" in " ".join(both.stdout.split())
+    assert "36 trials with the settings and seed of an earlier trial were ignored" in " ".join(both.stdout.split())
     assert json.loads((tmp_path / "both.json").read_text())["verdicts"] == content["verdicts"]
     assert names(refused("lr-study", "--from", tmp_path)[0], [str(tmp_path), "sweep.json"])
 
