@@ -68,7 +68,9 @@ def save_state(cli: Cli, sweep: Sweep, row: dict[str, str], *, epochs: int, seco
     for _ in range(epochs):
         next(run)
     torch.set_num_threads(threads)
-    folder = sweep.out / "ray" / "attempt-1" / row["trial_id"] / "checkpoint_000000"
+    folder = (
+        sweep.out / "ray" / "attempt-1" / row["trial_id"] / "checkpoint_000999"
+    )  # newer than states of a slow worker
     folder.mkdir(parents=True, exist_ok=True)
     state = run.state_dict()
     state["tally"] |= {"train_seconds": seconds, "eval_seconds": 0.0}
