@@ -242,9 +242,9 @@ def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Ite
 def scale_of(objective: Objective, values: Sequence[float], *, loss: bool) -> str:
     """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
 
-    A loss to be minimized ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials
-    would overlap, so the axis of such a loss is ``log`` or ``symlog``. Scores in [0, 1] and losses to be maximized have
-    a linear axis.
+    A loss that the search minimizes ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good
+    trials would overlap, so this axis is ``log`` or ``symlog``. For a score in [0, 1] and for a loss that the search
+    maximizes, the axis is linear.
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]

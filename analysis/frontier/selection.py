@@ -47,7 +47,7 @@ class Selection:
         decision: the criterion that decided between the remaining models.
         eligible: the number of acceptable models.
         repeating: the number of models left out because their answers on the retain set are repetitive.
-        unmeasured: the number of models left out because another model has fewer unmeasured scores.
+        unmeasured: the number of models left out because another model has fewer thresholds that cannot be judged.
         beaten: the number of models left out because another model beats them.
     """
 
@@ -74,12 +74,12 @@ def select(
     """Select one of the rows at the positions ``acceptable``; None if all have repetitive answers on the retain set.
 
     First, models with repetitive answers on the retain set are left out. Next, only the models with the fewest
-    unmeasured scores are kept, and of these only the models that no other model beats. Each remaining model has a cost:
-    the cost of the primary metric of the retain set (:func:`_keeping`), or the distance from the ideal corner if the
-    metric cannot be used. Models whose cost exceeds the smallest cost by at most the tolerance are kept. Of these
-    models, the models with the least repetition in forget answers are kept, and then the model nearest to the ideal
-    corner is selected. ``distance`` has a pair for each row: the distance from the ideal corner, and a number that
-    breaks ties.
+    thresholds that cannot be judged are kept, and of these only the models that no other model beats. Each remaining
+    model has a cost: the cost of the primary metric of the retain set (:func:`_keeping`), or the distance from the
+    ideal corner if the metric cannot be used. Models whose cost exceeds the smallest cost by at most the tolerance are
+    kept, and of these the models whose repetition in forget answers exceeds the least repetition by at most the
+    tolerance. Of the models that are left, the model nearest to the ideal corner is selected. ``distance`` has a pair
+    for each row: the distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:

@@ -47,7 +47,7 @@ class Plan:
     ``at_once`` is valid only until a GPU share has been measured. ``seconds`` estimates the whole duration, and
     ``at_most`` the duration if the scheduler stops no trial. ``memory`` is in bytes per trial. ``seconds``,
     ``memory`` and ``disk`` are None if the estimate needs a target or a previous sweep that does not exist;
-    ``unknown`` maps the names of such fields to the reasons. ``measured`` is true if ``--measure`` prepared the target
+    ``unknown`` maps the names of these fields to the reasons. ``measured`` is true if ``--measure`` prepared the target
     and timed an epoch.
     """
 

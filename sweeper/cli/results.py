@@ -159,7 +159,8 @@ def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> No
 
     Candidates are the last epochs of finished trials and all epochs on the frontier. A limit on a metric that was
     not measured is not met. Without a rule, the choice is the report's answer: among the models that meet the
-    thresholds (--constraint of the sweep, else the paper's), the model with the best utility. See docs/choosing.md.
+    thresholds (--constraint of the sweep, else the paper's), the model that keeps most (the best utility), or else the
+    model that is closest to the thresholds. See docs/choosing.md.
 
     \b
     knee        the model nearest to the ideal corner of the frontier, objectives scaled to [0, 1]

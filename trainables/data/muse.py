@@ -31,7 +31,7 @@ def load_muse(
 ) -> UnlearningData:
     """Load MUSE-News or MUSE-Books with one of its forget sets, and ``raw/retain1`` as the retain set.
 
-    ``scal_k`` is the k-th of four forget sets, each of which contains the previous set. ``sust_k`` is the k-th of four
+    ``scal_k`` is the k-th of four forget sets; each set contains the previous one. ``sust_k`` is the k-th of four
     successive, disjoint removal requests: start request k from the model that resulted from request k-1
     (``target_path``). ``scal_1`` and ``sust_1`` are equal to ``forget``. MUSE's questions and memorised passages are
     about ``forget``, so they are not used for later requests. For a later request, verbmem is measured on a sample of

@@ -73,7 +73,7 @@ def two(difference: float = 0.3, **fields: object) -> Sweeps:
 
 
 def arms(count: int, difference: float) -> Sweeps:
-    """Return ``count`` methods, of which only the first has a difference."""
+    """Return ``count`` methods. Only the first method has a difference."""
     names = [f"method{index}" for index in range(count)]
     return lambda row: [
         [item for index, name in enumerate(names) for item in table(row, 0.0 if index else difference, method=name)]

@@ -15,7 +15,7 @@ RESOURCES = Resources(cpus=2.0, gpus=0.25)
 
 
 def state_of(*outcomes: dict[str, Any], reused: int = 0) -> SweepState:
-    """Return a state with these ended trials, of which the last ``reused`` are reused."""
+    """Return a state with these ended trials. The last ``reused`` trials are reused."""
     trials = [Trial(f"{number:05}", {}, phase=Phase.ENDED, outcome=item) for number, item in enumerate(outcomes)]
     for trial in trials[len(trials) - reused :]:
         trial.reused_from = "previous/00001"

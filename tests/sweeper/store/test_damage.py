@@ -107,7 +107,7 @@ def test_a_damaged_log_is_refused_with_its_line(golden: Path, log: Path, damage:
 
 @pytest.fixture
 def without_log(tmp_path: Path) -> Path:
-    """A sweep without an event log. Its trials have four epochs, of which all or every second one is evaluated."""
+    """A sweep without an event log. Its trials have four epochs; all of them or every second one are evaluated."""
     out = tmp_path / "out"
     begin(replace(SETTINGS, tracking_uri="http://127.0.0.1:9"), out)
     sweep = bare_sweep(out)
