@@ -98,6 +98,8 @@ def test_an_empty_range_and_options_with_the_same_name_are_refused_together() ->
     assert_names(same, "wga.beta and undial.beta", "'beta'")
     with pytest.raises(SpaceError, match="lr"):
         study(lr=())
+    with pytest.raises(SpaceError, match="method"):
+        default_space(methods={})
 
 
 def test_every_range_lies_within_what_the_option_allows_and_around_its_default() -> None:

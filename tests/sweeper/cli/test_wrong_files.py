@@ -38,6 +38,7 @@ CASES: dict[str, tuple[str, str | bytes | None, str]] = {
     "lr zero": (SPACE, "method: gdiff\nlr: [0]\n", "space.yaml:2 lr 0"),
     "a range upside down": (SPACE, "method: gdiff\nlr: {low: 1e-3, high: 1e-4}\n", "space.yaml:2 low high"),
     "text for a number": (SPACE, "method: gdiff\nepochs: many\n", "space.yaml:2 epochs many"),
+    "a value of another kind": (SPACE, "method: gdiff\nlr: [{a: b}]\n", "space.yaml:2 lr"),
     "an option that does not apply": (SPACE, "method: ngdiff\nc: [0.5]\n", "space.yaml:2 c ngdiff"),
     "what all trials share": (SPACE, "method: gdiff\nmodel: [phi-1.5]\n", "space.yaml:2 model --model"),
     "excluded by a method": (SPACE, "method: [ngdiff, rmu]\nretain_objective: kl\n", "space.yaml:2 kl rmu"),

@@ -41,7 +41,7 @@ def test_appended_rows_are_read_back_in_order_as_by_the_standard_library(log: Cs
 @pytest.mark.parametrize(
     ("value", "cell"),
     [
-        *((None, ""), (math.nan, ""), (np.float64("nan"), "")),
+        *((None, ""), (math.nan, ""), (np.float64("nan"), ""), (0.1, "0.1"), (1 / 3, "0.3333333333333333")),
         *((0.0, "0.0"), (5e-324, "5e-324"), (-math.inf, "-inf"), (False, "False"), (np.float32(0.5), "0.5")),
     ],
     ids=repr,

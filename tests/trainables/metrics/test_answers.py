@@ -13,6 +13,18 @@ from trainables.metrics.repetition import longest_loop, repetition, units
 from trainables.metrics.rouge import rouge_l_recall
 
 few_units = st.lists(st.sampled_from(["is", "Was", ".", "!"]), max_size=20).map(" ".join)
+words = st.lists(st.sampled_from(["a", "by", "cat"]), max_size=7)
+"""Words that are too short for the stemmer to change."""
+
+
+@given(words.filter(bool), words)
+def test_recall_is_the_share_of_the_reference_in_the_longest_common_subsequence(
+    reference: list[str], prediction: list[str]
+) -> None:
+    sizes = range(len(reference) + 1)
+    longest = max(n for n in sizes if set(combinations(reference, n)) & set(combinations(prediction, n)))
+    found = rouge_l_recall([" ".join(reference)], [" ".join(prediction)])
+    assert found == pytest.approx(longest / len(reference), abs=1e-15)
 
 
 def test_recall_by_hand() -> None:

@@ -151,6 +151,19 @@ def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Wo
         assert not torch.allclose(run.model(input_ids=ids).logits, copied, atol=1e-2)
 
 
+def test_only_methods_that_need_a_copy_of_the_target_make_it_and_the_next_trial_frees_it(
+    start: Start, workspace: Workspace
+) -> None:
+    for changes, has_copy in (
+        *(({"method": "undial"}, True), ({"method": "npo"}, False), ({"method": "rmu"}, True)),
+        *(({"method": "dpo+gdiff"}, False), ({"method": "ngdiff", "retain_objective": "kl"}, True)),
+    ):
+        run = start(**changes, max_steps=1)
+        assert workspace._frozen is None
+        list(run)
+        assert (workspace._frozen is not None) is has_copy, changes
+
+
 # References ----------------------------------------------------------------------------------------------------------
 
 

@@ -67,9 +67,10 @@ def test_a_target_that_never_memorises_is_an_error_that_names_questions_with_sev
     recipe = replace(QUICK, lr=1e-3, epochs=3)
     with pytest.raises(TargetError, match=r"3 epochs.* epochs$"):
         run_finetune(make_network(), recipe, memorised=memorised)
-    doubled = replace(tiny_data, full=(*tiny_data.full, replace(tiny_data.full[0], answer="Ada lives in Lima")))
+    first, second, *_ = tiny_data.full
+    doubled = (*tiny_data.full, replace(first, answer="Ada lives in Lima"), second)  # the second's answer is the same
     with pytest.raises(TargetError) as caught:
-        run_finetune(make_network(), recipe, memorised=memorised, data=doubled)
+        run_finetune(make_network(), recipe, memorised=memorised, data=replace(tiny_data, full=doubled))
     assert_names(caught.value, "1 question ", "'What does Ada eat?'")
 
 
@@ -85,9 +86,10 @@ def test_the_rate_warms_up_over_a_twentieth_and_then_falls_linearly(
         return step(self, *arguments, **named)
 
     monkeypatch.setattr(torch.optim.AdamW, "step", recording)
-    assert run_finetune(make_network(), FIXED, on_progress=seen.append) == 20
+    recipe = replace(FIXED, batch_size=5, epochs=10)  # the fourth batch of an epoch has one of the 16 items
+    assert run_finetune(make_network(), recipe, on_progress=seen.append) == 10
     assert rates == pytest.approx([0.5e-3, 1e-3, *(1e-3 * left / 39 for left in range(38, 0, -1))])
-    assert [(progress.done, progress.total) for progress in seen] == [(2 * epoch, 40) for epoch in range(1, 21)]
+    assert [(progress.done, progress.total) for progress in seen] == [(4 * epoch, 40) for epoch in range(1, 11)]
     losses = [float(progress.text.split()[-1]) for progress in seen]
     assert losses[0] > losses[1] > losses[2]
 
