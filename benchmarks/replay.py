@@ -26,8 +26,9 @@ from search_spaces.space import Space
 from search_spaces.values import Value
 from sweeper.search.archive import ParetoArchive, Row, number
 from sweeper.search.samplers import Search
-from sweeper.search.schedulers import NONE, SCHEDULERS, comparison_axes
+from sweeper.search.schedulers import SCHEDULERS, comparison_axes
 from sweeper.search.study import SweepStudy
+from sweeper.settings.fields import NO_SCHEDULER
 from sweeper.settings.objectives import axes, parse_objectives
 from trainables.run.reports import Status
 
@@ -132,7 +133,7 @@ class Arm:
     """A search strategy, given by options of the command ``pareto``."""
 
     sampler: str = "tpe"
-    scheduler: str = NONE
+    scheduler: str = NO_SCHEDULER
     candidates: str = "all"
     grace: int = 1
     reduction: int = 2
@@ -168,7 +169,7 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
         seeds=(table.seed,),
     )
     scheduler = None
-    if arm.scheduler != NONE:
+    if arm.scheduler != NO_SCHEDULER:
         longest = max(len(run.epochs) for run in table.runs)
         rungs = {"epochs": longest, "grace": arm.grace, "reduction": arm.reduction}
         scheduler = SCHEDULERS[arm.scheduler](comparison_axes(table.objectives), **rungs, mode="stop")

@@ -13,9 +13,9 @@ def counted(count: float, noun: str) -> str:
     return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
 
 
-def some_of(names: Sequence[str], *, most: int = 5) -> str:
-    """Return the first ``most`` names, as in ``a, b, c``, followed by ``...`` if there are more."""
-    return ", ".join(names[:most]) + (" ..." if names[most:] else "")
+def some_of(names: Sequence[str]) -> str:
+    """Return the first five names, as in ``a, b, c``, followed by ``...`` if there are more."""
+    return ", ".join(names[:5]) + (" ..." if names[5:] else "")
 
 
 def size(count: float) -> str:

@@ -17,8 +17,7 @@ from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, earlier_pace, measured_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
-from sweeper.search.schedulers import NONE
-from sweeper.settings.fields import RUN
+from sweeper.settings.fields import NO_SCHEDULER, RUN
 from sweeper.settings.resources import Resources, gpus_here
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot
@@ -103,7 +102,7 @@ def plan_of_sweep(
     seconds = at_most = None
     if pace is not None:
         budget = math.inf if settings.time_budget_seconds is None else settings.time_budget_seconds
-        share = (pace.share if settings.scheduler != NONE else None) or 1.0
+        share = (pace.share if settings.scheduler != NO_SCHEDULER else None) or 1.0
         seconds, at_most = (
             min(budget, pace.trial(length) * remaining / at_once) for length in (epochs * share, epochs)
         )

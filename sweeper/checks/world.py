@@ -56,12 +56,13 @@ def catalog() -> Catalog:
     """Return the choices and defaults for options, including the parts of all loaded plug-ins."""
     from sweeper.search.halving import MODES, rungs
     from sweeper.search.samplers import LEARNING, SAMPLERS
-    from sweeper.search.schedulers import NONE, SCHEDULERS
+    from sweeper.search.schedulers import SCHEDULERS
     from sweeper.search.stopping import parse_until
+    from sweeper.settings.fields import NO_SCHEDULER
     from sweeper.settings.search import Catalog
 
     return Catalog(
-        choices={"sampler": tuple(SAMPLERS), "scheduler": (NONE, *SCHEDULERS), "stopping": MODES},
+        choices={"sampler": tuple(SAMPLERS), "scheduler": (NO_SCHEDULER, *SCHEDULERS), "stopping": MODES},
         learning=LEARNING,
         rungs=rungs,
         parse_until=parse_until,

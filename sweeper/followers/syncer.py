@@ -16,12 +16,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from search_spaces.durable import Throttle, whole_lines
+from sweeper.settings.sweep_settings import RUN_STATES
 from sweeper.store.event_log import FILE as EVENTS
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.lease import FILE as DRIVER
 from sweeper.store.plugins import FOLDER as PLUGINS
-from sweeper.store.saved_states import RUN_STATES, remove_states
+from sweeper.store.saved_states import remove_states
 from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import TABLES
 from trainables.storage import Storage, StorageError

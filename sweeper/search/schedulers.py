@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from sweeper.settings.sweep_settings import SweepSettings
     from trainables.target.target import Target
 
-NONE = "none"
-"""The value of ``--scheduler`` with which every trial runs all its epochs."""
-
 
 class Scheduler(Protocol):
     """Decides after every epoch whether a trial continues. Sweeps and benchmarks/replay.py use the same schedulers."""
@@ -58,10 +55,11 @@ class ReportScheduler:
 
 def open_scheduler(settings: SweepSettings, target: Target) -> ReportScheduler | None:
     """Return a new scheduler, or None if every trial runs all its epochs."""
+    from sweeper.settings.fields import NO_SCHEDULER
     from sweeper.settings.objectives import axes
     from trainables.modality import dataset_modality
 
-    if settings.scheduler == NONE:
+    if settings.scheduler == NO_SCHEDULER:
         return None
     objectives = compared_objectives(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
     unit = dataset_modality(settings.base.dataset).unit

@@ -22,6 +22,7 @@ RUNS = (*SWEEPS, RUN)
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
+"""The value of ``--scheduler`` with which every trial runs all its epochs."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
 """The settings of AutoLR that a learning-rate study compares. Each combination of their values is an arm."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")

@@ -25,6 +25,8 @@ from trainables.worker.candidates import Goals
 
 ALL, LAST = "all", "last"
 """The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
+RUN_STATES = "ray"
+"""Ray Tune's folder in the folder of a sweep or in object storage."""
 _DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
 """The values of ``--seeds-vary``, mapped to the trial field that is set to the seed in addition to ``seed``.
@@ -169,7 +171,7 @@ class SweepSettings:
     def ray_storage(self, out: Path) -> Path:
         """Return the absolute folder for Ray Tune's state: OUT/ray, or a folder for this sweep in ``storage``."""
         if self.storage is None:
-            return out.resolve() / "ray"
+            return out.resolve() / RUN_STATES
         digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
         return Path(self.storage).resolve() / f"{out.resolve().name}-{digest}"
 

@@ -6,15 +6,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sweeper.settings.sweep_settings import RUN_STATES, SweepSettings
 from trainables.storage import Storage
-
-if TYPE_CHECKING:
-    from sweeper.settings.sweep_settings import SweepSettings
-
-RUN_STATES = "ray"
-"""Ray Tune's folder in object storage."""
 
 
 @dataclass(frozen=True, slots=True)

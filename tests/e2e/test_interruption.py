@@ -25,7 +25,7 @@ def reports_of_unfinished(sweep: Sweep) -> Counter[str]:
     return Counter(row["trial_id"] for row in sweep.history if row["trial_id"] in unfinished)
 
 
-def wait_until_amid(cli: Cli, sweep: Sweep, process: subprocess.Popen[str]) -> None:
+def wait_until_amid(sweep: Sweep, process: subprocess.Popen[str]) -> None:
     """Wait until at least one trial has finished and another has reported three epochs."""
     wait_until(lambda: sweep.ids("finished") and max(reports_of_unfinished(sweep).values(), default=0) >= 3, process)
 
@@ -98,7 +98,7 @@ def test_after_kill_9_of_the_driver_finished_trials_are_kept_and_other_trials_co
     second = cli.run("resume", sweep.out, code=2)
     assert "running in another process" in second.stderr
 
-    wait_until_amid(cli, sweep, process)
+    wait_until_amid(sweep, process)
     kill_9(cli, process)
     kept = sweep.lines()
     assert 0 < len(kept) < 6

@@ -299,9 +299,9 @@ def report(sweep: OpenSweep, trial_id: str, step: int, **values: Any) -> None:
     sweep.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": found})
 
 
-def wait_until(condition: Callable[[], object], *, patience: float = 120.0) -> None:
-    """Poll until the condition is true. Fail after ``patience`` seconds."""
-    deadline = time.monotonic() + patience
+def wait_until(condition: Callable[[], object]) -> None:
+    """Poll until the condition is true. Fail after two minutes."""
+    deadline = time.monotonic() + 120.0
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)

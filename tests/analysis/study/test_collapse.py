@@ -110,6 +110,7 @@ def no_loss(seed: int, auto: bool) -> Row | None:
 
 
 def autolr_from(first: int) -> Of:
+    """Return the rows of a study in which AutoLR failed on every seed from ``first`` on."""
     return lambda seed, auto: FAILED if auto and seed >= first else {}
 
 
@@ -119,13 +120,7 @@ SIX, ALL = tuple(range(24, 30)), tuple(range(10, 30))
 @pytest.mark.parametrize(
     ("of", "left_out", "lost", "counts", "easier"),
     [
-        (
-            lambda seed, auto: FAILED if auto and seed >= 24 else {},
-            SIX,
-            [(AUTO, SIX, ("failed",))],
-            (14, 20, False),
-            True,
-        ),
+        (autolr_from(24), SIX, [(AUTO, SIX, ("failed",))], (14, 20, False), True),
         (
             lambda seed, auto: LOST.get((seed, auto), {}),
             (28, 29),
@@ -135,13 +130,7 @@ SIX, ALL = tuple(range(24, 30)), tuple(range(10, 30))
         ),
         (no_loss, (0, 29), [], (20, 20, False), False),
         # No seed remains that could be easier.
-        (
-            lambda seed, auto: FAILED if auto and seed >= 10 else {},
-            ALL,
-            [(AUTO, ALL, ("failed",))],
-            (10, 20, True),
-            False,
-        ),
+        (autolr_from(10), ALL, [(AUTO, ALL, ("failed",))], (10, 20, True), False),
     ],
     ids=["one side", "both sides", "no loss", "all"],
 )

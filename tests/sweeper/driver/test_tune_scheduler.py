@@ -70,12 +70,12 @@ def scheduled(out: Path, mode: Mode) -> OpenSweep:
     return bare_sweep(out, SETTINGS, scheduler=ReportScheduler(halving(mode), COLUMNS))
 
 
-def tune_of(out: Path, mode: Mode = "pause", *, max_concurrent: int = 1) -> Tune:
+def tune_of(out: Path, mode: Mode = "pause") -> Tune:
     """Return Tune with the scheduler of a sweep whose twelve trials have all been proposed."""
     sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=ReportScheduler(halving(mode), COLUMNS))
     for _ in range(12):
         running(sweep)
-    return Tune(TuneScheduler(sweep.controller, max_concurrent=max_concurrent))
+    return Tune(TuneScheduler(sweep.controller, max_concurrent=1))
 
 
 @pytest.mark.parametrize("mode", ["stop", "pause"])

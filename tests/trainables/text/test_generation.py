@@ -68,10 +68,15 @@ def test_generation_is_greedy_and_ends_after_max_new_tokens_whatever_the_models_
 
 @pytest.mark.parametrize("network", ["known_network", "half_known", "random"])
 def test_answers_verified_against_the_references_are_those_generated_token_by_token(
-    network: str, request: pytest.FixtureRequest, make_network: Any, tokenizer: Any, tiny_data: UnlearningData
+    network: str,
+    request: pytest.FixtureRequest,
+    make_network: Any,
+    tokenizer: Any,
+    tiny_data: UnlearningData,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also if the rest of a reference is verified again after two right tokens."""
-    request.getfixturevalue("monkeypatch").setattr("trainables.text.scorer._MIN_VERIFIED", 2)
+    monkeypatch.setattr("trainables.text.scorer._MIN_VERIFIED", 2)
     model = make_network(seed=3) if network == "random" else request.getfixturevalue(network)
     scorer = _scorer(tokenizer, 8)
     sequences = scorer.encode(tiny_data.full)
