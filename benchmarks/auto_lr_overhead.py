@@ -4,8 +4,9 @@
 
 Prints the seconds per step and the ratio to the fixed rate. A backward pass counts as two forward passes, so ten steps
 with two losses cost 60 forward passes. An update of the paper's rule adds two forward passes (3.3%). An update of
-``search`` adds at least 12 forward passes, because each of its three losses uses four fresh batches. The default adds
-10 to 26 forward passes at the first update and none later. Logging the forget loss adds two forward passes per update.
+``search`` adds at least 6 forward passes, because each of its three losses uses two fresh batches. The default stops
+updating after the first success. Each of its updates adds 8 to 28 forward passes, including two for the logged forget
+loss.
 """
 
 from __future__ import annotations

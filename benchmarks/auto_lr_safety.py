@@ -3,10 +3,11 @@
     python benchmarks/auto_lr_safety.py --rows FILE.csv [--arm safe:1e-4 fixed:1e-3 ...]
     python benchmarks/auto_lr_safety.py --rows FILE.csv --table
 
-Runs every combination of model, seed, method and arm on the data ``authors`` for 15 epochs, and appends a row per run.
-A second call makes only the missing runs. A run collapses (column ``ruined``) if the utility is below 70% of the
-target's or if the run diverges. A run succeeds if verbmem is below 0.1 and if utility and truth ratio are at least 70%
-of the target's. The arm ``interpolated`` is a fixed rate with ``--interpolate on``.
+Runs every combination of model, seed, batch size (by default only 4), method and arm on the data ``authors`` for 15
+epochs, and appends a row per run. An arm is a rule of AutoLR with an initial rate (``safe:1e-4``), or a fixed rate
+(``fixed:1e-3``). The arm ``interpolated:RATE`` is a fixed rate with ``--interpolate on``. A second call makes only the
+missing runs. A run collapses (column ``ruined``) if the utility is below 70% of the target's or if the run diverges. A
+run succeeds if verbmem is below 0.1 and if utility and truth ratio are at least 70% of the target's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from one_run import unlearn
 from study_rows import Row, print_table, read_rows, run_missing
 
 from trainables.spec import TrialSpec
@@ -36,6 +36,8 @@ KEPT = 0.7
 
 def run(data: str, model: str, seed: int, batch_size: int, method: str, arm: str) -> list[dict[str, Any]]:
     """Make one run and return its row. ``arm`` is ``RULE:RATE``, with the initial rate of a rule or the fixed rate."""
+    from one_run import unlearn
+
     rule, _, rate = arm.partition(":")
     spec = TrialSpec(dataset=data, model=model, seed=seed, batch_size=batch_size, epochs=15, lr=float(rate))
     spec = replace(spec, method=method, options=METHODS[method], auto_lr_log_forget=False)

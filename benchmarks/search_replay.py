@@ -3,7 +3,8 @@
     python benchmarks/search_replay.py --rows FILE.csv --problem authors --table-seed 0
     python benchmarks/search_replay.py --rows FILE.csv --table
 
-The recorded runs are in docs/data/tabulated_*.csv.xz. Every arm runs 50 searches of each table. A search adds a row for
+The recorded runs are in docs/data/tabulated_*.csv.xz. An arm is a combination of sampler, scheduler and
+``--candidates``. Every arm runs 50 searches of each table, but only 10 with the sampler ``gp``. A search adds a row for
 each share of the epochs in :data:`SHARES`. A second call makes only the missing searches. Hypervolumes are shares of
 the hypervolume of all epochs of all runs in the table.
 """

@@ -68,7 +68,7 @@ def check_disk(disk: Disk, out: Path) -> str:
     """Return a line with the required and the free disk space, and a warning if the space may not suffice.
 
     Raises:
-        SweepError: the free space does not suffice for even one model.
+        SweepError: the free space does not suffice for one model and all saved states.
     """
     free = free_bytes(out)
     line = disk.format(out, free=free)

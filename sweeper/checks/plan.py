@@ -147,7 +147,11 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders that may hold a similar sweep: ``out``, reused sweeps, and nearby folders, newest first."""
+    """Return the folders that may hold a similar sweep.
+
+    These are ``out``, the folders of ``--reuse`` and ``--warm-start``, and then, newest first, the folders beside
+    ``out`` and in ``runs/``.
+    """
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]

@@ -53,7 +53,7 @@ def resolve_and_check(
 
 
 def catalog() -> Catalog:
-    """Return the choices and defaults for options, including the parts of all loaded plug-ins."""
+    """Return the samplers, schedulers and values of ``--stopping``, and two functions of the search."""
     from sweeper.search.halving import MODES, rungs
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import SCHEDULERS

@@ -159,7 +159,10 @@ def _base(options: Options) -> TrialSpec:
 
 
 def _check_resources(options: Options) -> None:
-    """Set the default of ``--gpus-per-trial``: 1 if this machine has a GPU. Add a problem if no trial fits here."""
+    """Set the default of ``--gpus-per-trial``, and add a problem if no trial fits on this machine.
+
+    The default is 1 if this machine has a GPU. With ``--address``, or without a GPU, the default is 0.
+    """
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
 
     def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:

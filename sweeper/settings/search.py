@@ -34,7 +34,7 @@ _GRID = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """The choices of the search after plug-ins are loaded, and two functions of the search.
+    """The choices for the options of the search, and two functions of the search.
 
     ``choices`` maps names of options to their values, and ``learning`` names the samplers that learn from trials.
     ``rungs`` returns the epochs after which a scheduler compares trials. ``parse_until`` raises ValueError for an
