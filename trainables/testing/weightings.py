@@ -32,9 +32,10 @@ def check_weighting(
     ``weigh`` must return finite weights for any scale, angle, history and options, and for zero and parallel gradients.
     ``weigh`` must not change its arguments. For equal arguments, and for a state that was restored from JSON, the
     results must be equal. If the method uses its arguments, NaN arguments must give a NaN weight or a NaN in the new
-    state. ``weigh`` without a Gramian must raise ValueError if and only if the weighting declares to need one or acts on
-    the gradients. In the latter case, only ``combine`` is checked further, with the default options: its direction must
-    be finite, with the parameters' shapes, and equal for equal arguments and for a state that was restored from JSON.
+    state. ``weigh`` without a Gramian must raise ValueError if and only if the weighting declares to need one or acts
+    on the gradients. If it acts on the gradients, the other checks are of ``combine``, with the default options: the
+    direction must be finite, must have the parameters' shapes, and must be equal for equal arguments and for a state
+    that was restored from JSON.
 
     Args:
         non_negative: check that weights are never negative.
