@@ -42,7 +42,7 @@ additive epsilon relative to the table's frontier."""
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One recorded trial: configuration, status, and a row per epoch. The last row of a diverged trial has no losses."""
+    """A recorded trial: configuration, status, and a row per epoch. The last row of a diverged trial has no losses."""
 
     trial_id: str
     config: Mapping[str, Value]
