@@ -16,7 +16,7 @@ from analysis.words import model_name
 
 
 def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """Return the notes on one problem. ``here`` has the trials, and ``targets`` the targets' metrics."""
+    """Return the notes on one model and data set. ``here`` has the trials, and ``targets`` the targets' metrics."""
     return (
         *_lost(here),
         *_seeds(rows),
@@ -27,7 +27,7 @@ def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) ->
 
 
 def _lost(here: TrialTable) -> Iterator[Note]:
-    """Yield a note for each arm in which no trial finished."""
+    """Yield a note for each method of which no trial without AutoLR, or no trial with AutoLR, finished."""
     trials = here.trials.assign(automatic=auto_lr_on(here.trials))
     for (method, automatic), own in trials.groupby(["method", "automatic"], sort=False):
         if not (own["status"] == "finished").any():
@@ -36,7 +36,8 @@ def _lost(here: TrialTable) -> Iterator[Note]:
 
 
 def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
-    """Yield notes on methods whose arms have different seeds, on arms with one seed, and on runs without a seed."""
+    """Yield notes on methods that have different seeds without and with AutoLR, on methods with one seed (without or
+    with AutoLR), and on runs without a seed."""
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:

@@ -1,4 +1,6 @@
-"""The content of a comparison: one table for every problem, with the metrics of each method without and with AutoLR."""
+"""The content of a comparison: one table for every unlearning problem (a model and a data set with their settings). The
+tables have the metrics of each method without and with AutoLR.
+"""
 
 from __future__ import annotations
 

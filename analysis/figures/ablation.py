@@ -37,7 +37,7 @@ class Change:
     """The mean of a metric of one method at a fixed rate (``without``) and with AutoLR (``with_auto``).
 
     Each mean is over ``pairs`` pairs of trials that differ only in the use of AutoLR. If there is no such pair,
-    ``pairs`` is 0, and the values are the metric of the best trial of each arm.
+    ``pairs`` is 0, and the values are the metric of the best trial without AutoLR and of the best trial with AutoLR.
     """
 
     method: str
@@ -60,7 +60,7 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     """Return each metric of each method without and with AutoLR; None if no method has finished trials of both kinds.
 
     Trials whose settings are equal except for AutoLR form pairs, and a method's values are means over its pairs. If a
-    method has no pairs, each arm is represented by its trial nearest to the ideal corner.
+    method has no pairs, its values are those of the trial nearest to the ideal corner, without and with AutoLR.
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
@@ -75,7 +75,7 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
             arms = numbers(best[best["method"] == method], metric).to_numpy()
             if len(paired):
                 changes.append(Change(method, float(paired[False].mean()), float(paired[True].mean()), len(paired)))
-            elif len(arms) == 2 and np.isfinite(arms).all():  # sorted by arm: without AutoLR, with AutoLR
+            elif len(arms) == 2 and np.isfinite(arms).all():  # sorted: without AutoLR, with AutoLR
                 changes.append(Change(method, float(arms[0]), float(arms[1]), 0))
         if changes:
             known = [value for change in changes for value in (change.without, change.with_auto)]

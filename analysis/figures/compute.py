@@ -28,7 +28,7 @@ _HYPERVOLUME = "hypervolume (share of the box)"
 
 
 def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
-    """Return the hypervolume over the time spent, with a panel for each problem.
+    """Return the hypervolume over the time spent, with a panel for each problem (model and data set).
 
     A panel has up to two curves for each method, one with and one without AutoLR. Colours identify methods. Each
     problem has its own reference box. The result is None if the target does not exist yet.
@@ -89,7 +89,10 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentPanel:
-    """The attainment surfaces of two arms. Costs are in [0, 1] (smaller is better); ``axes`` names the two costs."""
+    """The attainment surfaces of AutoLR and of the best single rate.
+
+    Costs are in [0, 1] (smaller is better); ``axes`` names the two costs.
+    """
 
     axes: tuple[str, str]
     attained: StudyAttainment
@@ -106,7 +109,8 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelF
 
 
 def draw_attainment(data: PanelFigure[AttainmentPanel]) -> Figure:
-    """Draw the attainment surfaces of both arms, and shade the regions that one arm attains more often."""
+    """Draw the attainment surfaces of AutoLR and of the best single rate. Shade the regions that one of the two attains
+    more often."""
     (panel,) = data.panels
     with house_style():
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)

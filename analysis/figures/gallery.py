@@ -34,7 +34,8 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable
     ("gradients", gradients_data, draw_panels),
     ("gradients", gradient_plane_data, draw_gradient_plane),
 )
-"""The figures for one problem. Each entry has the section of the page, the data function and the drawing function."""
+"""The figures for one problem (model and data set). Each entry has the section of the page, the data function and the
+drawing function."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
@@ -51,8 +52,8 @@ def gallery(
 ) -> list[GalleryFigure]:
     """Return the figures for which the tables and the study have data.
 
-    If there are several ``parts`` (problems), each part has its own figures, because trials of different problems are
-    never combined.
+    If there are several ``parts`` (one for each problem), each part has its own figures, because trials of different
+    problems are never combined.
     """
     parts = parts or {Problem("", ""): sources}
     found = []

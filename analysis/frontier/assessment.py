@@ -1,6 +1,7 @@
 """Assess one model: compare its scores with every threshold.
 
-If no threshold shows whether the model forgot (or kept) enough, a stand-in score decides (``thresholds.stand_ins``).
+If no threshold shows whether the model forgot (or kept) enough, another score of the same data set decides. This score
+is called the stand-in (see :func:`analysis.frontier.thresholds.stand_ins`).
 """
 
 from __future__ import annotations

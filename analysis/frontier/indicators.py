@@ -26,7 +26,7 @@ LOG_RETAIN = "log retain loss"
 
 @dataclass(frozen=True, slots=True)
 class Indicators:
-    """The indicators of one set of costs, compared with the pooled front of all sets.
+    """The indicators of one set of costs, compared with the Pareto front of all sets together (the pooled front).
 
     Attributes:
         hypervolume: the share of the reference box that the set dominates, in [0, 1]; larger is better.
@@ -122,7 +122,7 @@ def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Return the indicators of every set, keyed by its name, relative to the front of all sets together."""
+    """Return the indicators of every set, keyed by its name, relative to the Pareto front of all sets together."""
     target = pooled_front(list(sets.values()))
     found = {}
     for name, costs in sets.items():

@@ -124,7 +124,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     distance = _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
     judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
-    # If no threshold can be judged, only the stand-ins are used.
+    # If no threshold can be judged, only the scores that replace thresholds are used (``thresholds.stand_ins``).
     asked = judged or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
     if not asked:
         return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)
@@ -196,7 +196,7 @@ def _degree(rows: pd.DataFrame, values: pd.Series, item: Constraint, thresholds:
             for value, before, bound in zip(values, starts, bounds, strict=True)
         )
         return Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE
-    # A model misses the stand-in of the loss only if it keeps nothing.
+    # If a loss replaces the threshold, a model misses the loss's bound only if the model keeps nothing.
     collapsed = (thresholds.columns.is_loss(item.name) and item not in thresholds.all) or all(
         value < bound / 2 if item.sign.startswith(">") else value > 2 * bound
         for value, bound in zip(values, bounds, strict=True)

@@ -100,12 +100,13 @@ def _row(table: ComparisonTable, row: MethodRow) -> _Row:
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
-    """Return a GitHub-flavoured Markdown table for every problem, and the rule by which configurations are chosen."""
+    """Return a GitHub-flavoured Markdown table for every problem (model and data set), and the rule by which
+    configurations are chosen."""
     return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """Return a LaTeX table environment for every problem. The tables need ``\\usepackage{booktabs,graphicx}``."""
+    """Return a LaTeX table environment for every model and data set. They need ``\\usepackage{booktabs,graphicx}``."""
     return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
@@ -115,7 +116,7 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
-    """Return a CSV with a row for each problem, method, policy and metric. Numbers are not rounded.
+    """Return a CSV with a row for each model, data set, method, policy and metric. Numbers are not rounded.
 
     If no seed finished for a method and policy, the CSV has one row without a metric for this method and policy.
     """

@@ -59,7 +59,7 @@ def findings(
     """Yield the sections that have data. ``figures`` has pairs (anchor of a section, figure in this section).
 
     If the ``study`` has verdicts, the section on AutoLR shows these verdicts. Otherwise, the section describes the
-    trials of each problem.
+    trials of each model and data set.
     """
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)

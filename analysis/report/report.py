@@ -53,7 +53,9 @@ class PageFrontier:
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """The answer for one problem. ``anchor`` is the suffix of HTML ids; "" if there is only one problem.
+    """The answer for one problem (model and data set).
+
+    ``anchor`` is the suffix of HTML ids; "" if there is only one problem.
 
     ``hypervolumes`` has the hypervolume in each additional reference box, keyed by the name of the box.
     """

@@ -22,7 +22,7 @@ _NOTHING = "\u2013"
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write the study as JSON to ``path``, and a CSV table of the fronts into the same folder."""
+    """Write the study as JSON to ``path``, and a CSV table with a row for each Pareto front into the same folder."""
     write_json(path, study_content(study))
     write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
@@ -163,7 +163,10 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
 
 
 def arms_table(fronts: ArmFronts) -> DataTable:
-    """Return the table that compares the front of each arm with the front of all arms."""
+    """Return the table that compares the Pareto front of each arm with the Pareto front of all arms together.
+
+    An arm has all runs of one method with fixed rates, or with one AutoLR variant.
+    """
     sensitivity = fronts.sensitivity
     rows = tuple(
         (

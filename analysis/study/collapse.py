@@ -23,8 +23,9 @@ class Collapse:
     """The number of collapsed runs of AutoLR or of a hand-tuned baseline.
 
     Attributes:
-        seeds: the share of seeds on which all runs of a front collapsed. If AutoLR has several fronts on a seed (one
-            for each initial rate), one collapsed front is enough. Seeds that cannot be judged are not in the share;
+        seeds: the share of seeds on which all runs of a front collapsed. A front has the runs of all configurations
+            (values of c) with the same seed and learning rate. If AutoLR has several fronts on a seed (one for each
+            initial rate), one collapsed front is enough. Seeds that cannot be judged are not in the share;
             ``seeds_unknown`` is the number of these seeds.
         runs: the number of collapsed runs among the ``of`` judged runs. ``runs_unknown`` runs could not be judged.
     """

@@ -1,4 +1,7 @@
-"""Compare the fronts of a study's arms by indicators, by hypervolumes and by attainment over seeds."""
+"""Compare the Pareto fronts of a study's arms by indicators, by hypervolumes and by attainment over seeds.
+
+An arm has all runs of one method on one problem (model and data set) with fixed rates, or with one AutoLR variant.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,11 @@ from analysis.words import number
 
 @dataclass(frozen=True, slots=True)
 class ArmFronts:
-    """The comparison of all arms of a problem. An arm is a method at fixed rates or with one AutoLR variant.
+    """The comparison of all arms of a problem.
 
     Attributes:
-        indicators: the quality indicators of each arm, which compare all trials of the arm with the front of all arms.
+        indicators: the quality indicators of each arm, which compare all trials of the arm with the Pareto front of all
+            arms together.
         sensitivity: the hypervolumes of the arms for several reference points.
         trials: the number of trials with an outcome in each arm. An arm with more trials than the other arms has an
             advantage.
@@ -45,11 +49,12 @@ class ArmFronts:
 class StudyAttainment:
     """The attainment of AutoLR and of the best single learning rate.
 
-    A run is the front over c on one fresh seed. AutoLR has a run for each pair of an initial rate and a seed.
+    Here, a run is the Pareto front over all values of c on one fresh seed. AutoLR has a run for each pair of an initial
+    rate and a seed.
 
     Attributes:
-        arms: the names of the two arms; AutoLR comes first.
-        surfaces: for each arm, the surfaces that at least one run, two runs, ..., all runs attain.
+        arms: the names of AutoLR's variant and of the best single rate.
+        surfaces: for each of the two, the surfaces that at least one run, two runs, ..., all runs attain.
         difference: the regions that AutoLR attains in a larger or smaller share of runs than the best single rate.
     """
 
@@ -84,7 +89,7 @@ def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
-    """Return the attainment of the two arms that a verdict compares: AutoLR and the best single rate.
+    """Return the attainment of AutoLR and of the best single rate, which a verdict compares.
 
     Raises:
         AnalysisError: the study has more than two objectives.

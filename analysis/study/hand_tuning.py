@@ -99,7 +99,7 @@ def oracle_choice(
 
 
 def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequence[int]) -> float:
-    """Return the mean hypervolume of the fronts in which each configuration has its rate from ``choice``."""
+    """Return the mean hypervolume of the Pareto fronts in which each configuration has its rate from ``choice``."""
     return float(np.mean([hand.chosen(choice, seed).hypervolume() for seed in seeds]))
 
 

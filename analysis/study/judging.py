@@ -2,8 +2,8 @@
 
 The rules, for one method on one model and data set:
 
-- On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the front over c. AutoLR's number is the
-  mean over all initial rates, so that nothing about AutoLR is tuned.
+- On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the Pareto front over all values of c.
+  AutoLR's number is the mean over all initial rates, so that nothing about AutoLR is tuned.
 - Seeds are split in advance, in ascending order: the first ``max(1, n // 3)`` are for tuning, the others are fresh. The
   hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only seeds that both
   sides ran are split. A seed with an incomplete frontier is left out after the split, so the other seeds keep their
@@ -14,8 +14,8 @@ The rules, for one method on one model and data set:
   better. In this case, the only possible conclusion is that AutoLR is worse.
 - The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any
   distribution in [-1, 1]. Holm's correction covers both directions of every comparison in the report (all methods,
-  variants, baselines and problems), so the probability of any wrong decision is at most 5%. If there are too few seeds
-  to reach this level, nothing is concluded.
+  variants, baselines, models and data sets), so the probability of any wrong decision is at most 5%. If there are too
+  few seeds to reach this level, nothing is concluded.
 - A primary question, named before the results are known (:class:`analysis.study.verdict.Primary`), is corrected
   separately: the probability of a wrong decision is at most 5% for the primary question, and at most 5% for all other
   comparisons jointly.
@@ -66,7 +66,9 @@ _HOW = {"failed": "failed", "stopped": "were stopped", "finished": "lack a value
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
-    """Return a verdict for every method, problem and AutoLR variant that has a seed on which all fronts are complete.
+    """Return a verdict for every task and AutoLR variant that has a seed on which all Pareto fronts are complete.
+
+    A task is a method on one model and data set.
 
     ``primary`` is the primary question, if one was named before the results were known.
     """
@@ -246,9 +248,10 @@ def _why(grid: LrGrid, task: Task, variant: str) -> Note:
 
 
 def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
-    """Return a note if the arm, one of its configurations or one of its rates has no outcome on any seed, else None.
+    """Return a note if AutoLR or the fixed rates (``arm``) have no outcome on any seed, else None.
 
-    The note names the first such part: the arm, the configuration or the rate.
+    The same is checked for each configuration and each rate of ``arm``. The note names the first part without an
+    outcome: the whole arm, the configuration or the rate.
     """
     parts: list[tuple[Configuration, float | None, list[StudyRun]]] = [((), None, arm.runs)]
     for item in dict.fromkeys(item for unit in arm.units for item in (*unit.runs, *unit.missing)):

@@ -1,4 +1,5 @@
-"""The units of a learning-rate study. A unit is the front over c for one task, one seed and one (initial) rate.
+"""The units of a learning-rate study. A unit is the Pareto front over all values of c for one task, one seed
+and one (initial) rate.
 
 The points of a front are not independent samples, so each seed contributes only the hypervolume of its front.
 """
@@ -22,7 +23,7 @@ from analysis.tables.trial_table import TrialTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One front: the runs of all configurations of a task with the same seed and learning rate.
+    """One Pareto front: the runs of all configurations of a task with the same seed and learning rate.
 
     Attributes:
         variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.

@@ -23,7 +23,7 @@ from analysis.tables.trade_off import Objective
 
 @dataclass(frozen=True, slots=True)
 class LrStudy:
-    """The sensitivity of every method, the verdicts on AutoLR and the fronts of the arms.
+    """The sensitivity of every method, the verdicts on AutoLR, and the compared Pareto fronts.
 
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
@@ -66,11 +66,12 @@ class LrStudy:
         return [item for item in self.without if self.is_primary(item) == primary]
 
     def subject(self, verdict: Verdict) -> str:
-        """Return the method and AutoLR variant of a verdict as text, with the problem if there are several problems."""
+        """Return the method and AutoLR variant of a verdict as text. Add the problem (model and data set) if the study
+        has several."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text. If the study has several variants or problems, add these.
+        """Return the method as text. If the study has several variants or problems (models and data sets), add them.
 
         The text of the primary question ends with "(the primary question)".
         """
@@ -115,8 +116,8 @@ def _directed(objectives: Iterable[Objective]) -> str:
 def study_in(sources: Sources) -> LrStudy | None:
     """Return the study for a report; None if a sweep did not try a grid of at least two learning rates.
 
-    In a search, every trial has a different learning rate, so no rate has a front. External rows are left out, because
-    their seed and learning rate may be unknown.
+    In a search, every trial has a different learning rate, so no rate has a Pareto front. External rows are left out,
+    because their seed and learning rate may be unknown.
     """
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
@@ -148,9 +149,10 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
 
 
 def fronts_table(grid: LrGrid) -> pd.DataFrame:
-    """Return the content of lr_study.csv, which has a row for each front, with the hypervolume in every reference box.
+    """Return the content of lr_study.csv, which has a row for each Pareto front, with its hypervolume in every box.
 
-    Each combination of problem, method, learning rate (or AutoLR's initial rate) and seed has a front.
+    Each combination of problem (model, data set and settings), method, learning rate (or AutoLR's initial rate) and
+    seed has a front.
     """
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "ruined_runs")
     rows = []

@@ -1,7 +1,7 @@
 """Measure how much a method's result depends on the learning rate, and compare AutoLR with the fixed rates.
 
-The result of a learning rate is the hypervolume of its front over c. The hypervolume is averaged over the seeds on
-which all compared rates have a complete frontier, so that a rate has no advantage from missing seeds.
+The result of a learning rate is the hypervolume of its Pareto front over all values of c. The hypervolume is averaged
+over the seeds on which all compared rates have a complete frontier, so that a rate has no advantage from missing seeds.
 """
 
 from __future__ import annotations

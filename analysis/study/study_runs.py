@@ -28,8 +28,8 @@ class Task:
     """The model, the data set and the unlearning method.
 
     Attributes:
-        apart: the data and training settings, such as ``epochs 3, batch size 8``, if the study has several problems
-            on the same model and data set that differ in these settings; otherwise empty.
+        apart: the data and training settings, such as ``epochs 3, batch size 8``, if the study has the same model
+            and data set with several such settings; otherwise empty.
     """
 
     model: str
@@ -125,7 +125,8 @@ def study_runs(
     Every trial without a seed is a separate run. Trials belong to different tasks if they differ in a column whose role
     is in ``roles``: ``data`` (target, split, ...) or ``training`` (epochs, batch size, optimizer, ...). Columns that
     depend on the seed are ignored; see :func:`analysis.tables.problems.problems_of`, which also receives ``sweep``. All
-    trials of a problem are scored in the smallest reference box that contains the boxes of their sweeps.
+    trials of a problem (model, data set and settings) are scored in the smallest reference box that contains the boxes
+    of their sweeps.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.

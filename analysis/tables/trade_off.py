@@ -88,7 +88,8 @@ class Objective:
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
     """Return the smallest reference box that contains all ``boxes``. All trials of a problem are scored in this box.
 
-    Trials of different problems are scored in different boxes, because the bound ln|V| depends on the model.
+    A problem is a model and a data set with their settings. Trials of different problems are scored in different boxes,
+    because the bound ln|V| depends on the model.
     """
     return tuple(
         replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))

@@ -192,7 +192,7 @@ def _extension(out: Path) -> dict[str, Any]:
 
 
 def print_study(study: LrStudy) -> None:
-    """Print the sensitivities and the fronts as tables, and the verdicts as text."""
+    """Print the sensitivities and the compared Pareto fronts as tables, and the verdicts as text."""
     from rich.console import Console
 
     from analysis.report.render import note_text

@@ -109,7 +109,7 @@ class Syncer(Follower):
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
-        """Upload the costs of the epochs on the front, which workers read."""
+        """Upload the costs of the epochs on the Pareto front, which workers read."""
         self._queue(self._put, FRONT_FILE)
 
     def remove(self, folder: str) -> None:

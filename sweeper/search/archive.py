@@ -1,4 +1,4 @@
-"""The Pareto archive of a sweep: the front of all epochs so far, and the epoch that represents each trial."""
+"""The Pareto archive of a sweep: the Pareto front of all epochs so far, and the epoch that represents each trial."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Result:
 
 
 class ParetoArchive:
-    """The front of all acceptable epochs. ``trace`` lists the hypervolume of the front after each trial, in [0, 1].
+    """The Pareto front of all acceptable epochs. ``trace`` lists its hypervolume after each trial, in [0, 1].
 
     Args:
         objectives: the objectives with their bounds.

@@ -23,7 +23,7 @@ class Plateau:
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """Return whether the last hypervolumes in ``trace`` form a plateau. An empty front is not a plateau."""
+        """Return whether the last hypervolumes in ``trace`` form a plateau. An empty frontier is not a plateau."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth

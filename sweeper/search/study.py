@@ -2,10 +2,10 @@
 
 The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
 or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is COMPLETE. If
-every epoch is a candidate, the values of a trial are the values at the epoch that adds most hypervolume to the front
-(:class:`sweeper.search.archive.ParetoArchive`). Even in this case, a trial that a scheduler stopped is PRUNED, because
-comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind all
-COMPLETE trials; the other samplers ignore PRUNED trials.
+every epoch is a candidate, the values of a trial are the values at the epoch that adds most hypervolume to the Pareto
+front (:class:`sweeper.search.archive.ParetoArchive`). Even in this case, a trial that a scheduler stopped is PRUNED,
+because comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind
+all COMPLETE trials; the other samplers ignore PRUNED trials.
 
 Each trial of the sweep is one Optuna trial. Trials of previous sweeps (priors) come first in the Optuna study, so the
 id of a trial is its Optuna number minus the number of priors.

@@ -38,8 +38,8 @@ class WarmStart:
 
     Attributes:
         priors: trials with comparable results, from which the sampler learns.
-        points: configurations to try first, as Optuna parameters, from the front of trials with results that are not
-            comparable.
+        points: configurations to try first, as Optuna parameters, from the Pareto front of trials with results that are
+            not comparable.
         finished: the number of finished trials of the previous sweep.
         outside: the number of finished trials outside the new search space.
         differences: fixed settings that differ between the sweeps, as ``name OLD in that sweep, NEW in this sweep``.
@@ -65,7 +65,7 @@ def warm_start(
 
     A previous trial becomes a prior if the same configuration has the same content hash in this sweep (same model,
     data, target and training). Results of other trials are not comparable, so only their configurations are used: at
-    most ``most`` configurations from their front, ordered by their contribution to the front's hypervolume.
+    most ``most`` configurations from their Pareto front, ordered by their contribution to its hypervolume.
 
     Raises:
         UsageError: the folder has no sweep.

@@ -1,4 +1,4 @@
-"""The grid of a learning-rate study: the AutoLR arms and the fixed learning rates."""
+"""The grid of a learning-rate study: the variants of AutoLR (arms) and the fixed learning rates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fill_study(options: Options) -> None:
 
 
 def check_study(options: Options, base: TrialSpec) -> None:
-    """Add the problems with AutoLR's arms, with ``--seeds-vary``, and with the primary comparison."""
+    """Add the problems with AutoLR's variants, with ``--seeds-vary``, and with the primary comparison."""
     probes = options["auto_lr_probe"]
     if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
         options.reject("batches-not-fresh", "auto_lr_probe_batches", probes=", ".join(probes))
