@@ -245,7 +245,7 @@ DESCRIBED: list[Field] = [
         "GPUs per trial: 0.25 runs four trials on each GPU, and auto runs as many as fit.",
         *SWEEPS,
         words={"auto": "auto"},
-        otherwise="1 if this machine has a GPU, else 0",
+        otherwise="1 if this machine has a GPU; 0 otherwise, or with --address",
     ),
     _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0),
     _whole(
