@@ -31,7 +31,12 @@ def run_missing(
     called with the values of a job and returns its rows, without the key columns.
     """
     key, names = columns
-    done = {tuple(row[name] for name in key) for row in read_rows(path)}
+    rows = read_rows(path)
+    if rows and list(rows[0]) != list(names):
+        raise SystemExit(
+            f"{path}: expected the columns {', '.join(names)}, found {', '.join(rows[0])}; name another file"
+        )
+    done = {tuple(row[name] for name in key) for row in rows}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
@@ -40,7 +45,8 @@ def run_missing(
         for job in jobs:
             if tuple("" if value is None else str(value) for value in job) not in done:
                 began = time.perf_counter()
-                writer.writerows({**dict(zip(key, job, strict=True)), **row} for row in run(*job))
+                found = list(run(*job))  # all rows of a job, or none if it fails
+                writer.writerows({**dict(zip(key, job, strict=True)), **row} for row in found)
                 file.flush()
                 print(*job, f"({time.perf_counter() - began:.0f} s)", flush=True)
 

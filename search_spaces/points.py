@@ -5,6 +5,7 @@ Such a configuration is called a point. The sampler chooses the parameters that 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def read_points(given: str) -> list[Point]:
     Raises:
         PointError: the text has another form, or the file cannot be read.
     """
-    if "=" not in given or Path(given).is_file():
+    # os.path, because the methods of Path raise OSError for texts that are too long for a file name
+    if "=" not in given or os.path.isfile(given):
         return _load(Path(given))
     point: Point = {}
     for pair in given.split(","):
@@ -43,7 +45,7 @@ def read_points(given: str) -> list[Point]:
 
 
 def _load(path: Path) -> list[Point]:
-    if not path.exists():
+    if not os.path.exists(path):
         raise PointError(f"{path}: no such file; expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file")
     try:
         root = load(path)

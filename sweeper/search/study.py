@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
@@ -135,13 +136,16 @@ class SweepStudy:
         """The number of trials from before a resume that have not been proposed again yet."""
         return len(self._unfinished)
 
-    def restore(self, rows: Mapping[str, Row]) -> None:
+    def restore(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> None:
         """Update the study from the event log, because optuna.log may be incomplete after a crash.
 
-        ``rows`` has the rows of the ended trials. Ended trials that a lost or damaged optuna.log lacks are added; their
-        results are reported by :meth:`tell`. All other trials are proposed again with their ids and configurations.
+        ``rows`` has the rows of the ended trials in the order in which they ended, and ``candidates`` the rows of their
+        epochs. Ended trials that a lost or damaged optuna.log lacks are added, and all ended trials are told. All other
+        trials are proposed again with their ids and configurations.
         """
         self._add_missing(rows)
+        for trial_id, row in rows.items():
+            self.tell(trial_id, row, candidates.get(trial_id, ()))
         asked = (format_id(index) for index, trial in enumerate(self._own_trials()) if self._is_asked(trial))
         self._unfinished.extend(trial_id for trial_id in asked if trial_id not in rows)
 

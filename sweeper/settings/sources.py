@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -267,4 +268,4 @@ class Options:
 def is_template_file(text: str) -> bool:
     """Return whether ``--template`` names a file rather than a built-in template."""
     path = Path(text)
-    return bool(path.suffix) or len(path.parts) > 1 or path.is_file()
+    return bool(path.suffix) or len(path.parts) > 1 or os.path.isfile(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.settings.sweep_settings import RUN_STATES, SweepSettings
-from trainables.storage import Storage
+from trainables.storage import Storage, StorageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,19 @@ def state_keys(states: Storage, trial_id: str) -> list[str]:
 
 
 def remove_states(states: Storage, trial_id: str) -> None:
-    """Delete all saved states of a trial.
+    """Delete all saved states of a trial. A state that cannot be deleted does not keep the others.
 
     Raises:
-        StorageError, OSError: the storage does not answer, or the disk cannot be written.
+        StorageError, OSError: a state could not be deleted.
     """
+    failed: StorageError | OSError | None = None
     for key in state_keys(states, trial_id):
-        states.delete(key)
+        try:
+            states.delete(key)
+        except (StorageError, OSError) as error:
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
@@ -83,11 +89,14 @@ def _complete_states(states: Storage, trial_id: str, *, is_local: bool) -> Itera
     from trainables.saved_state import STATE_FILE, read_state
 
     for key in state_keys(states, trial_id):
-        with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
-            if not is_local:
+        if is_local:
+            state = read_state(Path(states.path) / key)
+        else:
+            with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
                 states.get(f"{key}/{STATE_FILE}", Path(scratch) / STATE_FILE)
-            if (state := read_state(Path(states.path) / key if is_local else Path(scratch))) is not None:
-                yield key, int(state["step"])
+                state = read_state(Path(scratch))
+        if state is not None:
+            yield key, int(state["step"])
 
 
 def _attempts(states: Storage) -> list[str]:

@@ -49,6 +49,8 @@ def test_a_file_without_a_list_of_points_is_refused_at_the_line(tmp_path: Path, 
 def test_a_text_that_is_no_point_is_refused(tmp_path: Path) -> None:
     for text, facts in (
         ("nothing", "no such file"),
+        ("n" * 300, "no such file"),
+        ("lr=" + "1" * 300 + ",c", "NAME=VALUE"),
         (str(tmp_path), "directory"),
         ("lr=", "NAME=VALUE.*'lr='"),
         ("lr=1,c", "NAME.*'lr=1,c'"),

@@ -25,7 +25,7 @@ from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
 from sweeper.controller import Controller
-from sweeper.driver.open_sweep import Followers, OpenSweep, attach
+from sweeper.driver.open_sweep import Followers, OpenSweep, attach, restore_study
 from sweeper.execution import shutdown as interruption
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -172,8 +172,6 @@ def drive(
     """Run the study to its end as a sweep does. Return ``proposed`` with the new proposals."""
     proposed = [] if proposed is None else proposed
     study.restore(rows)
-    for trial_id, row in rows.items():
-        study.tell(trial_id, row)
     while (proposal := study.ask()) is not None:
         assert proposal.trial_id not in rows, f"trial {proposal.trial_id} has a row and is run again"
         proposed.append(proposal)
@@ -240,7 +238,7 @@ def bare_sweep(
     """
     log = EventLog(out / "events.jsonl")
     study = study or open_study(out, space=settings.space, trials=settings.trials)
-    study.restore({trial.id: trial.row() for trial in log.state.ended_trials if trial.has_result})
+    restore_study(study, log.state)
     console = console or Console(quiet=True)
     checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
     fields: dict[str, Any] = {

@@ -126,6 +126,11 @@ def _log_probs(scores: ModelScores, part: str) -> list[Array]:
     return [item.log_probs for item in scores.tokens[part]]
 
 
+def text_loss_scores(scores: ModelScores, part: str) -> Array:
+    """Return :func:`loss_scores` of the texts of an evaluation set."""
+    return loss_scores(_log_probs(scores, part))
+
+
 def _min_k_plus_plus(scores: ModelScores, part: str) -> Array:
     items = scores.tokens[part]
     means, stds = [item.means for item in items], [item.stds for item in items]
@@ -139,28 +144,40 @@ def _reference(scores: ModelScores, part: str) -> Array:
 
 
 MIN_K_ATTACK = _attack(
-    *("mia_min_k", "min-k%", "the mean of the lowest 40% of log p"),
+    "mia_min_k",
+    "min-k%",
+    "the mean of the lowest 40% of log p",
     "Shi et al., Detecting Pretraining Data, ICLR 2024 (arXiv:2310.16789)",
     lambda scores, part: min_k_scores(_log_probs(scores, part)),
 )
 METRICS = (
     _attack(
-        *("mia_loss", "loss", "mean log p"),
+        "mia_loss",
+        "loss",
+        "mean log p",
         "Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)",
-        lambda scores, part: loss_scores(_log_probs(scores, part)),
+        text_loss_scores,
     ),
     _attack(
-        *("mia_zlib", "zlib", "mean log p / bytes of the zlib-compressed text", CARLINI),
+        "mia_zlib",
+        "zlib",
+        "mean log p / bytes of the zlib-compressed text",
+        CARLINI,
         lambda scores, part: zlib_scores(_log_probs(scores, part), scores.answer_texts(part)),
     ),
     MIN_K_ATTACK,
     _attack(
-        *("mia_min_k_plus_plus", "min-k%++", "the mean of the lowest 40% of (log p - mu) / sigma"),
+        "mia_min_k_plus_plus",
+        "min-k%++",
+        "the mean of the lowest 40% of (log p - mu) / sigma",
         "Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936)",
         _min_k_plus_plus,
     ),
     _attack(
-        *("mia_reference", "reference", "mean log p - mean log p of the retain model", CARLINI),
+        "mia_reference",
+        "reference",
+        "mean log p - mean log p of the retain model",
+        CARLINI,
         _reference,
         RETAIN_MODEL,
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
 from trainables.metrics.losses import ItemLosses
+from trainables.metrics.membership import text_loss_scores
 from trainables.metrics.registry import METRICS
 from trainables.scoring.evaluation_sets import EvaluationSets
 from trainables.scoring.measured import ModelEvaluator
@@ -53,6 +54,5 @@ class Evaluator(ModelEvaluator):
         ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if sets.has_choices("forget") else ()
         if not sets.has("holdout"):
             return RetainValues(key, path, ratios, (), (), None)
-        METRICS["mia_loss"].measure(scores)
-        inside, outside = (tuple(mean_log_probs.tolist()) for mean_log_probs in scores.attacks["mia_loss"])
+        inside, outside = (tuple(text_loss_scores(scores, part).tolist()) for part in ("forget", "holdout"))
         return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))
