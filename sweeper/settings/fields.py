@@ -84,7 +84,7 @@ DESCRIBED: list[Field] = [
         STUDY,
         repeats=True,
         help="Learning rate; can be repeated.",
-        otherwise="5 rates over the model's range",
+        otherwise="5 rates, from below to above the model's range",
     ),
     _trial("lr", RUN, repeats=True),
     _trial(
