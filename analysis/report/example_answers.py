@@ -1,4 +1,4 @@
-"""Read ten answers of the recommended model and of the target from the per-item logs in the folder items/."""
+"""Compare the answers of the recommended model with the target's, from the per-item logs in the folder items/."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,19 +36,31 @@ class ExampleAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedSet:
+    """The answers to the questions of one evaluation set.
+
+    ``examples`` are evenly spread over the set. ``same`` of all ``total`` answers have the same words before and after.
+    """
+
+    examples: tuple[ExampleAnswer, ...]
+    same: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleAnswers:
-    """Example answers to questions that are evenly spread over the forget set and over the retain set.
+    """The compared answers to the questions of the forget set and of the retain set.
 
     If ``is_target`` is true, the answers ``before`` are the target's; otherwise they are the data set's answers.
     """
 
-    forget: tuple[ExampleAnswer, ...]
-    retain: tuple[ExampleAnswer, ...]
+    forget: ComparedSet
+    retain: ComparedSet
     is_target: bool
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Read example answers of the model at ``checkpoint``; None if no generated answers were recorded.
+    """Compare the answers of the model at ``checkpoint``; None if no generated answers were recorded.
 
     ``checkpoint`` is a path relative to the report's folder ``out``. The path leads into the folder ``checkpoints`` of
     a sweep.
@@ -56,24 +68,29 @@ def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswe
     place = out / checkpoint
     items = place.parent.parent / "items"
     model, target = _read(items / f"{place.name}.json"), _read(items / TARGET_ITEMS.format(key=target_key))
-    forget, retain = (tuple(_examples(model.get(name, {}), target.get(name, {}))) for name in _LOGS.values())
-    return ExampleAnswers(forget, retain, bool(target)) if forget or retain else None
+    forget, retain = (_compared_set(model.get(name, {}), target.get(name, {})) for name in _LOGS.values())
+    return ExampleAnswers(forget, retain, bool(target)) if forget.total or retain.total else None
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
-def _examples(model: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[ExampleAnswer]:
+def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> ComparedSet:
     answered: Mapping[str, list[str]] = model.get("generated_text", {})
     known: Mapping[str, list[str]] = target.get("generated_text", {})
     head, tail = _template([prompt for prompt, *_ in answered.values()])
-    keys = list(answered)
-    for place in range(min(PER_SET, len(keys))):
-        key = keys[place * len(keys) // min(PER_SET, len(keys))]
-        prompt, after, reference = answered[key]
-        before = known[key][1] if key in known else reference
-        yield ExampleAnswer(prompt.removeprefix(head).removesuffix(tail).strip(), *_compared(before, after))
+    answers = [
+        (prompt.removeprefix(head).removesuffix(tail).strip(), known[key][1] if key in known else reference, after)
+        for key, (prompt, after, reference) in answered.items()
+    ]
+    count = min(PER_SET, len(answers))
+    chosen = (answers[place * len(answers) // count] for place in range(count))
+    return ComparedSet(
+        examples=tuple(ExampleAnswer(question, *_compared(before, after)) for question, before, after in chosen),
+        same=sum(before.split() == after.split() for _, before, after in answers),
+        total=len(answers),
+    )
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:

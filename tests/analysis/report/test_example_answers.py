@@ -31,8 +31,9 @@ def test_answers_are_spread_over_the_set_with_changed_words_marked(tmp_path: Pat
     found = example_answers(tmp_path, "checkpoints/t1-epoch-2", "key")
     assert found is not None
     assert found.is_target
-    assert [item.question for item in found.retain] == [QUESTIONS[i] for i in (0, 1, 2, 3, 4)]
-    assert found.forget[0] == ExampleAnswer(
+    assert [item.question for item in found.retain.examples] == [QUESTIONS[i] for i in (0, 1, 2, 3, 4)]
+    assert (found.retain.same, found.retain.total) == (0, 6)
+    assert found.forget.examples[0] == ExampleAnswer(
         "Who wrote it?",
         (Words("it is", False), Words("here", True), Words("0", False)),
         (Words("it is", False), Words("gone", True), Words("0", False)),
@@ -40,10 +41,11 @@ def test_answers_are_spread_over_the_set_with_changed_words_marked(tmp_path: Pat
 
 
 def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path: Path) -> None:
-    write(tmp_path, t1=items("it is gone"))
+    write(tmp_path, t1=items("reference"))
     found = example_answers(tmp_path, "checkpoints/t1", "key")
     assert found is not None
-    assert (found.is_target, found.forget[0].before) == (False, (Words("reference", True), Words("0", False)))
+    assert (found.is_target, found.forget.examples[0].before) == (False, (Words("reference 0", False),))
+    assert found.retain.same == found.retain.total
     assert example_answers(tmp_path, "checkpoints/t2", "key") is None
 
 
@@ -53,4 +55,5 @@ def test_the_page_shows_them_with_marks(make_sweep: MakeSweep) -> None:
     write(out, **{"0": items("it is <gone>")}, target_0011=items("it is here"))
     write_report(out)
     page = (out / "report.html").read_text()
+    assert "0 of 6 answers" in page
     assert page.count("it is <mark>&lt;gone&gt;</mark>") == 10
