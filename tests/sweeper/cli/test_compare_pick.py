@@ -82,27 +82,20 @@ def test_limits_repeat_and_python_has_the_same_answer(golden: Path) -> None:
     assert pick_from_python(golden, where=limits, maximize="utility") == found
 
 
-@pytest.mark.parametrize("is_broken", [False, True])
-def test_a_checkpoint_is_copied_whole_or_not_at_all(
-    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_broken: bool
+def test_a_checkpoint_is_copied_whole_or_not_at_all_and_never_over_a_folder(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "model"
-    assert names(refused("pick", golden, "--copy-to", copy)[0], ["00011"])
-    chosen = golden / "checkpoints" / "00011"
-    chosen.mkdir(parents=True)
-    for name in ("config.json", "model.safetensors"):
-        (chosen / name).write_bytes(b"content")
+    (golden / "checkpoints" / "00011").mkdir(parents=True)
 
     def half(source: str, target: str) -> None:
         Path(target).mkdir()
         (Path(target) / "config.json").write_bytes(b"content")
         raise OSError("the disk is gone")
 
-    if is_broken:
-        monkeypatch.setattr("shutil.copytree", half)
-        assert invoke("pick", golden, "--copy-to", copy).exit_code != 0
-        assert not copy.exists()
-    else:
-        assert invoke("pick", golden, "--copy-to", copy).exit_code == 0
-        assert (copy / "model.safetensors").read_bytes() == b"content"
-        assert names(refused("pick", golden, "--copy-to", copy)[0], [str(copy)])
+    monkeypatch.setattr("shutil.copytree", half)
+    assert invoke("pick", golden, "--copy-to", copy).exit_code != 0
+    assert not copy.exists()
+    copy.mkdir()
+    (copy / "mine").touch()
+    assert names(refused("pick", golden, "--copy-to", copy)[0], [str(copy)])

@@ -29,44 +29,27 @@ FILES = {
 }
 """Files in the working folder, which also has ``model``, a model folder, and ``golden``, the tables of a real sweep."""
 LINES = """
-run --method nonsense | nonsense gdiff ngdiff
+run --auto-lr maybe | auto_lr maybe
+run --method nonsense --optimizer lion --weight-scale big --retain-objective mse --dtype fp16 --auto-lr-smoothing x \
+    | nonsense gdiff ngdiff | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
+    | auto_lr_smoothing x
 run --method npo+nonsense | nonsense
 run --method npo+gd | npo+gd gd
-run --c 1.5 | c 1.5
-run --c -0.1 | c -0.1
-run --c nan | c nan
-run --c half | --c half
+run --c 1.5 --limit 0 --target-lora-rank -1 --lr 0 --seed -1 --epochs 0 --max-steps 0 --batch-size -8 --max-length 2 \
+    --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | c 1.5 | limit 0 | target_lora_rank -1 | lr 0 | seed -1 \
+    | epochs 0 | max_steps 0 | batch_size -8 | max_length 2 | weight_decay -1 | max_grad_norm 0 | lora_rank -1
+run --c half --lr fast --seed lucky --epochs 1.5 --lora-rank few | --c half | --lr fast | --seed lucky \
+    | --epochs 1.5 | --lora-rank few
 run --method ngdiff --c 0.5 | c ngdiff
-run --lr 0 | lr 0
-run --lr -1e-4 | lr -0.0001
-run --lr inf | lr inf
-run --lr nan | lr nan
-run --lr fast | --lr fast
-run --epochs 0 | epochs 0
-run --epochs 1.5 | --epochs 1.5
-run --max-steps 0 | max_steps 0
-run --batch-size -8 | batch_size -8
-run --max-length 2 | max_length 2
-run --optimizer lion | lion adamw sgd
 run --momentum 0.9 | momentum sgd
 run --optimizer sgd --momentum 2 | momentum 2
-run --weight-decay -1 | weight_decay -1
-run --max-grad-norm 0 | max_grad_norm 0
-run --dtype fp16 | fp16 fp32 bf16
-run --weight-scale big | weight_scale big
-run --retain-objective mse | retain_objective mse ce kl
 run --method rmu --retain-objective kl | retain_objective kl rmu ce
 run --method npo --retain-objective kl | retain_objective kl npo npo+ngdiff
 run --method rmu --option layer=-2 | layer -2
 run --method rmu --option layer=1.5 | layer 1.5
-run --auto-lr maybe | auto_lr maybe
-run --auto-lr-smoothing x | auto_lr_smoothing x
 run --auto-lr on --auto-lr-every 0 | auto_lr_every 0
 run --auto-lr on --auto-lr-start 0 | auto_lr_start 0
 run --auto-lr-every 5 | --auto-lr-every on
-run --lora-rank -1 | lora_rank -1
-run --lora-rank few | --lora-rank few
-run --target-lora-rank -1 | target_lora_rank -1
 run --optimizer dog --growth-rate 0.9 | --growth-rate 0.9
 run --growth-rate 1.5 | --growth-rate prodigy
 run --optimizer prodigy --auto-lr on | AutoLR prodigy
@@ -76,8 +59,6 @@ run --option c | --option NAME=VALUE c
 run --option =3 | --option NAME=VALUE =3
 run --option c=high | --option NAME=VALUE c=high
 run --option c=7 | c 7
-run --seed lucky | --seed lucky
-run --seed -1 | seed -1
 run --seed 1099511627776 | seed 1099511627776
 run --model gpt-9 | gpt-9 tiny-phi llama2-7b ORGANISATION/NAME --model-path
 run --model /etc | /etc --model-path
@@ -87,15 +68,12 @@ run --model '' | tiny-phi
 run --dataset books | books authors tofu
 run --forget-split forget99 | forget99 forget01 forget05 forget10
 run --limit 5 | --limit 5 20
-run --limit 0 | limit 0
 run --model-path /no/such | --model-path /no/such
 run --target-path /no/such | --target-path /no/such
-sweep --trials 0 | trials 0
-sweep --trials -2 | trials -2
-sweep --trials 2.5 | --trials 2.5
-sweep --seeds 0 | seeds 0
+sweep --trials 2.5 --sampler magic --scheduler magic --gpus-per-trial nan --cpus-per-trial nan --epoch-budget few \
+    --until done | --trials 2.5 | magic tpe nsga2 nsga3 gp qmc random grid | magic none moasha | gpus-per-trial nan \
+    | cpus-per-trial nan | --epoch-budget few | --until done plateau:10:0.001
 sweep --method ngdiff --method rmu --retain-objective kl | retain_objective kl rmu
-sweep --scheduler magic | magic none moasha
 sweep --scheduler moasha --grace 5 --epochs 5 | --grace 5 --epochs
 sweep --scheduler moasha --grace 0 | --grace 0
 sweep --scheduler moasha --grace 3 --eval-every 2 | --grace 3 --eval-every 2
@@ -103,71 +81,46 @@ sweep --scheduler moasha --reduction 1 | --reduction 2 1
 sweep --scheduler moasha --stopping nap | nap stop pause
 sweep --scheduler none --grace 2 --stopping pause | --grace --stopping --scheduler moasha
 sweep --sampler grid --grace 2 | --grace --scheduler moasha
-sweep --sampler magic | magic tpe nsga2 nsga3 gp qmc random grid
 sweep --objectives speed:max,utility:max | speed forget_loss
 sweep --objectives verbmem,utility:max | verbmem:min verbmem:max
-sweep --objectives utility:max | two
-sweep --max-concurrent 0 | max-concurrent 0
-sweep --cpus-per-trial 0 | cpus-per-trial 0
-sweep --cpus-per-trial nan | cpus-per-trial nan
-sweep --cpus-per-trial 9999 | --cpus-per-trial 9999
-sweep --gpus-per-trial -1 | gpus-per-trial -1
-sweep --gpus-per-trial 1.5 | gpus-per-trial 1.5
+sweep --cpus-per-trial 0 --max-concurrent 0 --time-budget 0 --epoch-budget 0 --gpus-per-trial -1 --until plateau:0 \
+    | cpus-per-trial 0 | max-concurrent 0 | time-budget 0 | epoch-budget 0 | gpus-per-trial -1 | --until plateau:0
+sweep --cpus-per-trial 9999 --gpus-per-trial 1.5 | --cpus-per-trial 9999 | gpus-per-trial 1.5
 sweep --gpus-per-trial 2 | gpus-per-trial 2
-sweep --gpus-per-trial all | gpus-per-trial auto all
-sweep --gpus-per-trial nan | gpus-per-trial nan
-sweep --gpus-per-trial inf | gpus-per-trial inf
-sweep --time-budget 0 | time-budget 0
-sweep --epoch-budget 0 | epoch-budget 0
-sweep --epoch-budget few | --epoch-budget few
-sweep --until done | --until done plateau:10:0.001
-sweep --until plateau:0 | --until plateau:0
+sweep --tracking-uri ftp://host --gpus-per-trial inf | ftp | gpus-per-trial inf
 sweep --constraint utility=0.7 | utility=0.7 utility>=0.7
 sweep --constraint verbmem<=0.1 --constraint verbmem>=0.5 | verbmem>=0.5 verbmem<=0.1
 sweep --constraint speed>=1 | speed utility
 sweep --constraint mia_loss<=0.6 | mia_loss --metrics default,mia_loss
 sweep --metrics verbmem --constraint utility>=70% | utility --metrics verbmem,utility
 sweep --enqueue lr=1e-4,c | --enqueue lr=1e-4,c NAME=VALUE
-sweep --enqueue points.yaml | --enqueue points.yaml
 sweep --enqueue lr=7 | --enqueue lr 7 1e-05 0.001
 sweep --enqueue method=npo | method npo gdiff ngdiff
 sweep --enqueue warmth=1 | warmth method lr c
 sweep --trials 3 --seeds 2 --enqueue lr=1e-4 --enqueue lr=2e-4 | --enqueue 2 4 --trials 3
 sweep --sampler grid --method ngdiff --lr 1e-4 --enqueue lr=1e-4 | --enqueue grid
-sweep --warm-start nowhere | --warm-start nowhere
-sweep --reuse nowhere | --reuse nowhere
+sweep --tracking-uri ./mlruns --warm-start nowhere --reuse nowhere --gpus-per-trial all --objectives utility:max \
+    --enqueue points.yaml --data-dir nowhere | ./mlruns sqlite:///mlflow.db | --warm-start nowhere | --reuse nowhere \
+    | gpus-per-trial auto all | two | --enqueue points.yaml | nowhere --data-dir
 sweep --sampler qmc --warm-start nowhere | qmc tpe nsga2 nsga3 gp
 sweep --sampler grid | --sampler grid lr
 sweep --sampler grid --method ngdiff --lr 1e-4 --lr 1e-5 --trials 3 | --trials 3 2
-sweep --tracking-uri ./mlruns | ./mlruns sqlite:///mlflow.db
-sweep --tracking-uri ftp://host | ftp
 sweep --optimizer prodigy --auto-lr both | AutoLR prodigy
 single --c 0.1 --option c=0.2 | 2 pareto option c
 single --c 0.1 --c 0.2 | 2 pareto option c
 single --lr 1e-3 --lr 1e-4 | 2 pareto --lr
-sweep --method ngdif | 'ngdiff'?
+sweep --sampler nsga --candidates al --scheduler moash --model tiny-ph --method ngdif --dataset offu \
+    --optimizer adam --metrics verbmen --objectives verbmen:min,retain_loss:min --constraint utilty>=0.7 | 'nsga3'? \
+    | 'all'? | 'moasha'? | 'tiny-phi'? | 'ngdiff'? | 'tofu'? | 'adamw'? | 'verbmem'? | 'verbmem'? | 'utility'?
 sweep --method npo+ngdif | 'ngdiff'?
 sweep --method np0+ngdiff | 'npo'?
 sweep --method npo --option betaa=1 | 'beta'?
-sweep --model tiny-ph | 'tiny-phi'?
-sweep --dataset offu | 'tofu'?
-sweep --metrics verbmen | 'verbmem'?
 sweep --metrics tofo | 'tofu'?
-sweep --optimizer adam | 'adamw'?
-sweep --sampler nsga | 'nsga3'?
-sweep --scheduler moash | 'moasha'?
-sweep --candidates al | 'all'?
-sweep --objectives verbmen:min,retain_loss:min | 'verbmem'?
-sweep --constraint utilty>=0.7 | 'utility'?
-run --lr 1e-3,1e-4 | --lr 1e-3 --lr 1e-4
-run --c '0.1, 0.5' | --c 0.1 --c 0.5
-run --method gdiff,ngdiff | --method gdiff --method ngdiff
+run --method gdiff,ngdiff --c '0.1, 0.5' --lr 1e-3,1e-4 | --method gdiff --method ngdiff | --c 0.1 --c 0.5 \
+    | --lr 1e-3 --lr 1e-4
 run --measure | --measure --dry-run
-lr-study --method nope | nope
 lr-study --auto-lr-smoothing wild | auto_lr_smoothing wild
-lr-study --lr 0 | lr 0
 lr-study --auto-lr-start-lr -1 | auto-lr-start-lr -1
-lr-study --seeds 0 | seeds 0
 lr-study --measure | --measure --dry-run
 lr-study --primary npo | --primary npo gdiff ngdiff
 lr-study --auto-lr-smoothing paper --auto-lr-smoothing safe --primary gdiff \
@@ -187,7 +140,6 @@ sweep --model-path model --target-path model | --model-path --target-path
 pareto --dataset authors --data-dir . | --data-dir authors
 sweep --model-path full | full config.json | full *.safetensors | full tokenizer
 sweep --model full | full --model-path
-sweep --data-dir nowhere | nowhere --data-dir
 single --dataset jsonl | jsonl
 pareto --dataset jsonl | jsonl --data-dir forget.jsonl retain.jsonl
 pareto --dataset jsonl --data-dir nowhere | nowhere forget.jsonl retain.jsonl
@@ -253,10 +205,7 @@ pick golden --max-verbmem 0.001 | 0.00812
 pick golden --where lr<1e-9 | lr 1e-09 3e-5
 pick golden --rule success | 36 verbmem utility truth_ratio
 pick golden --copy-to copy | 00011
-pick nowhere | nowhere
 resume nowhere --measure | --measure --dry-run
-resume nowhere | nowhere
-config nowhere | nowhere
 config golden --out file | file
 status full | full sweep.json
 stop full | full sweep.json
