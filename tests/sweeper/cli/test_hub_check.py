@@ -100,8 +100,6 @@ def test_a_model_that_can_be_neither_loaded_nor_downloaded_is_named(
 
 def test_a_sweep_is_refused_before_anything_is_fetched(dead_uri: str, use_hub: UseHub, tmp_path: Path) -> None:
     use_hub(dead_uri)
-    (model,) = refused("pareto", "--model", "phi-1.5", "--dataset", "authors")
-    assert names(model, WAYS[PHI])
     (images,) = refused("pareto", "--model", "tiny-resnet", "--dataset", "cifar-10")
     assert names(images, ["--dataset digits", "--model tiny-resnet"])
     assert not (tmp_path / "hub").exists()
