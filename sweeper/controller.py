@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sweeper.search.halving import Decision
 from sweeper.search.reuse import CachedTrial, ReusableTrials
-from sweeper.search.schedulers import ReportScheduler
+from sweeper.search.schedulers import Scheduler
 from sweeper.search.stopping import End, Stopping
 from sweeper.search.study import SweepStudy
 from sweeper.store.columns import OUTCOME_METRICS
@@ -40,9 +41,9 @@ class NextTrial(NamedTuple):
 class Controller(Follower):
     """Decides which trials of a sweep run and which stop. Everything known about the trials is in the event log.
 
-    ``scheduler`` stops or pauses trials early; if it is None, every trial runs to its end. ``failure`` is the
-    infrastructure error that ended the sweep. After a resume, trials that were paused when the sweep was killed wait in
-    memory until the scheduler promotes them.
+    ``scheduler`` stops or pauses trials early by the values of the columns ``compared``. Without it, all trials run to
+    their ends. ``failure`` is the infrastructure error that ended the sweep. After a resume, trials that were paused
+    when the sweep was killed wait in memory until the scheduler promotes them.
     """
 
     log: EventLog
@@ -50,7 +51,8 @@ class Controller(Follower):
     make_spec: Callable[[Mapping[str, Any]], TrialSpec]
     reusable: ReusableTrials
     stopping: Stopping = field(default_factory=Stopping)
-    scheduler: ReportScheduler | None = None
+    scheduler: Scheduler | None = None
+    compared: tuple[str, ...] = ()
     failure: End | None = field(default=None, init=False)
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
@@ -65,8 +67,8 @@ class Controller(Follower):
         if event.kind is Kind.TRIAL_REQUEUED:
             self.failure = None
             self.study.forget(trial.id)
-        elif event.kind is Kind.TRIAL_REPORTED and self.scheduler is not None and not trial.reused_from:
-            self.scheduler.decide(trial.id, event.payload["report"])
+        elif event.kind is Kind.TRIAL_REPORTED and not trial.reused_from:
+            self.decide(trial.id, event.payload["report"])
         elif event.kind is Kind.TRIAL_ENDED and trial.has_result:
             self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
         elif event.kind is Kind.TRIAL_ENDED:
@@ -124,7 +126,7 @@ class Controller(Follower):
     def _promoted(self) -> NextTrial | None:
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
-        promoted = self.scheduler.scheduler.next_promotion([*self._at_rung])
+        promoted = self.scheduler.next_promotion([*self._at_rung])
         return None if promoted is None else self._at_rung.pop(promoted)
 
     def _reuse(self, trial_id: str, found: CachedTrial) -> None:
@@ -158,10 +160,20 @@ class Controller(Follower):
 
     # What happens to trials -----------------------------------------------------------------------------------------
 
+    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
+        """Return the scheduler's decision after an epoch. A repeated report gets the same decision and has no effect.
+
+        While the disk is full, Ray Tune needs the decision before :meth:`apply` is called for the report.
+        """
+        if self.scheduler is None:
+            return "continue"
+        values = [report.get(name) for name in self.compared]
+        return self.scheduler.decide(trial_id, float(report["epoch"]), values)
+
     def is_stopped_early(self, trial_id: str) -> bool:
         """Return whether a user or the scheduler stopped or paused the trial."""
         trial = self.log.state.trials.get(trial_id)
-        stopped = self.scheduler is not None and self.scheduler.scheduler.ended_at(trial_id) is not None
+        stopped = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
         return stopped or (trial is not None and trial.stop_requested)
 
     def request_stop(self, trial_id: str) -> None:

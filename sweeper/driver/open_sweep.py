@@ -139,6 +139,7 @@ def open_sweep(
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
     study = open_study(out, settings, target, console=console)
     restore_study(study, log.state)
+    scheduler, compared = open_scheduler(settings, target)
     controller = Controller(
         log=log,
         study=study,
@@ -146,7 +147,8 @@ def open_sweep(
         # In a sweep with object storage, checkpoints of its own trials may not have been downloaded yet.
         reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
         stopping=Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
-        scheduler=open_scheduler(settings, target),
+        scheduler=scheduler,
+        compared=compared,
     )
     checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
     followers = Followers(

@@ -43,7 +43,7 @@ class TuneScheduler(FIFOScheduler):
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
                 return str(self.CONTINUE)
-            answer = self._scheduler.decide(trial_id, self._controller.log.state.trials[trial_id].reports[-1])
+            answer = self._controller.decide(trial_id, self._controller.log.state.trials[trial_id].reports[-1])
             if answer == "pause":
                 self._controller.log.record(Kind.TRIAL_PAUSED, trial_id)
             return answer.upper()
@@ -87,7 +87,7 @@ class TuneScheduler(FIFOScheduler):
         if self._promoted is not None or self.running >= self._max_concurrent or self._controller.is_over:
             return
         paused = self._paused()
-        if (trial_id := self._scheduler.scheduler.next_promotion([*paused])) is not None:
+        if (trial_id := self._scheduler.next_promotion([*paused])) is not None:
             self._promoted = paused[trial_id]
 
     def _paused(self) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from sweeper.search.halving import Axis, Decision, Mode, SuccessiveHalving
 
@@ -41,26 +40,17 @@ SCHEDULERS: Mapping[str, MakeScheduler] = {
 """Schedulers by name. ``epochs`` is the length of a complete trial; the other arguments are settings of the sweep."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportScheduler:
-    """A scheduler that reads the compared values from the columns of a report."""
+def open_scheduler(settings: SweepSettings, target: Target) -> tuple[Scheduler | None, tuple[str, ...]]:
+    """Return a new scheduler and the columns by which it compares trials.
 
-    scheduler: Scheduler
-    columns: tuple[str, ...]
-
-    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the decision after an epoch. A repeated epoch gets the same decision and has no effect."""
-        return self.scheduler.decide(trial_id, float(report["epoch"]), [report.get(name) for name in self.columns])
-
-
-def open_scheduler(settings: SweepSettings, target: Target) -> ReportScheduler | None:
-    """Return a new scheduler, or None if every trial runs all its epochs."""
+    If every trial runs all its epochs, return None and no columns.
+    """
     from sweeper.settings.fields import NO_SCHEDULER
     from sweeper.settings.objectives import axes
     from trainables.modality import dataset_modality
 
     if settings.scheduler == NO_SCHEDULER:
-        return None
+        return None, ()
     objectives = compared_objectives(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
     unit = dataset_modality(settings.base.dataset).unit
     scheduler = SCHEDULERS[settings.scheduler](
@@ -70,7 +60,7 @@ def open_scheduler(settings: SweepSettings, target: Target) -> ReportScheduler |
         reduction=settings.reduction,
         mode=cast(Mode, settings.stopping),
     )
-    return ReportScheduler(scheduler, tuple(item.column for item in objectives))
+    return scheduler, tuple(item.column for item in objectives)
 
 
 def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:

@@ -16,7 +16,6 @@ from rich.console import Console
 from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.halving import SuccessiveHalving
-from sweeper.search.schedulers import ReportScheduler
 from sweeper.search.stopping import Plateau, Stopping
 from sweeper.store.events import Kind
 from sweeper.store.folder import begin
@@ -201,7 +200,7 @@ def test_after_the_deadline_no_trial_starts(sweep: OpenSweep) -> None:
 def test_a_trial_that_waits_at_a_rung_ends_when_a_user_stops_it(out: Path) -> None:
     def opened() -> OpenSweep:
         halving = SuccessiveHalving(((7.0, 0.0), (0.0, 7.0)), epochs=9, grace=1, reduction=3, mode="pause")
-        return bare_sweep(out, scheduler=ReportScheduler(halving, ("forget_loss_capped", "retain_loss")))
+        return bare_sweep(out, scheduler=halving, compared=("forget_loss_capped", "retain_loss"))
 
     sweep = opened()
     for forget in (5.0, 4.0):

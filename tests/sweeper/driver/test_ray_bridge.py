@@ -18,7 +18,6 @@ from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder, TrialSearch
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.execution.ray_health import StarvationCheck
 from sweeper.search.halving import SuccessiveHalving
-from sweeper.search.schedulers import ReportScheduler
 from sweeper.settings.resources import Resources
 from sweeper.store.events import Kind
 from sweeper.store.saved_states import SavedState
@@ -98,7 +97,7 @@ def test_a_report_is_recorded_once_and_an_outcome_ends_the_trial(sweep: OpenSwee
 @pytest.mark.parametrize("by_scheduler", [False, True])
 def test_a_trial_that_a_user_or_the_scheduler_stops_ends_with_its_last_report(out: Path, by_scheduler: bool) -> None:
     halving = SuccessiveHalving(((7.0, 0.0),), epochs=9, grace=1, reduction=3, mode="stop")
-    sweep = bare_sweep(out, scheduler=ReportScheduler(halving, ("forget_loss",)) if by_scheduler else None)
+    sweep = bare_sweep(out, scheduler=halving if by_scheduler else None, compared=("forget_loss",))
     for forget in (5.0, 4.0) if by_scheduler else ():
         report(sweep, running(sweep), 1, forget_loss=forget)
     trial_id = running(sweep)

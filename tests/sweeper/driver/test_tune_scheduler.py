@@ -16,7 +16,7 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.ray_bridge import TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Mode, SuccessiveHalving
-from sweeper.search.schedulers import ReportScheduler, compared_objectives, comparison_axes
+from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import axes, parse_objectives
 from sweeper.store.events import Kind
 from sweeper.store.state import Phase
@@ -67,12 +67,12 @@ class Tune:
 
 def scheduled(out: Path, mode: Mode) -> OpenSweep:
     """Return a new sweep or, if the folder has events, the resumed sweep."""
-    return bare_sweep(out, SETTINGS, scheduler=ReportScheduler(halving(mode), COLUMNS))
+    return bare_sweep(out, SETTINGS, scheduler=halving(mode), compared=COLUMNS)
 
 
 def tune_of(out: Path, mode: Mode = "pause") -> Tune:
     """Return Tune with the scheduler of a sweep whose twelve trials have all been proposed."""
-    sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=ReportScheduler(halving(mode), COLUMNS))
+    sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=halving(mode), compared=COLUMNS)
     for _ in range(12):
         running(sweep)
     return Tune(TuneScheduler(sweep.controller, max_concurrent=1))
@@ -150,11 +150,9 @@ def test_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
 def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
     """Run some epochs of the next trial. Return the scheduler's decision after the last epoch."""
     trial_id = running(sweep)
-    scheduler = sweep.controller.scheduler
-    assert scheduler is not None
     for epoch in range(1, epochs + 1):
         report(sweep, trial_id, epoch, forget_loss_capped=forget, retain_loss=0.1)
-        answer = scheduler.decide(trial_id, sweep.log.state.trials[trial_id].reports[-1])
+        answer = sweep.controller.decide(trial_id, sweep.log.state.trials[trial_id].reports[-1])
     return str(answer)
 
 
@@ -208,7 +206,7 @@ def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
     assert train(sweep, 4.0, epochs=2) == "continue"
     scheduler = scheduled(tmp_path, "pause").controller.scheduler
     assert scheduler is not None
-    assert scheduler.scheduler.ended_at("00001") is None
+    assert scheduler.ended_at("00001") is None
 
 
 def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) -> None:

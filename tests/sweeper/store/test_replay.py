@@ -17,7 +17,6 @@ from sweeper.followers import checkpoints
 from sweeper.followers.progress import remaining
 from sweeper.search.halving import SuccessiveHalving
 from sweeper.search.reuse import ReusableTrials
-from sweeper.search.schedulers import ReportScheduler
 from sweeper.search.stopping import Stopping
 from sweeper.store.event_log import read_events
 from sweeper.store.events import Event, Kind
@@ -35,7 +34,8 @@ def opened(out: Path) -> OpenSweep:
     return bare_sweep(
         out,
         FEW,
-        scheduler=ReportScheduler(halving, COLUMNS),
+        scheduler=halving,
+        compared=COLUMNS,
         stopping=Stopping(epoch_budget=40),
         reusable=ReusableTrials(out),
     )
@@ -106,7 +106,7 @@ def snapshot(sweep: OpenSweep) -> dict[str, Any]:
     return {
         "state": copy.deepcopy(state),
         "trace": list(controller.study.archive.trace),
-        "scheduler": {trial: controller.scheduler.scheduler.ended_at(trial) for trial in state.trials},
+        "scheduler": {trial: controller.scheduler.ended_at(trial) for trial in state.trials},
         "front": sweep.followers.checkpoints.folders,
         "epochs": state.trained_epochs,
         "remaining": remaining(state, trials=6, epochs_left=40 - state.trained_epochs, max_concurrent=2),
