@@ -224,10 +224,10 @@ ADDITIONS = {
             )
         },
         "from sweeper.search.schedulers import SCHEDULERS;"
-        "from sweeper.checks.world import catalog; from sweeper.settings.resolve import resolve;"
+        "from sweeper.checks.world import choices; from sweeper.settings.resolve import resolve;"
         "from sweeper.settings.sources import from_python;"
         "raw = from_python('pareto', {'scheduler': 'toy'});"
-        "assert resolve('pareto', raw, catalog()).settings.scheduler == 'toy';"
+        "assert resolve('pareto', raw, choices()).settings.scheduler == 'toy';"
         "print(SCHEDULERS['toy']([(1, 0)], epochs=8, grace=1, reduction=2, mode='stop').rungs)",
         "(4,)",
     ),

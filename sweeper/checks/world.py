@@ -18,7 +18,7 @@ from trainables.storage import is_address, storage_problem
 
 if TYPE_CHECKING:
     from sweeper.settings.resolve import Resolved
-    from sweeper.settings.search import Catalog
+    from sweeper.settings.search import Choices
     from trainables.modality import Modality
     from trainables.spec import TrialSpec
 
@@ -44,7 +44,7 @@ def resolve_and_check(
     load_plugins(raw)
     from sweeper.settings.resolve import resolve
 
-    resolved = resolve(command, raw, catalog(), problems)
+    resolved = resolve(command, raw, choices(), problems)
     resolved = replace(resolved, base=replace(resolved.base, **change))
     found = [*check_world(resolved, continues=continues), *resolved.options.problems]
     found.sort(key=lambda item: item.field == DATA)
@@ -52,21 +52,13 @@ def resolve_and_check(
     return resolved
 
 
-def catalog() -> Catalog:
-    """Return the samplers, schedulers and values of ``--stopping``, and two functions of the search."""
-    from sweeper.search.halving import MODES, rungs
+def choices() -> Choices:
+    """Return the names of the samplers, the schedulers, and the samplers that learn from trials."""
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import SCHEDULERS
-    from sweeper.search.stopping import parse_until
     from sweeper.settings.fields import NO_SCHEDULER
-    from sweeper.settings.search import Catalog
 
-    return Catalog(
-        choices={"sampler": tuple(SAMPLERS), "scheduler": (NO_SCHEDULER, *SCHEDULERS), "stopping": MODES},
-        learning=LEARNING,
-        rungs=rungs,
-        parse_until=parse_until,
-    )
+    return {"sampler": tuple(SAMPLERS), "scheduler": (NO_SCHEDULER, *SCHEDULERS), "learning": LEARNING}
 
 
 def load_plugins(raw: Raw) -> None:

@@ -196,7 +196,7 @@ def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bo
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
     """Add the problems with continuing the sweep under these changed settings."""
     from sweeper.execution.placement import address_problem
-    from sweeper.search.stopping import UntilError, parse_until
+    from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.folder import check_record, read_settings
     from sweeper.store.import_tables import read_state
 

@@ -23,10 +23,11 @@ from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.schedulers import open_scheduler
-from sweeper.search.stopping import Stopping, parse_until
+from sweeper.search.stopping import Stopping
 from sweeper.search.study import SweepStudy, open_study
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
+from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind

@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from sweeper.settings.search import rungs
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
 Decision = Literal["continue", "stop", "pause"]
 Mode = Literal["stop", "pause"]
-MODES: tuple[Mode, ...] = ("stop", "pause")
 Points = tuple[tuple[float, ...], ...]
 """Costs of a trial's epochs: one point per epoch, with one cost per objective."""
 
@@ -51,21 +52,12 @@ class Axis(NamedTuple):
         return share
 
 
-def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
-    """Return the epochs ``grace * reduction**k`` (k = 0, 1, ...) below ``epochs``, after which trials are compared."""
-    found = []
-    while grace < epochs:
-        found.append(grace)
-        grace *= reduction
-    return tuple(found)
-
-
 class SuccessiveHalving:
     """Receives every epoch of every trial and decides at the rungs which trials continue.
 
     Args:
         axes: the objectives, in the order of the values, as :class:`Axis` or as pairs (best, worst).
-        epochs, grace, reduction: define the rungs as in :func:`rungs`.
+        epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
         mode: whether a trial that does not continue stops or pauses.
     """
 

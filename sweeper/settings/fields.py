@@ -137,6 +137,7 @@ DESCRIBED: list[Field] = [
         "continues if later trials are worse.",
         *SWEEPS,
         default="stop",
+        choices=("stop", "pause"),
     ),
     _whole(
         "front_metrics",

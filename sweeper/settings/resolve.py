@@ -17,7 +17,7 @@ from search_spaces.messages import expected_one_of
 from sweeper.settings.fields import RUN, STUDY, SWEEPS
 from sweeper.settings.problems import Problem
 from sweeper.settings.resources import AUTO, gpus_here
-from sweeper.settings.search import Catalog, read_search
+from sweeper.settings.search import Choices, read_search
 from sweeper.settings.sources import Options, Raw, command_line
 from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
 from sweeper.settings.study import check_study, fill_study, study_space
@@ -47,11 +47,11 @@ class Resolved:
     settings: SweepSettings | None = None
 
 
-def resolve(command: str, raw: Raw, catalog: Catalog, problems: Sequence[Problem] = ()) -> Resolved:
+def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem] = ()) -> Resolved:
     """Return the settings that result from the values, and all problems, starting with the given ``problems``."""
-    options = Options(command, raw, catalog.choices, problems)
+    options = Options(command, raw, choices, problems)
     if command in SWEEPS:
-        return _sweep(options, catalog)
+        return _sweep(options, choices)
     if command == RUN:
         return Resolved(options, _run(options))
     base = _base(options)
@@ -79,7 +79,7 @@ def _run(options: Options) -> TrialSpec:
     return replace(spec, method=methods[0], options=tuple(sorted(chosen.items())))
 
 
-def _sweep(options: Options, catalog: Catalog) -> Resolved:
+def _sweep(options: Options, choices: Choices) -> Resolved:
     """Resolve the options of a sweep or of a learning-rate study."""
     methods = options.values["method"] = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
     is_study = options.command == STUDY
@@ -97,7 +97,7 @@ def _sweep(options: Options, catalog: Catalog) -> Resolved:
     space = study_space(options, base) if is_study else read_space(options, base)
     if space and not tries_auto_lr(space, auto_lr):
         options.without_auto_lr("put auto_lr: on into the file" if is_file else "give --auto-lr on or both")
-    search, base = read_search(options, space, base, catalog)
+    search, base = read_search(options, space, base, choices)
     if options.problems or space is None:
         return Resolved(options, base)
     storage = options["storage"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from search_spaces.messages import counted
@@ -23,6 +23,7 @@ from sweeper.settings.objectives import (
 )
 from sweeper.settings.sources import Options
 from sweeper.settings.sweep_settings import LAST
+from sweeper.settings.until import UntilError, parse_until
 from trainables.metrics.registry import LOSS_METRICS
 from trainables.spec import TrialSpec
 
@@ -32,23 +33,12 @@ _GRID = 1000
 """The points of a space are counted only if the product of its list lengths is at most this number."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
-    """The choices for the options of the search, and two functions of the search.
-
-    ``choices`` maps names of options to their values, and ``learning`` names the samplers that learn from trials.
-    ``rungs`` returns the epochs after which a scheduler compares trials. ``parse_until`` raises ValueError for an
-    invalid stopping rule.
-    """
-
-    choices: dict[str, Collection[str]]
-    learning: Collection[str]
-    rungs: Callable[..., Sequence[int]]
-    parse_until: Callable[[str], object]
+Choices = Mapping[str, Collection[str]]
+"""The names of samplers, of schedulers and of samplers that learn, by "sampler", "scheduler" and "learning"."""
 
 
 def read_search(
-    options: Options, space: Space | None, base: TrialSpec, catalog: Catalog
+    options: Options, space: Space | None, base: TrialSpec, choices: Choices
 ) -> tuple[dict[str, Any], TrialSpec]:
     """Return the search's settings by name, and ``base`` with the metrics that the objectives need.
 
@@ -64,16 +54,15 @@ def read_search(
         trials = _grid_trials(options, space)
     points = _points(options, space, trials)
     options.extend(constraint_problems(options["constraint"], base), "constraint")
-    if options["until"] is not None:
-        try:
-            catalog.parse_until(options["until"])
-        except ValueError as error:
-            options.add(str(error), "until")
-    if options["warm_start"] and options["sampler"] not in catalog.learning:
-        learning = ", ".join(catalog.learning)
+    try:
+        parse_until(options["until"])
+    except UntilError as error:
+        options.add(str(error), "until")
+    if options["warm_start"] and options["sampler"] not in choices["learning"]:
+        learning = ", ".join(choices["learning"])
         options.reject("sampler-learns-nothing", "warm_start", sampler=options["sampler"], learning=learning)
     if not options.problems and not trials and options["epoch_budget"]:
-        trials = math.ceil(options["epoch_budget"] / _epochs_per_trial(scheduling, base.epochs, catalog.rungs))
+        trials = math.ceil(options["epoch_budget"] / _epochs_per_trial(scheduling, base.epochs))
     trials = trials or DEFAULT_TRIALS[scheduling["scheduler"] == NO_SCHEDULER]
     return {**scheduling, "sampler": options["sampler"], "trials": trials, "enqueue": tuple(points)}, base
 
@@ -138,7 +127,16 @@ def _grid_trials(options: Options, space: Space) -> int | None:
     return trials if trials is not None else size
 
 
-def _epochs_per_trial(scheduling: dict[str, Any], epochs: int, rungs: Callable[..., Sequence[int]]) -> float:
+def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
+    """Return the epochs ``grace * reduction**k`` (k = 0, 1, ...) below ``epochs``, after which trials are compared."""
+    found = []
+    while grace < epochs:
+        found.append(grace)
+        grace *= reduction
+    return tuple(found)
+
+
+def _epochs_per_trial(scheduling: dict[str, Any], epochs: int) -> float:
     """Return the minimum mean of the epochs per trial, assuming that one in ``reduction`` trials passes each rung."""
     if scheduling["scheduler"] == NO_SCHEDULER:
         return epochs

@@ -49,11 +49,11 @@ class SweepSettings:
             bucket, the sweep is in the folder ``stored_as``, whose name is chosen when the sweep starts.
         candidates: whether all epochs of a trial may be on the frontier ("all"), or only the last epoch ("last").
         scheduler: the scheduler that stops trials early if ``stopping`` is "stop", or pauses them if it is "pause".
-            ``grace`` and ``reduction`` define its rungs, see :func:`sweeper.search.halving.rungs`.
+            ``grace`` and ``reduction`` define its rungs, see :func:`sweeper.settings.search.rungs`.
         primary: the comparison of a learning-rate study that is not corrected for multiple comparisons.
         extension: the points that ``extend`` has added to the grid of a study.
         constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
-        until: a rule in the format of :func:`sweeper.search.stopping.parse_until`.
+        until: a rule in the format of :func:`sweeper.settings.until.parse_until`.
         enqueue: the points to try first, as values by plain option name.
         warm_start, reuse: folders of previous sweeps.
         given: the values that the user gave, with their sources.

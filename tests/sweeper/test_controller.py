@@ -16,7 +16,8 @@ from rich.console import Console
 from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.halving import SuccessiveHalving
-from sweeper.search.stopping import Plateau, Stopping
+from sweeper.search.stopping import Stopping
+from sweeper.settings.until import Plateau
 from sweeper.store.events import Kind
 from sweeper.store.folder import begin
 from sweeper.store.state import Phase

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.checks.world import catalog
+from sweeper.checks.world import choices
 from sweeper.settings.resolve import resolve
 from sweeper.settings.sources import from_python
 from tests.sweeper.cli.conftest import invoke, names, problems_of
@@ -63,7 +63,7 @@ def test_a_run_on_ones_own_texts(tmp_path: Path) -> None:
 
 def test_muse_trains_on_windows_of_2048_tokens_unless_given() -> None:
     def length(**given: object) -> int:
-        return resolve("target", from_python("target", {"model": "tiny-phi", **given}), catalog()).base.max_length
+        return resolve("target", from_python("target", {"model": "tiny-phi", **given}), choices()).base.max_length
 
     assert length(dataset="muse-books") == 2048
     assert length(dataset="muse-books", max_length=256) == 256

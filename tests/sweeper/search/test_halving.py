@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, ranks, rungs
+from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, ranks
+from sweeper.settings.search import rungs
 
 UNIT = ((1.0, 0.0), (0.0, 1.0))
 """A forget loss to maximise and a retain loss to minimise, both in [0, 1]."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.search.stopping import Plateau, Stopping, UntilError, parse_until
+from sweeper.search.stopping import Stopping
+from sweeper.settings.until import Plateau, UntilError, parse_until
 from tests.sweeper.conftest import bare_sweep
 
 

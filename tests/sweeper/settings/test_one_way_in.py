@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from search_spaces.fields import Field
-from sweeper.checks.world import catalog
+from sweeper.checks.world import choices
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
 from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
@@ -73,7 +73,7 @@ def typed(command: str, words: list[str]) -> Raw:
 
 def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
     """Return the resolved settings and problems, without the sources of the values."""
-    found: Resolved = resolve(command, raw, catalog())
+    found: Resolved = resolve(command, raw, choices())
     result = {**found.settings.to_dict(), "given": None, "command": ""} if found.settings is not None else None
     return result, found.base, [problem.text for problem in found.options.problems]
 
