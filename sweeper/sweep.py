@@ -13,13 +13,14 @@ from rich.console import Console
 
 from search_spaces.durable import exclusive
 from search_spaces.messages import resume_command
+from search_spaces.phases import phase
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster, import_in_parallel, prepare
-from sweeper.execution.shutdown import interruptible
+from sweeper.execution.shutdown import interruptible, is_interrupted
 from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
@@ -133,17 +134,23 @@ def _trains_another(base: TrialSpec, first_path: Path) -> bool:
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
     """Run the remaining trials. Return normally after Ctrl-C, so that :func:`finalize` writes the report."""
-    settings, followers = sweep.settings, sweep.followers
+    controller, followers = sweep.controller, sweep.followers
     try:
-        if sweep.remaining_trials > 0 and sweep.controller.has_next():
-            run_trials(sweep, cluster, on_lost_head=on_lost_head)
-            return
-        sweep.controller.stop_waiting(all_trials=True)
-        followers.checkpoints.fetch_models()
-        if settings.goals and unmeasured(sweep.out, most=settings.front_metrics, metrics=settings.base.metrics):
-            cluster.slots(sharing=settings.shared(sweep.out.resolve(), Path(sweep.target.path)))
-            with watch_head(sweep, on_lost_head) as head_answers:
-                measure_frontier(sweep, head_answers)
+        has_trials = sweep.remaining_trials > 0 and controller.has_next()
+        if not has_trials:
+            controller.stop_waiting(all_trials=True)
+            followers.checkpoints.fetch_models()
+            if not unmeasured(sweep.out, sweep.settings):
+                return
+        folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
+        most = cluster.slots(sharing=sweep.settings.shared(*folders))
+        with watch_head(sweep, on_lost_head) as head_answers:
+            if has_trials:
+                run_trials(sweep, most)
+            if controller.failure is None and not is_interrupted():
+                controller.stop_waiting(all_trials=True)
+                with phase("metrics of the frontier's epochs"):
+                    measure_frontier(sweep, head_answers)
     except KeyboardInterrupt:
         pass
     except BaseException:

@@ -114,7 +114,7 @@ def finalize(sweep: OpenSweep) -> Summary:
         raise Interrupted
     if missing or unmirrored:
         raise SweepError(_storage_error(out, settings, missing, unmirrored))
-    unscored = len(unmeasured(out, most=settings.front_metrics, metrics=settings.base.metrics))
+    unscored = len(unmeasured(out, settings))
     end = end or (failure if unscored else None)
     without_result = sum(not trial.has_result for trial in trials)
     reused = [trial.reused_from for trial in trials if trial.reused_from]

@@ -8,12 +8,12 @@ candidates.csv at once and is never measured again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.execution.shutdown import is_interrupted
+from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.events import Kind
 
 _WAIT = 0.5
@@ -31,13 +31,14 @@ class Unmeasured:
     checkpoint: str
 
 
-def unmeasured(out: Path, *, most: int, metrics: Sequence[str]) -> list[Unmeasured]:
-    """Of the ``most`` epochs on the frontier that are nearest to the ideal corner, return the epochs without metrics.
+def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
+    """Of the epochs on the frontier whose metrics the settings request, return the epochs without metrics.
 
-    The nearest epoch is first. Epochs without a checkpoint are left out. ``metrics`` names the requested metrics and
-    sets of metrics; () stands for the default set. If only losses are requested, the result is empty.
+    These are the ``front_metrics`` epochs that are nearest to the ideal corner. The nearest epoch is first. Epochs
+    without a checkpoint are left out. If only losses are requested, the result is empty.
     """
-    if not most or not (out / "candidates.csv").is_file():
+    most = settings.front_metrics
+    if not (most and settings.goals and (out / "candidates.csv").is_file()):
         return []
     import numpy as np
 
@@ -47,7 +48,7 @@ def unmeasured(out: Path, *, most: int, metrics: Sequence[str]) -> list[Unmeasur
     from trainables.metrics.registry import SETS
 
     sweep, table = SweepFile.read(out), TrialTable.read(out)
-    requested = {name for chosen in metrics or ("default",) for name in SETS.get(chosen, (chosen,))}
+    requested = {name for chosen in settings.base.metrics or ("default",) for name in SETS.get(chosen, (chosen,))}
     measured = [name for name in table.columns.metrics if name in sweep.baseline and name in requested]
     if not measured or table.trials.empty:
         return []
@@ -74,11 +75,9 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
     from trainables.scoring.item_log import write_item_log
     from trainables.worker.workspaces import measure_checkpoint
 
-    if is_interrupted():
-        return
     settings, display = sweep.settings, sweep.followers.display
     sweep.followers.checkpoints.fetch_models()
-    if not (epochs := unmeasured(sweep.out, most=settings.front_metrics, metrics=settings.base.metrics)):
+    if not (epochs := unmeasured(sweep.out, settings)):
         return
     cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
     shared = {"target": sweep.target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}

@@ -13,14 +13,13 @@ from typing import Any
 from search_spaces.messages import counted
 from search_spaces.phases import phase
 from sweeper.checks.disk import check_disk, disk_of
-from sweeper.driver.frontier_metrics import measure_frontier
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.execution.cluster import Cluster, import_for_report
+from sweeper.execution.cluster import import_for_report
 from sweeper.execution.gpu_shares import MOST, GpuShares, part
 from sweeper.execution.nodes import ask_nodes, gpu_memory
 from sweeper.execution.placement import slots
 from sweeper.execution.ray_health import StarvationCheck, head_watched
-from sweeper.execution.shutdown import abort_main_thread, detach_tune, is_interrupted
+from sweeper.execution.shutdown import abort_main_thread, detach_tune
 from sweeper.search.stopping import End
 from sweeper.settings.resources import Resources
 from sweeper.settings.sweep_settings import SweepSettings
@@ -30,15 +29,9 @@ WORKER_RESTARTS = 3
 HeadWatch = AbstractContextManager[Callable[[], None]]
 
 
-def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials, then measure the metrics of epochs on the frontier.
-
-    If Ray's head is lost, ``on_lost_head`` is called in another thread. This call finalizes the sweep and ends the
-    process.
-    """
-    settings, controller = sweep.settings, sweep.controller
-    folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
-    most = cluster.slots(sharing=settings.shared(*folders))
+def run_trials(sweep: OpenSweep, most: int) -> None:
+    """Run the remaining trials on the cluster, on which ``most`` trials fit at the same time."""
+    settings = sweep.settings
     if sweep.followers.shares is not None:
         most = _share_gpus(sweep.followers.shares, sweep)
     max_concurrent = sweep.max_concurrent(most)
@@ -53,25 +46,21 @@ def run_trials(sweep: OpenSweep, cluster: Cluster, *, on_lost_head: Callable[[],
     for name in ("ray.tune", "ray.train"):  # the syncer already reports a storage that does not respond
         logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_report()
-    with watch_head(sweep, on_lost_head) as head_answers:
-        try:
-            with phase("trials, from the first worker's start to the last trial's end"):
-                tuner.fit()
-        except Exception:
-            if controller.failure is None:  # otherwise Tune failed because it could not write its own files
-                raise
-        finally:
-            detach_tune()
-        if controller.failure is not None:
-            return
-        if not is_interrupted():
-            controller.stop_waiting(all_trials=True)
-        with phase("metrics of the frontier's epochs"):
-            measure_frontier(sweep, head_answers)
+    try:
+        with phase("trials, from the first worker's start to the last trial's end"):
+            tuner.fit()
+    except Exception:
+        if sweep.controller.failure is None:  # otherwise Tune failed because it could not write its own files
+            raise
+    finally:
+        detach_tune()
 
 
 def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
-    """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``."""
+    """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``.
+
+    ``on_lost_head`` is called in another thread. This call finalizes the sweep and ends the process.
+    """
     settings = sweep.settings
 
     def lost(address: str) -> None:

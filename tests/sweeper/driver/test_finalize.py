@@ -56,7 +56,7 @@ def tracker() -> EndRecorder:
 def sweep(out: Path, tracker: EndRecorder, monkeypatch: pytest.MonkeyPatch) -> OpenSweep:
     """A sweep of two trials without a report."""
     monkeypatch.setattr("analysis.report.report.write_report", lambda out: None)
-    monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, **given: [])
+    monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, settings: [])
     return bare_sweep(out, replace(SETTINGS, trials=2), tracker=tracker)
 
 
@@ -85,7 +85,7 @@ def test_the_summary_counts_trials_by_status(sweep: OpenSweep, tracker: EndRecor
 def test_epochs_without_metrics_are_counted_with_the_reason(
     sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, unmeasured: int
 ) -> None:
-    monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, **given: [object()] * unmeasured)
+    monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, settings: [object()] * unmeasured)
     both_run(sweep)
     sweep.controller.failure = failure
     found: Summary = finalize(sweep)

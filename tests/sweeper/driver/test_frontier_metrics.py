@@ -51,7 +51,8 @@ def opened(out: Path) -> OpenSweep:
 
 
 def missing(out: Path, *, most: int, metrics: Sequence[str] = ()) -> list[Unmeasured]:
-    return unmeasured(out, most=most, metrics=metrics)
+    settings = replace(SETTINGS, front_metrics=most, base=replace(SETTINGS.base, metrics=tuple(metrics)))
+    return unmeasured(out, settings)
 
 
 def steps(found: list[Unmeasured]) -> list[int]:
