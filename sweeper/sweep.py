@@ -74,7 +74,7 @@ def run(
         check_record(out)
         origin = read_origin(out)
         targets = _load_targets(settings, origin, cluster, out=out, console=console)
-        describe(out, settings, origin, target=next(iter(targets.values())), targets=targets)
+        describe(out, settings, origin, targets=targets)
         sweep = open_sweep(out, settings, targets, sweep_id=origin.sweep_id, console=console, retry_failed=retry_failed)
         control.follow(sweep)
 

@@ -144,18 +144,13 @@ def read_origin(out: Path) -> Origin:
 
 
 def describe(
-    out: Path,
-    settings: SweepSettings,
-    origin: Origin,
-    *,
-    target: Target | None = None,
-    targets: Mapping[int, Target] = MappingProxyType({}),
+    out: Path, settings: SweepSettings, origin: Origin, *, targets: Mapping[int, Target] = MappingProxyType({})
 ) -> None:
     """Write sweep.json. Entries that depend on the target are None until the target is prepared.
 
-    If each seed has its own target, ``targets`` maps each seed to its target, and the baseline is the targets' mean.
+    ``targets`` maps seeds to targets. If each seed has its own target, the baseline is the targets' mean.
     """
-    every = list(targets.values()) or ([] if target is None else [target])
+    target = next(iter(targets.values()), None)
     guess = math.log(target.vocabulary_size) if target is not None else None
     unit = dataset_modality(settings.base.dataset).unit
     content = {
@@ -175,11 +170,11 @@ def describe(
         "columns": column_dictionary(random_guess=guess, unit=unit),
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,
-        "baseline": _mean([item.baseline for item in every]) if every else None,
+        "baseline": _mean([item.baseline for item in targets.values()]) if targets else None,
         "baselines": {str(seed): item.baseline for seed, item in targets.items()} if len(targets) > 1 else None,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
-    for item in every:
+    for item in targets.values():
         if item.answers:
             write_json(out / "items" / f"target-{item.key}.json", item.answers, indent=None)
     write_json(out / "sweep.json", content)

@@ -295,7 +295,7 @@ def test_a_cluster_is_reached_before_the_target_is_made_and_only_if_trials_remai
         patch.setattr("sweeper.execution.target_task.prepare_with_progress", not_made)
         with pytest.raises(PlacementError, match=r"127\.0\.0\.1:9"):
             run(out, console=CONSOLE)
-    describe(out, read_settings(out), Origin("0", "2026-01-01"), target=TARGET)
+    describe(out, read_settings(out), Origin("0", "2026-01-01"), targets={0: TARGET})
     run_to_ray(out)
 
 

@@ -25,7 +25,7 @@ def out(tmp_path: Path) -> Path:
     """The folder of a sweep whose target was prepared."""
     folder = tmp_path / "out"
     begin(SETTINGS, folder)
-    describe(folder, SETTINGS, Origin("id", "2026"), target=TARGET)
+    describe(folder, SETTINGS, Origin("id", "2026"), targets={0: TARGET})
     return folder
 
 
