@@ -19,6 +19,10 @@ from sweeper.store.folder import read_settings
 from tests.conftest import GOLDEN
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
 
+_GOLDEN_JSON = json.loads((GOLDEN / "sweep.json").read_text())
+MEASURED = {name: _GOLDEN_JSON[name] for name in ("objectives", "baseline", "random_guess_loss")}
+"""What a sweep's target adds to sweep.json."""
+
 
 def planned(out: Path, *arguments: str) -> SweepSettings:
     """Return the settings with which ``lr-study`` creates a sweep. Nothing is run."""
@@ -29,20 +33,16 @@ def planned(out: Path, *arguments: str) -> SweepSettings:
     return read_settings(out)
 
 
-def finish_with(monkeypatch: pytest.MonkeyPatch, tables: Path) -> None:
-    """Make the sweep end immediately with the tables of another sweep."""
+@pytest.fixture
+def finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the sweep end immediately with the tables of a real sweep."""
 
     def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
         for name in ("trials.csv", "history.csv"):
-            if tables != out:
-                shutil.copy(tables / name, out / name)
+            shutil.copy(GOLDEN / name, out / name)
         content = json.loads((out / "sweep.json").read_text())
-        known = json.loads((tables / "sweep.json").read_text())
-        given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
-        (out / "sweep.json").write_text(json.dumps(content | given))
-        return Summary(
-            out=str(out), status={"finished": 36}, trials=36, asked=36, hypervolume=0.8, front=5, tracking=""
-        )
+        (out / "sweep.json").write_text(json.dumps(content | MEASURED))
+        return Summary(str(out), 36, 36, {"finished": 36}, 0.8, 5, "")
 
     monkeypatch.setattr("sweeper.sweep.run", run)
 
@@ -94,8 +94,8 @@ def test_a_primary_question_and_options_of_pareto_are_recorded(out: Path) -> Non
 # How a study ends ---------------------------------------------------------------------------------------------------
 
 
-def test_a_study_ends_in_its_verdict_and_lr_study_json(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    finish_with(monkeypatch, GOLDEN)
+@pytest.mark.usefixtures("finished")
+def test_a_study_ends_in_its_verdict_and_lr_study_json(out: Path) -> None:
     result = invoke("lr-study", "--out", out)
     assert result.exit_code == 0, result.output
     assert names(result.stdout, ["36", "ngdiff", "0.003", "AutoLR clip/fresh"])
@@ -106,8 +106,8 @@ def test_a_study_ends_in_its_verdict_and_lr_study_json(monkeypatch: pytest.Monke
     assert json_of("resume", out)["lr_study"] == content
 
 
-def test_a_pareto_sweep_does_not_end_in_a_study(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    finish_with(monkeypatch, GOLDEN)
+@pytest.mark.usefixtures("finished")
+def test_a_pareto_sweep_does_not_end_in_a_study(out: Path) -> None:
     assert "lr_study" not in json_of("pareto", "--out", out)
     assert not (out / "lr_study.json").exists()
     assert names(refused("resume", out, "--extend")[0], ["--extend", str(out)])
@@ -137,15 +137,13 @@ def test_objectives_chosen_afterwards_are_marked_as_such(golden: Path) -> None:
 def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:
     """Make a study whose trials end immediately and are best at the rate ``peak``. Return the rates of each run."""
     asked: list[list[float]] = []
-    known = json.loads((GOLDEN / "sweep.json").read_text())
     with (GOLDEN / "trials.csv").open() as file:
         (like, *_) = csv.DictReader(file)
 
     def run(out: Path, *, console: object, change: dict[str, object] | None = None, **more: object) -> Summary:
         settings = replace(read_settings(out), **(change or {}))  # type: ignore[arg-type]
         content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
-        given = {name: known[name] for name in ("objectives", "baseline", "random_guess_loss")}
-        (out / "sweep.json").write_text(json.dumps(content | given))
+        (out / "sweep.json").write_text(json.dumps(content | MEASURED))
         trials = out / "trials.csv"
         rows = list(csv.DictReader(trials.open())) if trials.is_file() else []
         points = [*settings.space.grid(), *settings.extension]
