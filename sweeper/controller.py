@@ -56,10 +56,6 @@ class Controller(Follower):
     failure: End | None = field(default=None, init=False)
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle no state. Ray pickles this object with its callbacks, but only the driver uses the object."""
-        return object, ()
-
     def apply(self, event: Event, state: SweepState) -> None:
         """Pass the results of ended trials to the study, and the reports of running trials to the scheduler."""
         if (trial := state.trials.get(event.trial_id)) is None:

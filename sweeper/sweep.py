@@ -79,7 +79,7 @@ def run(
         control.follow(sweep)
 
         def on_lost_head() -> None:
-            sweep.followers.display.close()
+            sweep.display.close()
             end_process(partial(control.close_after, partial(finalize, sweep)))
 
         _run_to_end(sweep, cluster, on_lost_head)
@@ -134,12 +134,12 @@ def _trains_another(base: TrialSpec, first_path: Path) -> bool:
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
     """Run the remaining trials. Return normally after Ctrl-C, so that :func:`finalize` writes the report."""
-    controller, followers = sweep.controller, sweep.followers
+    controller = sweep.controller
     try:
         has_trials = sweep.remaining_trials > 0 and controller.has_next()
         if not has_trials:
             controller.stop_waiting(all_trials=True)
-            followers.checkpoints.fetch_models()
+            sweep.checkpoints.fetch_models()
             if not unmeasured(sweep.out, sweep.settings):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
@@ -154,11 +154,11 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
     except KeyboardInterrupt:
         pass
     except BaseException:
-        followers.tracker.sweep_ended(SweepEnd(status="failed"))
-        followers.tracker.close(timeout=10.0)
-        if followers.syncer is not None:
-            followers.syncer.close(timeout=10.0)
+        sweep.tracker.sweep_ended(SweepEnd(status="failed"))
+        sweep.tracker.close(timeout=10.0)
+        if sweep.syncer is not None:
+            sweep.syncer.close(timeout=10.0)
         raise
     finally:
-        followers.display.close()
+        sweep.display.close()
         cluster.leave()

@@ -61,7 +61,7 @@ class ControlServer:
         """Report the state of ``sweep`` in status.json from now on."""
         self._sweep = sweep
         if self._warning is not None:
-            sweep.followers.display.warn(self._warning[0])
+            sweep.display.warn(self._warning[0])
 
     def poll(self) -> None:
         """Execute new stop requests, and write status.json if its content has changed."""
@@ -91,7 +91,7 @@ class ControlServer:
         """Show a logged warning or error in status.json and on the display."""
         self._warning = text, time.time()
         if self._sweep is not None:
-            self._sweep.followers.display.warn(text)
+            self._sweep.display.warn(text)
 
     def _write_end(self, error: BaseException | None) -> None:
         """Write the final state to status.json. ``error`` is the exception that ended the sweep, or None."""
@@ -110,7 +110,7 @@ class ControlServer:
         text, at = self._warning or ("", None)
         if (sweep := self._sweep) is None:
             return replace(self._written, warning=text, warned_at=at)
-        display, trials = sweep.followers.display, list(sweep.log.state.trials.values())
+        display, trials = sweep.display, list(sweep.log.state.trials.values())
         left = display.remaining() if display.remaining else None
         paused = (trial.id for trial in trials if trial.phase is Phase.PAUSED)
         return replace(

@@ -72,20 +72,20 @@ def finalize(sweep: OpenSweep) -> Summary:
     """
     from analysis.report.report import write_report
 
-    out, settings, log, followers = sweep.out, sweep.settings, sweep.log, sweep.followers
+    out, settings, log = sweep.out, sweep.settings, sweep.log
     trials = log.state.ended_trials
     failure = sweep.controller.failure
     end = sweep.controller.end if sweep.remaining_trials > 0 else None
     is_complete = sweep.remaining_trials <= 0 or end is not None
     interrupted = is_interrupted() or not is_complete
-    missing = [] if interrupted else followers.checkpoints.fetch_models()
+    missing = [] if interrupted else sweep.checkpoints.fetch_models()
     refused: OSError | None = None
     if trials or not interrupted:
         try:
             with phase("tables, figures and report"):
                 log.flush()
-                followers.checkpoints.reconcile()
-                followers.tables.rewrite(log.state)
+                sweep.checkpoints.reconcile()
+                sweep.tables.rewrite(log.state)
                 write_report(out)
         except OSError as error:
             refused = error
@@ -102,12 +102,12 @@ def finalize(sweep: OpenSweep) -> Summary:
         front=front_trials,
         recommended=_recommended(answer, trials),
     )
-    followers.tracker.sweep_ended(sweep_end)
+    sweep.tracker.sweep_ended(sweep_end)
     console = sweep.console
     waiting = console.status("sending the remaining records to MLflow") if console.is_terminal else nullcontext()
     with waiting, phase("sending the remaining records to MLflow"):
-        delivered = followers.tracker.close(timeout=60.0)
-    unmirrored = followers.syncer.close() if followers.syncer is not None else None
+        delivered = sweep.tracker.close(timeout=60.0)
+    unmirrored = sweep.syncer.close() if sweep.syncer is not None else None
     if refused is not None or log.unwritten:
         raise SweepError(_disk_error(out, refused, log.unwritten))
     if interrupted:

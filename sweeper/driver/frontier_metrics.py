@@ -75,8 +75,8 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
     from trainables.scoring.item_log import write_item_log
     from trainables.worker.workspaces import measure_checkpoint
 
-    settings, display = sweep.settings, sweep.followers.display
-    sweep.followers.checkpoints.fetch_models()
+    settings, display = sweep.settings, sweep.display
+    sweep.checkpoints.fetch_models()
     if not (epochs := unmeasured(sweep.out, settings)):
         return
     cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -43,25 +42,12 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Followers:
-    """The followers of a sweep's event log.
-
-    ``syncer`` is None if the sweep uses no object storage. ``shares`` is None if GPU shares are not measured.
-    """
-
-    tables: TableWriter
-    checkpoints: CheckpointManager
-    tracker: Tracker
-    display: Display
-    syncer: Syncer | None
-    shares: GpuShares | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSweep:
     """A sweep that this driver runs: its settings, targets by seed, event log, controller and followers.
 
-    ``states`` maps ids of unfinished trials to the saved states from which these trials continue.
+    ``states`` maps ids of unfinished trials to the saved states from which these trials continue. The fields after
+    ``console`` are the followers of the event log. ``syncer`` is None if the sweep uses no object storage, and
+    ``shares`` is None if GPU shares are not measured.
     """
 
     out: Path
@@ -69,9 +55,14 @@ class OpenSweep:
     targets: Mapping[int, Target]
     log: EventLog
     controller: Controller
-    followers: Followers
     states: Mapping[str, SavedState]
     console: Console
+    tables: TableWriter
+    checkpoints: CheckpointManager
+    tracker: Tracker
+    display: Display
+    syncer: Syncer | None
+    shares: GpuShares | None
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Pickle no state. Ray pickles this object with its callbacks, but only the driver uses the object."""
@@ -90,8 +81,7 @@ class OpenSweep:
     @property
     def gpus_per_trial(self) -> float:
         """The number of GPUs that one trial takes. If GPU shares are measured, this is the largest measured share."""
-        shares = self.followers.shares
-        return self.settings.resources.gpus if shares is None else shares.widest
+        return self.settings.resources.gpus if self.shares is None else self.shares.widest
 
     def max_concurrent(self, slots: int) -> int:
         """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
@@ -104,12 +94,11 @@ class OpenSweep:
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
         """Estimate the remaining trials and their duration if ``max_concurrent`` trials run at the same time."""
-        shares = self.followers.shares
         return remaining(
             self.log.state,
             trials=self.settings.trials,
             epochs_left=self.controller.stopping.epochs_left(self.log.state.trained_epochs),
-            max_concurrent=max_concurrent if shares is None else shares.at_once,
+            max_concurrent=max_concurrent if self.shares is None else self.shares.at_once,
         )
 
     def say(self, line: str) -> None:
@@ -152,28 +141,21 @@ def open_sweep(
         compared=compared,
     )
     checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
-    followers = Followers(
-        tables=TableWriter(tables, checkpoints.find, every_epoch=bool(settings.goals)),
-        checkpoints=checkpoints,
-        tracker=_tracker(log, settings, sweep_id, syncer),
-        display=Display(
-            console,
-            log.state,
-            trials=settings.trials,
-            scores=primary_metrics(target.data.modality),
-        ),
-        syncer=syncer,
-        shares=_shares(settings, log.state) if settings.shares_gpus else None,
-    )
+    scores = primary_metrics(target.data.modality)
     sweep = OpenSweep(
         out=out,
         settings=settings,
         targets=targets,
         log=log,
         controller=controller,
-        followers=followers,
         states=states,
         console=console,
+        tables=TableWriter(tables, checkpoints.find, every_epoch=bool(settings.goals)),
+        checkpoints=checkpoints,
+        tracker=_tracker(log, settings, sweep_id, syncer),
+        display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials, scores=scores),
+        syncer=syncer,
+        shares=_shares(settings, log.state) if settings.shares_gpus else None,
     )
     attach(sweep)
     return sweep
@@ -222,22 +204,18 @@ def restore_study(study: SweepStudy, state: SweepState) -> None:
 
 def attach(sweep: OpenSweep) -> None:
     """Replay the event log to the followers that need past events, and attach all followers to the log."""
-    log, controller, followers = sweep.log, sweep.controller, sweep.followers
-    archive = controller.study.archive
-    log.replay(followers.tables, controller, followers.checkpoints)
-    log.attach(followers.tables)
-    if followers.syncer is not None:
-        followers.syncer.resume(log.state)
-        log.attach(followers.syncer)
-    log.attach(controller, followers.checkpoints, followers.tracker)
-    if followers.shares is not None:
-        log.attach(followers.shares)
-    display = followers.display
-    display.frontier = partial(len, followers.checkpoints)
-    display.hypervolume = lambda: archive.trace[-1] if archive.trace else None
-    display.remaining = sweep.estimate
-    log.attach(display)
-    followers.checkpoints.reconcile()  # first, because the tables name only checkpoints that exist
+    log = sweep.log
+    log.replay(sweep.controller, sweep.checkpoints)
+    log.attach(sweep.tables)  # rewrites all tables when it is flushed first
+    if sweep.syncer is not None:
+        sweep.syncer.resume(log.state)
+        log.attach(sweep.syncer)
+    log.attach(sweep.controller, sweep.checkpoints, sweep.tracker)
+    if sweep.shares is not None:
+        log.attach(sweep.shares)
+    sweep.display.remaining = sweep.estimate
+    log.attach(sweep.display)
+    sweep.checkpoints.reconcile()  # first, because the tables name only checkpoints that exist
     log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
 
 

@@ -44,7 +44,7 @@ class TrialSearcher(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Return the config of the next trial for :class:`UnlearningTrainable`, or None if no trial can start now."""
-        scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.followers.shares
+        scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.shares
         if (scheduler is not None and not scheduler.has_room()) or (shares is not None and not shares.has_room()):
             return None
         if (following := controller.next_trial()) is None:
@@ -79,21 +79,20 @@ class ReportRecorder(Stopper):
     """Records each report of a trial, and stops the trial after the report if a user has requested the stop."""
 
     def __init__(self, sweep: OpenSweep) -> None:
-        self._log = sweep.log
+        self._sweep = sweep
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Record the report in ``result``, and return whether the trial stops now.
 
         ``trial_id`` is Tune's id of the trial. The sweep's id of the trial is in the config in ``result``.
         """
-        trial = self._log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
+        trial = self._sweep.log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
             return False
         report = result.get("report")
         if report and int(report["step"]) > trial.last_step:  # a restarted worker repeats reports
-            _guarded(
-                self._log.record, Kind.TRIAL_REPORTED, trial.id, {"report": {"reported_at": time.time(), **report}}
-            )
+            payload = {"report": {"reported_at": time.time(), **report}}
+            _guarded(self._sweep.log.record, Kind.TRIAL_REPORTED, trial.id, payload)
         return trial.stop_requested
 
     def stop_all(self) -> bool:
@@ -140,7 +139,7 @@ class TrialRecorder(Callback):
 
     def _check_starvation(self) -> None:
         is_running = bool(self._sweep.log.state.in_phase(Phase.RUNNING))
-        self._sweep.followers.display.starving = self._starvation.message(is_running=is_running)
+        self._sweep.display.starving = self._starvation.message(is_running=is_running)
 
 
 def _guarded(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:

@@ -32,10 +32,10 @@ HeadWatch = AbstractContextManager[Callable[[], None]]
 def run_trials(sweep: OpenSweep, most: int) -> None:
     """Run the remaining trials on the cluster, on which ``most`` trials fit at the same time."""
     settings = sweep.settings
-    if sweep.followers.shares is not None:
-        most = _share_gpus(sweep.followers.shares, sweep)
+    if sweep.shares is not None:
+        most = _share_gpus(sweep.shares, sweep)
     max_concurrent = sweep.max_concurrent(most)
-    sweep.followers.display.remaining = lambda: sweep.estimate(max_concurrent)
+    sweep.display.remaining = lambda: sweep.estimate(max_concurrent)
     if ended := len(sweep.log.state.ended):
         left = sweep.estimate(max_concurrent)
         sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; time left: {left}")
@@ -89,7 +89,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
         controller.stopping.deadline = time.monotonic() + settings.time_budget_seconds
     scheduler = None
     if controller.scheduler is not None:
-        scheduler = TuneScheduler(controller, max_concurrent=max_concurrent)
+        scheduler = TuneScheduler(sweep, max_concurrent=max_concurrent)
     if pausing:  # otherwise Tune would start workers one at a time
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)
     trainable = trainable_with(

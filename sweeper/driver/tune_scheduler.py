@@ -11,20 +11,18 @@ from typing import Any
 
 from ray.tune.schedulers import FIFOScheduler
 
-from sweeper.controller import Controller
+from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.events import Kind
 
 logger = logging.getLogger(__name__)
 
 
 class TuneScheduler(FIFOScheduler):
-    """Wraps the controller's scheduler. At most ``max_concurrent`` trials run; paused trials do not count."""
+    """Wraps the sweep's scheduler. At most ``max_concurrent`` trials run; paused trials do not count."""
 
-    def __init__(self, controller: Controller, *, max_concurrent: int) -> None:
+    def __init__(self, sweep: OpenSweep, *, max_concurrent: int) -> None:
         super().__init__()
-        assert controller.scheduler is not None
-        self._controller = controller
-        self._scheduler = controller.scheduler
+        self._sweep = sweep
         self._max_concurrent = max_concurrent
         self._trials: dict[str, Any] = {}
         self._promoted: Any = None
@@ -43,9 +41,9 @@ class TuneScheduler(FIFOScheduler):
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:
                 return str(self.CONTINUE)
-            answer = self._controller.decide(trial_id, self._controller.log.state.trials[trial_id].reports[-1])
+            answer = self._sweep.controller.decide(trial_id, self._sweep.log.state.trials[trial_id].reports[-1])
             if answer == "pause":
-                self._controller.log.record(Kind.TRIAL_PAUSED, trial_id)
+                self._sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
             return answer.upper()
         except Exception:
             logger.exception("Error in the scheduler; the trial continues")
@@ -66,7 +64,7 @@ class TuneScheduler(FIFOScheduler):
 
         A paused trial is ended if a user stopped it, or if no trial is running and no new trial will start.
         """
-        state = self._controller.log.state
+        state = self._sweep.log.state
         for trial_id, trial in self._paused().items():
             if state.trials[trial_id].stop_requested:
                 tune_controller.stop_trial(trial)
@@ -84,10 +82,11 @@ class TuneScheduler(FIFOScheduler):
 
     def _promote(self) -> None:
         """If a worker is free, ask the scheduler which paused trial continues next."""
-        if self._promoted is not None or self.running >= self._max_concurrent or self._controller.is_over:
+        controller = self._sweep.controller
+        if self._promoted is not None or self.running >= self._max_concurrent or controller.is_over:
             return
         paused = self._paused()
-        if (trial_id := self._scheduler.next_promotion([*paused])) is not None:
+        if controller.scheduler and (trial_id := controller.scheduler.next_promotion([*paused])) is not None:
             self._promoted = paused[trial_id]
 
     def _paused(self) -> dict[str, Any]:

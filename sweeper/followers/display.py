@@ -7,7 +7,7 @@ minute.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from contextlib import ExitStack
 
 from rich.console import Console, Group
@@ -18,6 +18,7 @@ from rich.text import Text
 from search_spaces.messages import counted
 from sweeper.followers.progress import Remaining, describe
 from sweeper.followers.progress_bar import heartbeat
+from sweeper.search.archive import ParetoArchive
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import Phase, SweepState
@@ -28,23 +29,31 @@ _REDRAW = 0.25  # seconds
 class Display(Follower):
     """Shows progress on stderr until :meth:`close`. ``scores`` are the metrics shown beside the losses.
 
-    The owner sets five attributes. ``activity`` is the current step of the sweep, and ``starving`` is the reason why no
-    trial runs. The other three are functions: ``frontier`` returns the number of epochs on the frontier,
-    ``hypervolume`` returns the frontier's hypervolume, and ``remaining`` estimates the remaining trials. The other
-    fields are the parts of the progress bar.
+    ``front`` has the epochs on the frontier. The owner sets three attributes: ``activity`` is the current step of the
+    sweep, ``starving`` is the reason why no trial runs, and the function ``remaining`` estimates the remaining trials.
+    The other fields are the parts of the progress bar.
     """
 
     needs_disk = False
 
-    def __init__(self, console: Console, state: SweepState, *, trials: int, scores: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        console: Console,
+        state: SweepState,
+        front: Sized,
+        archive: ParetoArchive,
+        *,
+        trials: int,
+        scores: Sequence[str] = (),
+    ) -> None:
         self._console = console
         self._state = state
+        self._front = front
+        self._archive = archive
         self._trials = trials
         self._scores = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in scores}
         self.activity = "trials"
         self.starving = ""
-        self.frontier: Callable[[], int] = lambda: 0
-        self.hypervolume: Callable[[], float | None] = lambda: None
         self.remaining: Callable[[], Remaining] | None = None
         self.warning, self.warned_at = "", 0.0
         self._bar = Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -89,13 +98,13 @@ class Display(Follower):
             trial.id + (f" at epoch {_number(trial.last_epoch)}" if trial.reports else "")
             for trial in self._state.in_phase(Phase.RUNNING)
         ]
-        epochs, hypervolume = self.frontier(), self.hypervolume()
+        epochs, trace = len(self._front), self._archive.trace
         frontier = f"{counted(epochs, 'epoch')} on the frontier" if epochs else ""
         parts = (
             f"{ended} of {counted(self._trials, 'trial')} done",
             f"running {', '.join(running)}" if running else self.starving,
             frontier if self.activity == "trials" else self.activity,
-            "" if hypervolume is None else f"hypervolume {hypervolume:.4f}",
+            f"hypervolume {trace[-1]:.4f}" if trace else "",
             f"left: {self.remaining()}" if self.remaining is not None and 0 < ended < self._trials else "",
         )
         return "; ".join(filter(None, parts))

@@ -87,10 +87,6 @@ class EventLog:
         self._followers: list[Follower] = []
         self._lock = threading.RLock()
 
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle no state. Ray pickles this object with its callbacks, but only the driver uses the object."""
-        return object, ()
-
     @property
     def unwritten(self) -> int:
         """The number of trials whose end event is not on disk yet."""

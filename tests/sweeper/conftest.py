@@ -25,7 +25,7 @@ from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
 from sweeper.controller import Controller
-from sweeper.driver.open_sweep import Followers, OpenSweep, attach, restore_study
+from sweeper.driver.open_sweep import OpenSweep, attach, restore_study
 from sweeper.execution import shutdown as interruption
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -251,16 +251,14 @@ def bare_sweep(
         targets={0: TARGET},
         log=log,
         controller=Controller(log=log, study=study, **(fields | controller)),
-        followers=Followers(
-            tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=bool(settings.goals)),
-            checkpoints=checkpoints,
-            tracker=cast(Any, tracker or RecordingTracker()),
-            display=Display(console, log.state, trials=settings.trials),
-            syncer=syncer,
-            shares=shares,
-        ),
         states={},
         console=console,
+        tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=bool(settings.goals)),
+        checkpoints=checkpoints,
+        tracker=cast(Any, tracker or RecordingTracker()),
+        display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials),
+        syncer=syncer,
+        shares=shares,
     )
     attach(sweep)
     return sweep

@@ -143,7 +143,7 @@ def test_resume_runs_trials_without_a_result_again_and_failed_ones_on_request(
     sweep = open_sweep(
         out, settings, {0: TARGET}, sweep_id="id", console=Console(quiet=True), retry_failed=retry_failed
     )
-    sweep.followers.tracker.close(timeout=0.0)
+    sweep.tracker.close(timeout=0.0)
     assert [trial.id for trial in sweep.log.state.in_phase(Phase.PROPOSED)] == again
     assert sweep.remaining_trials == len(again)
     assert sweep.log.state.trials["00003"].last_step == -1, "there is no saved state"

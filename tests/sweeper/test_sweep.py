@@ -111,15 +111,15 @@ def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
     begin(replace(SETTINGS, storage=(tmp_path / "bucket").as_uri(), tracking_uri=uri), out)
     settings = read_settings(out)
     sweep = open_sweep(out, settings, {0: TARGET}, sweep_id="an id", console=CONSOLE)
-    syncer = sweep.followers.syncer
+    syncer = sweep.syncer
     assert syncer is not None
     assert settings.bucket is not None
     try:
         syncer.settle()
         assert settings.bucket.read("sweep.json") == (out / "sweep.json").read_bytes()
     finally:
-        sweep.followers.display.close()
-        sweep.followers.tracker.close(timeout=0.0)
+        sweep.display.close()
+        sweep.tracker.close(timeout=0.0)
         syncer.close(timeout=60.0)
 
 

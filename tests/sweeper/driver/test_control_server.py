@@ -135,7 +135,7 @@ def test_the_last_warning_is_in_the_status_on_the_display_and_on_stderr(
         server.poll()
         assert status_of(out).warning == "the disk is slow"
         server.follow(sweep)
-        assert sweep.followers.display.warning == "the disk is slow"
+        assert sweep.display.warning == "the disk is slow"
         run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no"})
         server.poll()
         assert "ValueError: no" in status_of(out).warning

@@ -58,7 +58,7 @@ class Tune:
 
     def report(self, trial: Any, epoch: float, forget: float, retain: float = 0.1) -> str:
         values = {"step": int(10 * epoch), "epoch": epoch, "forget_loss_capped": forget, "retain_loss": retain}
-        log = self.gate._controller.log
+        log = self.gate._sweep.log
         log.record(Kind.TRIAL_REPORTED, trial.config["trial_id"], {"report": values})
         answer = self.gate.on_trial_result(self, trial, {"report/epoch": epoch})
         trial.status = {"PAUSE": "PAUSED", "STOP": "TERMINATED"}.get(answer, trial.status)
@@ -75,7 +75,7 @@ def tune_of(out: Path, mode: Mode = "pause") -> Tune:
     sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=halving(mode), compared=COLUMNS)
     for _ in range(12):
         running(sweep)
-    return Tune(TuneScheduler(sweep.controller, max_concurrent=1))
+    return Tune(TuneScheduler(sweep, max_concurrent=1))
 
 
 @pytest.mark.parametrize("mode", ["stop", "pause"])
@@ -86,7 +86,7 @@ def test_a_trial_that_falls_behind_is_stopped_or_paused(tmp_path: Path, mode: Mo
     assert tune.report(tune.add("00000"), 1.0, 5.0) == "CONTINUE"
     worse = tune.add("00001")
     assert [tune.report(worse, 0.5, 1.0), tune.report(worse, 1.0, 2.0)] == ["CONTINUE", mode.upper()]
-    phase = tune.gate._controller.log.state.trials["00001"].phase
+    phase = tune.gate._sweep.log.state.trials["00001"].phase
     assert phase is (Phase.PAUSED if mode == "pause" else Phase.RUNNING)
 
 
@@ -94,7 +94,7 @@ def test_a_trial_continues_after_a_report_without_an_epoch_and_after_an_error_of
     tune = tune_of(tmp_path, "stop")
     trial = tune.add("00000")
     assert tune.gate.on_trial_result(tune, trial, {"done": False}) == "CONTINUE"
-    tune.gate._scheduler = None  # type: ignore[assignment]
+    tune.gate._sweep.controller.scheduler = object()  # type: ignore[assignment]
     assert tune.report(trial, 1.0, 1.0) == "CONTINUE"
 
 
@@ -124,7 +124,7 @@ def test_when_the_sweep_is_over_no_trial_is_promoted_and_paused_trials_end(
 ) -> None:
     tune = tune_of(tmp_path)
     if is_out_of_time:  # otherwise one of four trials would be promoted
-        tune.gate._controller.stopping.deadline = 0.0
+        tune.gate._sweep.controller.stopping.deadline = 0.0
     for number in range(4 if is_out_of_time else 2):
         tune.report(tune.add(f"0000{number}"), 1.0, 6.0 - number)
         tune.trials[0].status = "TERMINATED"
@@ -139,7 +139,7 @@ def test_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
     tune.report(tune.add("00000"), 1.0, 6.0)
     paused = tune.add("00001")
     tune.report(paused, 1.0, 5.0)
-    tune.gate._controller.request_stop("00001")
+    tune.gate._sweep.controller.request_stop("00001")
     tune.gate.choose_trial_to_run(tune)
     assert tune.stopped == [paused]
 
@@ -211,7 +211,7 @@ def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
 
 def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) -> None:
     sweep = scheduled(tmp_path, "pause")
-    gate = TuneScheduler(sweep.controller, max_concurrent=2)
+    gate = TuneScheduler(sweep, max_concurrent=2)
     tune = Tune(gate)
     searcher = TrialSearcher(sweep, gate)
     for _ in range(2):

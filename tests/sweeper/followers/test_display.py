@@ -26,7 +26,7 @@ def test_a_terminal_shows_ended_trials_and_below_them_the_progress(out: Path) ->
     sweep.controller.request_stop(stopped)
     sweep.controller.end_stopped(stopped)
     report(sweep, running(sweep), 4, forget_loss_capped=2.0, retain_loss=0.5)
-    sweep.followers.display.close()
+    sweep.display.close()
     hypervolume = f"{sweep.controller.study.archive.trace[-1]:.4f}"
     assert_names(text_of(console), "00000 finished", f"1 of {sweep.settings.base.epochs} epochs", "2 of 3", hypervolume)
     assert_names(text_of(console), "00002 at epoch 4")
@@ -43,7 +43,7 @@ def test_a_log_has_a_line_for_each_trial_that_ended_and_shows_at_intervals_how_f
     report(sweep, running(sweep), 4, forget_loss_capped=2.0, retain_loss=0.5)
     before = len(text_of(console))
     wait_until(lambda: text_of(console)[before:].count("\n") >= 3)
-    sweep.followers.display.close()
+    sweep.display.close()
     first, second = (line for line in text_of(console).splitlines() if not line.startswith("..."))
     assert_names(first, "00000", "finished", "9", "0.25", "1.5 s")
     assert_names(second, "00001", "failed", "memory ran out")

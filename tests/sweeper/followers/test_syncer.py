@@ -183,10 +183,10 @@ def test_a_dominated_epoch_leaves_the_storage_and_workers_can_read_the_front(
     assert ResultTables(sweep.out).candidates.read()[-1]["checkpoint"] == "checkpoints/00000-epoch-2"
     storage.get(FRONT_FILE, tmp_path / "seen" / FRONT_FILE)
     assert read_front(tmp_path / "seen") == [(-2.0, 1.0)]
-    sweep.followers.tables.rewrite(sweep.log.state)
+    sweep.tables.rewrite(sweep.log.state)
     found = [row["checkpoint"] for row in ResultTables(sweep.out).candidates.read()]
     assert found == ["", "checkpoints/00000-epoch-2"]
-    assert sweep.followers.checkpoints.fetch_models() == []
+    assert sweep.checkpoints.fetch_models() == []
     assert (sweep.out / "checkpoints/00000-epoch-2/model.safetensors").is_file()
 
 

@@ -77,7 +77,7 @@ def test_the_checkpoint_of_an_epoch_is_named_while_its_model_is_kept(sweep: Open
     save(out, f"checkpoints/{trial_id}")
     report(sweep, trial_id, 4, forget_loss_capped=3.0, retain_loss=0.3)
     sweep.controller.end_trial(trial_id, OUTCOME | {"steps": 4, "checkpoint": f"checkpoints/{trial_id}"})
-    sweep.followers.tables.rewrite(sweep.log.state)
+    sweep.tables.rewrite(sweep.log.state)
     assert checkpoints(out) == [("1.0", ""), ("2.0", ""), ("3.0", ""), ("4.0", f"checkpoints/{trial_id}")]
 
 

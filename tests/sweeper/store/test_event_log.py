@@ -132,7 +132,7 @@ def test_the_tables_of_a_sweep_without_a_log_become_its_events(out: Path) -> Non
     report(sweep, trial_id, 1)
     sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
     sweep.controller.end_stopped(trial_id)
-    sweep.followers.tables.rewrite(sweep.log.state)
+    sweep.tables.rewrite(sweep.log.state)
     tables = {path: path.read_bytes() for path in out.glob("*.csv")}
     sweep.log.path.unlink()
     events = events_of_tables(out)

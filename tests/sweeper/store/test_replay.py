@@ -107,7 +107,7 @@ def snapshot(sweep: OpenSweep) -> dict[str, Any]:
         "state": copy.deepcopy(state),
         "trace": list(controller.study.archive.trace),
         "scheduler": {trial: controller.scheduler.ended_at(trial) for trial in state.trials},
-        "front": sweep.followers.checkpoints.folders,
+        "front": sweep.checkpoints.folders,
         "epochs": state.trained_epochs,
         "remaining": remaining(state, trials=6, epochs_left=40 - state.trained_epochs, max_concurrent=2),
         "failure": controller.failure,
