@@ -175,8 +175,9 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
         scheduler = SCHEDULERS[arm.scheduler](comparison_axes(table.objectives), **rungs, mode="stop")
     unused, found, order = set(range(len(table.runs))), list[tuple[int, Row]](), list[str]()
     spent = stopped = 0
-    while unused and spent < arm.epoch_budget and (proposal := study.ask()) is not None:
-        place = table.nearest(proposal.config, unused)
+    while unused and spent < arm.epoch_budget and (asked := study.ask()) is not None:
+        trial_id, config = asked
+        place = table.nearest(config, unused)
         unused.remove(place)
         run = table.runs[place]
         order.append(run.trial_id)
@@ -190,12 +191,12 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
             if status is None and scheduler is not None:
                 values = [number(row.get(item.column)) for item in table.objectives]
                 known = [value if math.isfinite(value) else None for value in values]
-                if scheduler.decide(proposal.trial_id, number(row["epoch"]), known) == "stop":
+                if scheduler.decide(trial_id, number(row["epoch"]), known) == "stop":
                     status = Status.STOPPED
                     stopped += 1
             if status is not None:
                 ended = {**row, "status": str(status), "ended_at": float(spent)}
-                study.tell(proposal.trial_id, ended, run.epochs[:done] if arm.candidates == "all" else ())
+                study.tell(trial_id, ended, run.epochs[:done] if arm.candidates == "all" else ())
                 break
     return Course(found=tuple(found), spent=spent, stopped=stopped, order=tuple(order))
 

@@ -103,21 +103,22 @@ class Controller(Follower):
 
     def _ask(self) -> NextTrial | None:
         try:
-            proposal = self.study.ask()
+            asked = self.study.ask()
         except OSError as error:
             logger.warning("cannot write to %s: %s; no new trial starts", self.log.path.parent, error)
             self.failure = FULL_DISK
             return None
-        if proposal is None:
+        if asked is None:
             return None
-        spec = self.make_spec(proposal.config)
-        known = self.log.state.trials.get(proposal.trial_id)
+        trial_id, config = asked
+        spec = self.make_spec(config)
+        known = self.log.state.trials.get(trial_id)
         if known is None or known.settings.get("spec_hash") != spec.spec_hash:
             if known is not None and known.settings:  # the study's journal was lost: the id has other settings now
-                self.log.record(Kind.TRIAL_REQUEUED, proposal.trial_id, {"step": -1})
+                self.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": -1})
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
-            self.log.record(Kind.TRIAL_PROPOSED, proposal.trial_id, {"settings": settings})
-        return NextTrial(proposal.trial_id, spec)
+            self.log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": settings})
+        return NextTrial(trial_id, spec)
 
     def _promoted(self) -> NextTrial | None:
         if self.scheduler is None or not self._at_rung or self.is_over:

@@ -19,7 +19,7 @@ import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -49,14 +49,6 @@ _POINTS, _PRIOR = "points", "prior"
 """The study's attribute for the points to try first, and a trial's attribute for its origin in a previous sweep."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
 """The system attributes by which Optuna's genetic samplers recognise possible parents."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A trial to run: its id and its configuration, including ``seed``."""
-
-    trial_id: str
-    config: dict[str, Any]
 
 
 class SweepStudy:
@@ -153,15 +145,15 @@ class SweepStudy:
         """Return a proposed trial to the front of the queue."""
         self._unfinished.appendleft(trial_id)
 
-    def ask(self) -> Proposal | None:
-        """Return the next trial to run, or None if all trials have been proposed."""
+    def ask(self) -> tuple[str, dict[str, Any]] | None:
+        """Return the id and the configuration, including ``seed``, of the next trial; None after the last trial."""
         import optuna
 
         if self._unfinished:
             trial_id = self._unfinished.popleft()
             trial = self._own_trials()[int(trial_id)]
             if "config" in trial.user_attrs:
-                return Proposal(trial_id, dict(trial.user_attrs["config"]))
+                return trial_id, dict(trial.user_attrs["config"])
             # The process was killed before the configuration was recorded, so the trial has not run.
             return self._propose(optuna.trial.Trial(self._study, trial._trial_id))
         if self.asked >= self._search.trials:
@@ -250,13 +242,13 @@ class SweepStudy:
                 return None
         return None
 
-    def _propose(self, trial: optuna.trial.Trial) -> Proposal:
+    def _propose(self, trial: optuna.trial.Trial) -> tuple[str, dict[str, Any]]:
         point = trial.user_attrs.get(_POINT)
         config = dict(point) if point is not None else self._search.space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
         priors = sum(_PRIOR in other.user_attrs for other in self._study.get_trials(deepcopy=False))
-        return Proposal(format_id(trial.number - priors), config)
+        return format_id(trial.number - priors), config
 
     def _enqueue_next(self) -> None:
         """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial.

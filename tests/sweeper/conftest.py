@@ -35,7 +35,7 @@ from sweeper.followers.tables import TableWriter
 from sweeper.search.archive import ParetoArchive
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.samplers import Search
-from sweeper.search.study import STUDY_NAME, Proposal, SweepStudy
+from sweeper.search.study import STUDY_NAME, SweepStudy
 from sweeper.search.study_journal import open_journal
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from sweeper.settings.sweep_settings import SweepSettings
@@ -106,6 +106,8 @@ METHODS = options_by_method(("gdiff", "ngdiff"))
 SPACE = default_space(methods=METHODS)
 GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4, 1e-5))
 Row = dict[str, object]
+Proposal = tuple[str, dict[str, Any]]
+"""The id and the configuration of a trial."""
 FINE: Row = {"status": "finished", "forget_loss_capped": 2.0, "retain_loss": 0.5}
 OUTCOME = {
     "status": "finished",
@@ -173,10 +175,11 @@ def drive(
     proposed = [] if proposed is None else proposed
     study.restore(rows)
     while (proposal := study.ask()) is not None:
-        assert proposal.trial_id not in rows, f"trial {proposal.trial_id} has a row and is run again"
+        trial_id, config = proposal
+        assert trial_id not in rows, f"trial {trial_id} has a row and is run again"
         proposed.append(proposal)
-        rows[proposal.trial_id] = row_of(proposal.config)
-        study.tell(proposal.trial_id, rows[proposal.trial_id])
+        rows[trial_id] = row_of(config)
+        study.tell(trial_id, rows[trial_id])
     return proposed
 
 
@@ -194,11 +197,10 @@ def states(out: Path) -> Counter[str]:
 def runs_by_configuration(rows: Mapping[str, Row], proposed: Sequence[Proposal]) -> dict[str, list[int]]:
     """Return the seeds with which each configuration ran, for trials that have a row."""
     found: dict[str, list[int]] = {}
-    for proposal in proposed:
-        config = dict(proposal.config)
-        seed = config.pop("seed")
-        if proposal.trial_id in rows:
-            found.setdefault(json.dumps(config, sort_keys=True), []).append(seed)
+    for trial_id, config in proposed:
+        if trial_id in rows:
+            configuration = {name: value for name, value in config.items() if name != "seed"}
+            found.setdefault(json.dumps(configuration, sort_keys=True), []).append(config["seed"])
     return found
 
 

@@ -22,13 +22,14 @@ from search_spaces.parameters import Number
 from search_spaces.space import Space
 from sweeper.search.archive import ParetoArchive, Result
 from sweeper.search.samplers import LEARNING, SAMPLERS, Search
-from sweeper.search.study import Proposal, SweepStudy, format_id
+from sweeper.search.study import SweepStudy, format_id
 from sweeper.search.warm_start import Prior
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from tests.sweeper.conftest import (
     FINE,
     GRID,
     SPACE,
+    Proposal,
     Row,
     drive,
     finished_row,
@@ -69,9 +70,9 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
     (tmp_path / "b").mkdir()
     one = drive(open_study(tmp_path / "a", sampler=sampler, trials=trials), {})
     other = drive(open_study(tmp_path / "b", sampler=sampler, trials=trials), {}, row_of=contrary)
-    assert [proposal.trial_id for proposal in one] == [f"{number:05d}" for number in range(trials)]
+    assert [trial_id for trial_id, _ in one] == [f"{number:05d}" for number in range(trials)]
     # A child of NSGA-II may equal a parent; the other samplers draw every value again.
-    distinct = len({json.dumps(proposal.config, sort_keys=True) for proposal in one})
+    distinct = len({json.dumps(config, sort_keys=True) for _, config in one})
     assert distinct >= (10 if sampler in ("nsga2", "nsga3") else trials)
     assert states(tmp_path / "a") == {"COMPLETE": trials}
     assert one[:4] == other[:4]
@@ -82,10 +83,9 @@ def test_proposals_equal_optunas_trials_and_their_number_is_limited(tmp_path: Pa
     study = open_study(tmp_path, trials=12)
     proposed = drive(study, {}, row_of=lambda config: {**finished_row(config), "retain_loss": 0.25})
     assert (study.ask(), study.asked) == (None, 12)
-    assert {proposal.config["method"] for proposal in proposed} == {"gdiff", "ngdiff"}
-    for proposal, trial in zip(proposed, plain_trials(tmp_path), strict=True):
-        config = proposal.config
-        assert proposal.trial_id == format_id(trial.number)
+    assert {config["method"] for _, config in proposed} == {"gdiff", "ngdiff"}
+    for (trial_id, config), trial in zip(proposed, plain_trials(tmp_path), strict=True):
+        assert trial_id == format_id(trial.number)
         assert (config["method"], config["lr"]) == (trial.params["method"], trial.params["lr"])
         assert ("c" in config) == (config["method"] == "gdiff")
         # c is searched as 1 - c and kept with 12 decimals.
@@ -103,7 +103,7 @@ def test_a_study_in_memory_is_the_same_another_seed_differs_and_a_finished_one_g
     first = drive(open_study(tmp_path, trials=12, sampler="tpe"), rows)
     assert in_memory(0) == first != in_memory(1)
     more = drive(open_study(tmp_path, trials=14, sampler="tpe"), rows)
-    assert [proposal.trial_id for proposal in more] == ["00012", "00013"]
+    assert [trial_id for trial_id, _ in more] == ["00012", "00013"]
 
 
 # Seeds and grids -----------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_a_grid_is_visited_exactly_once_per_point_and_seed(
     points = [*points, *(("ngdiff", None, lr) for lr in rates)]
     further = open_study(tmp_path, trials=2 * len(points), extension=extension, **grid)
     proposed += drive(further, rows)
-    visited = Counter((p.config["method"], p.config.get("c"), p.config["lr"], p.config["seed"]) for p in proposed)
+    visited = Counter((config["method"], config.get("c"), config["lr"], config["seed"]) for _, config in proposed)
     assert visited == Counter((*point, seed) for point in points for seed in (0, 1))
     (tmp_path / "short").mkdir()
     assert len(drive(open_study(tmp_path / "short", space=space, sampler="grid", trials=1), {})) == 1
@@ -194,7 +194,7 @@ def test_a_finished_trial_is_reported_with_its_best_epoch(tmp_path: Path) -> Non
     for row in ({**FINE, "utility": 0.1}, {**FINE, "status": "stopped"}):
         proposal = study.ask()
         assert proposal is not None
-        study.tell(proposal.trial_id, row, [early | {"utility": 0.3}, FINE])
+        study.tell(proposal[0], row, [early | {"utility": 0.3}, FINE])
     study.forget("00000")
     assert len(study.archive.trace) == 1
     study.tell("00000", {**FINE, "retain_loss": 0.1})
@@ -216,7 +216,7 @@ def test_a_sampler_that_learns_searches_where_the_constraints_are_met(tmp_path: 
         (tmp_path / name).mkdir()
         study = open_study(tmp_path / name, space=TWO, sampler=sampler, trials=6 if sampler == "gp" else 40, **given)
         last = drive(study, {}, row_of=row_of)[-2 if sampler == "gp" else -4 :]
-        return sum(exponent(proposal.config) for proposal in last) / len(last)
+        return sum(exponent(config) for _, config in last) / len(last)
 
     assert late("constrained", constraints=UTILITY) < late("free") - 0.3
 
@@ -244,7 +244,7 @@ def test_samplers_learn_from_priors_which_are_not_trials_of_the_sweep(tmp_path: 
     assert [trial.user_attrs.get("prior") for trial in trials[:3]] == [item.origin for item in known[:3]]
     assert len(trials) == len(known) + count
     assert len(study.archive.trace) == count
-    near = [abs(exponent(proposal.config) + 4) for proposal in proposed]
+    near = [abs(exponent(config) + 4) for _, config in proposed]
     assert sum(near) / len(near) < 0.4  # the mean of random proposals would be 0.5
 
 
@@ -257,7 +257,7 @@ def test_each_prior_has_its_own_violations(tmp_path: Path) -> None:
 def test_given_points_are_tried_first_once_with_every_seed(tmp_path: Path) -> None:
     study = open_study(tmp_path, trials=8, seeds=(3, 4))
     study.begin(points=[{"method": "gdiff", "1-gdiff.c": 0.25}, {"lr": 2e-5}])
-    configs = [proposal.config for proposal in drive(study, {})]
+    configs = [config for _, config in drive(study, {})]
     assert [config["seed"] for config in configs] == [3, 4] * 4
     assert [config.get("c") for config in configs[:2]] == [0.75, 0.75]
     assert configs[0]["lr"] == configs[1]["lr"]

@@ -14,13 +14,14 @@ from optuna.trial import TrialState
 
 from search_spaces.builtin import default_space
 from sweeper.search.archive import Result
-from sweeper.search.study import Proposal, format_id
+from sweeper.search.study import format_id
 from sweeper.search.warm_start import Prior
 from tests.sweeper.conftest import (
     FINE,
     GRID,
     METHODS,
     SPACE,
+    Proposal,
     Row,
     drive,
     finished_row,
@@ -102,9 +103,9 @@ def test_killed_at_any_write_and_resumed_the_sweep_has_exactly_its_trials(
         assert states(out)["COMPLETE"] == shape["trials"], f"killed at write {number}"
         assert states(out)["RUNNING"] == 0
         configs: dict[str, dict[str, Any]] = {}
-        for proposal in proposed:
-            assert configs.setdefault(proposal.trial_id, proposal.config) == proposal.config
-        found = runs_by_configuration(rows, [Proposal(*item) for item in configs.items()])
+        for trial_id, config in proposed:
+            assert configs.setdefault(trial_id, config) == config
+        found = runs_by_configuration(rows, list(configs.items()))
         assert all(sorted(runs) == list(seeds) for runs in found.values()), f"killed at write {number}: {found}"
         assert len(found) == shape["trials"] // len(seeds)
 
@@ -114,7 +115,7 @@ def test_a_trial_that_was_reported_but_has_no_row_runs_again_and_stays_as_report
     study = open_study(tmp_path, trials=2)
     proposal = study.ask()
     assert proposal is not None
-    study.tell(proposal.trial_id, FINE)
+    study.tell(proposal[0], FINE)
     assert drive(open_study(tmp_path, trials=2), {})[0] == proposal
     assert [trial.state.name for trial in plain_trials(tmp_path)] == ["COMPLETE", "COMPLETE"]
 
@@ -128,9 +129,10 @@ def test_a_resumed_sampler_does_not_draw_its_first_proposals_again(tmp_path: Pat
         study.restore(rows)
         for proposal in [study.ask() for _ in range(3)]:
             assert proposal is not None
-            rates.add(proposal.config["lr"])
-            rows[proposal.trial_id] = finished_row(proposal.config)
-            study.tell(proposal.trial_id, rows[proposal.trial_id])
+            trial_id, config = proposal
+            rates.add(config["lr"])
+            rows[trial_id] = finished_row(config)
+            study.tell(trial_id, rows[trial_id])
     assert len(rates) == 9
 
 
@@ -147,18 +149,19 @@ def test_a_lost_log_is_rebuilt_from_the_rows_and_no_trial_runs_twice(
     space, missing = GRID if sampler == "grid" else SPACE, "00002"
     shape: dict[str, Any] = {"space": space, "sampler": sampler, "trials": 6 * len(seeds), "seeds": seeds}
     rows: dict[str, Row] = {}
-    whole = {item.trial_id: item for item in drive(open_study(tmp_path, **shape), rows, row_of=csv_row)}
+    whole = dict(drive(open_study(tmp_path, **shape), rows, row_of=csv_row))
     (tmp_path / "optuna.log").unlink()
     del rows[missing]
 
-    (again,) = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
+    ((trial_id, config),) = drive(open_study(tmp_path, **shape), rows, row_of=csv_row)
 
     # TPE with one seed has lost the values of the missing trial.
-    assert again.trial_id == missing if (sampler, seeds) == ("tpe", (0,)) else again == whole[missing]
+    assert trial_id == missing
+    assert (sampler, seeds) == ("tpe", (0,)) or config == whole[missing]
     trials = {format_id(trial.number): trial for trial in plain_trials(tmp_path)}
     assert {trial.state for trial in trials.values()} == {TrialState.COMPLETE}
     kept = {name: trial.params for name, trial in trials.items() if name != missing}
-    assert kept == {name: space.params_of(item.config) for name, item in whole.items() if name != missing}
+    assert kept == {name: space.params_of(config) for name, config in whole.items() if name != missing}
 
 
 @pytest.mark.parametrize(
@@ -178,8 +181,8 @@ def test_a_damaged_log_is_kept_as_a_copy_and_rebuilt_from_the_rows(
     log = tmp_path / "optuna.log"
     log.write_bytes(damaged := b"".join(damage(log.read_bytes().splitlines(keepends=True))))
 
-    (new,) = drive(open_study(tmp_path, sampler="tpe", trials=7), rows, row_of=csv_row)
+    ((new, _),) = drive(open_study(tmp_path, sampler="tpe", trials=7), rows, row_of=csv_row)
 
-    assert new.trial_id == "00006"
-    assert [trial.params for trial in plain_trials(tmp_path)[:6]] == [SPACE.params_of(item.config) for item in whole]
+    assert new == "00006"
+    assert [trial.params for trial in plain_trials(tmp_path)[:6]] == [SPACE.params_of(config) for _, config in whole]
     assert ((tmp_path / "optuna.log.damaged").read_bytes(), "optuna.log" in caplog.text) == (damaged, True)
