@@ -132,8 +132,6 @@ def config(folder: str, out: str | None) -> None:
 
     files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active() if not item.installed}
     settings = read_settings(Path(folder))
-    if not settings.given and " --" in settings.command:
-        refuse([problem("config-not-recorded", folder=folder, command=settings.command)])
     text = config_text(settings, plugins=files)
     if out is None:
         click.echo(text, nl=False)

@@ -110,10 +110,6 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "--out {out}: the folder holds a sweep, whose own report would be overwritten; name another folder"
         ),
         "out-exists": "--out {out}: the file exists already; name a new file",
-        "config-not-recorded": (
-            "the sweep in {folder} was started by an older version, which did not record the options; its command was: "
-            "{command}"
-        ),
         # Other files and services
         "model-is-folder": "--model {model}: this is a folder; give it with --model-path {model}",
         "model-folder-missing": (

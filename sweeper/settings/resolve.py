@@ -18,7 +18,7 @@ from sweeper.settings.fields import RUN, STUDY, SWEEPS
 from sweeper.settings.problems import Problem
 from sweeper.settings.resources import AUTO, gpus_here
 from sweeper.settings.search import Choices, read_search
-from sweeper.settings.sources import Options, Raw, command_line
+from sweeper.settings.sources import Options, Raw
 from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
 from sweeper.settings.study import check_study, fill_study, study_space
 from sweeper.settings.sweep_settings import LAST, SweepSettings
@@ -115,7 +115,6 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
         "constraints": options["constraint"],
         **{name: tuple(map(_absolute, options[name] or ())) for name in ("warm_start", "reuse")},
         "given": _recorded(options),
-        "command": command_line(options.command, options.raw),
     }
     same = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
     return Resolved(options, base, SweepSettings(**(same | search | computed)))

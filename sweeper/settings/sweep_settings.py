@@ -16,7 +16,7 @@ from search_spaces.values import Value
 from sweeper.settings.fields import DEFAULT_TRACKING, NO_SCHEDULER, PARETO, STUDY, fields_of
 from sweeper.settings.objectives import Objective, parse_objectives
 from sweeper.settings.resources import AUTO, Resources, gpus_here
-from sweeper.settings.sources import Raw, from_json, to_json
+from sweeper.settings.sources import Raw, command_line, from_json, to_json
 from sweeper.settings.tracking_uri import shown_uri
 from trainables.methods import option_names, parse_method
 from trainables.spec import FIELDS, TrialSpec
@@ -77,7 +77,6 @@ class SweepSettings:
     tracking_uri: str = DEFAULT_TRACKING
     experiment: str = _DEFAULT["experiment"]
     time_budget_seconds: float | None = None
-    command: str = ""
     kind: str = PARETO
     seeds_vary: str = _DEFAULT["seeds_vary"]
     primary: str | None = None
@@ -96,6 +95,11 @@ class SweepSettings:
     epoch_budget: int | None = None
     until: str | None = None
     given: Raw = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """The command line that repeats the sweep."""
+        return command_line(self.kind, self.given)
 
     @property
     def resources(self) -> Resources:
@@ -208,6 +212,7 @@ class SweepSettings:
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
         """Return the settings in a mapping from :meth:`to_dict`."""
         given = dict(values)
+        given.pop("command", None)  # follows from "given"
         given["base"] = TrialSpec.from_dict(given["base"])
         given["space"] = Space.from_dict(given["space"])
         given["extension"] = tuple(given.get("extension", ()))

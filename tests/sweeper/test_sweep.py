@@ -33,7 +33,7 @@ from tests.sweeper.conftest import TARGET, bare_sweep
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
-SETTINGS = replace(ANY, tracking_uri="http://127.0.0.1:9", command="python -m sweeper pareto")
+SETTINGS = replace(ANY, tracking_uri="http://127.0.0.1:9")
 CONSOLE = Console(quiet=True)
 
 

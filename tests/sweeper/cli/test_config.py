@@ -17,7 +17,7 @@ from sweeper.cli.main import EXAMPLES, main
 from sweeper.settings.sources import from_yaml
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
-from tests.sweeper.cli.conftest import invoke, names, refused, resolved
+from tests.sweeper.cli.conftest import invoke, resolved
 
 SWEEP = """
 # a comment
@@ -46,7 +46,7 @@ def settings_of(*words: str, command: str = "pareto") -> SweepSettings:
 
 def same(one: SweepSettings, other: SweepSettings) -> bool:
     """Return whether two sweeps have the same settings, apart from the record of the given options."""
-    return replace(one, command="", given={}) == replace(other, command="", given={})
+    return replace(one, given={}) == replace(other, given={})
 
 
 @pytest.fixture
@@ -90,11 +90,6 @@ def test_a_sweep_is_reproduced_by_the_file_that_config_writes(command: str, type
     begin(settings, Path("begun"))
     Path("again.yaml").write_text(config_text(read_settings(Path("begun")), plugins={}))
     assert same(settings_of("--config", "again.yaml", command=command), settings)
-
-
-def test_a_sweep_of_an_older_version_without_a_record_of_its_options_is_refused_with_its_command() -> None:
-    begin(replace(settings_of("--trials", "3"), given={}), Path("begun"))
-    assert names(refused("config", "begun")[0], ["begun", "python -m sweeper pareto --trials 3"])
 
 
 def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:

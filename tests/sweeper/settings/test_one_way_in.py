@@ -74,7 +74,7 @@ def typed(command: str, words: list[str]) -> Raw:
 def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
     """Return the resolved settings and problems, without the sources of the values."""
     found: Resolved = resolve(command, raw, choices())
-    result = {**found.settings.to_dict(), "given": None, "command": ""} if found.settings is not None else None
+    result = {**found.settings.to_dict(), "given": None} if found.settings is not None else None
     return result, found.base, [problem.text for problem in found.options.problems]
 
 

@@ -57,7 +57,6 @@ EXAMPLES = {
         tracking_uri="http://localhost:5000",
         experiment="e",
         time_budget_seconds=60.5,
-        command="python -m sweeper pareto",
     ),
     "conditional space": make_settings(space=CONDITIONAL),
     "nothing to search": make_settings(space=Space((), {"method": "gd"})),
