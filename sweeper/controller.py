@@ -41,7 +41,7 @@ class NextTrial(NamedTuple):
 class Controller(Follower):
     """Decides which trials of a sweep run and which stop. Everything known about the trials is in the event log.
 
-    ``scheduler`` stops or pauses trials early by the values of the columns ``compared``. Without it, all trials run to
+    ``scheduler`` stops or pauses trials early by the fields ``compared`` of their reports. Without it, all trials run to
     their ends. ``failure`` is the infrastructure error that ended the sweep. After a resume, trials that were paused
     when the sweep was killed wait in memory until the scheduler promotes them.
     """
