@@ -39,9 +39,8 @@ from analysis.study.hand_tuning import (
 )
 from analysis.study.lr_grid import Arm, LrGrid, Unit
 from analysis.study.paired import ALPHA, holm, lower_bound, paired, upper_bound
-from analysis.study.probe_cost import auto_lr_charge, median_updates
 from analysis.study.study_runs import Configuration, StudyRun, Task
-from analysis.study.tuning_curve import tuning_curve
+from analysis.study.tuning_curve import PROBE_CHARGE, tuning_curve
 from analysis.study.verdict import (
     BETTER,
     DESCRIBED,
@@ -61,6 +60,7 @@ from analysis.study.verdict import (
     split_seeds,
 )
 from analysis.tables.note import Note, note
+from analysis.tables.trial_table import finite_cell
 
 _HOW = {"failed": "failed", "stopped": "were stopped", "finished": "lack a value of an objective"}
 
@@ -115,7 +115,6 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
         _baseline(name, rate_of, at_edge, [hand.chosen(rate_of, seed) for seed in fresh], of_auto, in_boxes)
         for name, rate_of, at_edge in ((SINGLE, single, edge), (ORACLE, oracle, edge_of_oracle))
     )
-    charge, was_measured = auto_lr_charge(hand, auto)
     return Verdict(
         task=task,
         variant=variant,
@@ -129,13 +128,41 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
         lost=_lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned),
         collapse=collapse([auto.on(seed) for seed in fresh]),
         other_collapse=collapse([auto.on(seed) for seed in everyone if seed not in fresh]),
-        charge=charge,
-        charge_measured=was_measured,
         baselines=baselines,
-        curve=tuning_curve(choice, _mean(of_auto), report=report, charge=charge),
-        updates=median_updates(auto),
+        curve=tuning_curve(choice, _mean(of_auto), report=report, charge=auto_lr_charge(hand, auto)),
+        updates=_median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
+
+
+def auto_lr_charge(hand: Arm, auto: Arm) -> float:
+    """Return the cost of an AutoLR run, as a multiple of a fixed-rate run.
+
+    The cost is the median ratio of training times over pairs of runs, but at least :data:`PROBE_CHARGE`, because
+    measured times are noisy. In a pair, the initial rate of AutoLR is the fixed rate of the other run, and seed and
+    configuration are equal. Without recorded times, the cost is :data:`PROBE_CHARGE`.
+    """
+    pairs = [
+        (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
+        for lr in auto.keys() & hand.keys()
+        for seed, unit in auto[lr].items()
+        if seed in hand[lr]
+        for item in unit.runs.keys() & hand[lr][seed].runs.keys()
+        if unit.runs[item].costs is not None and hand[lr][seed].runs[item].costs is not None
+    ]
+    ratios = [own / fixed for own, fixed in pairs if own > 0 and fixed > 0]
+    return max(PROBE_CHARGE, float(np.median(ratios))) if ratios else PROBE_CHARGE
+
+
+def _median_updates(auto: Arm) -> float | None:
+    """Return the median number of AutoLR updates per finished trial; None if the settings of no trial give it."""
+    counts = []
+    for row in (run.row for run in auto.runs if run.row["status"] == "finished"):
+        steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
+        if steps and every:
+            start = finite_cell(row, "auto_lr_start") or 1.0
+            counts.append(max(0, (steps - start) // every + 1))
+    return float(np.median(counts)) if counts else None
 
 
 def _baseline(

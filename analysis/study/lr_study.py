@@ -13,7 +13,6 @@ from analysis.study.collapse import collapse, with_collapse
 from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.judging import described, no_verdicts, verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
-from analysis.study.probe_cost import with_probes, with_step_passes
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import NoVerdict, Primary, Verdict
 from analysis.tables.note import Note, note
@@ -134,7 +133,7 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
     """
     varied = {file.seeds_vary for part in parts for file in part.sweeps} or {"order"}
     grid = lr_grid(
-        [(with_step_passes(with_probes(with_collapse(part), part.auto_lr)), part.sweep.objectives) for part in parts],
+        [(with_collapse(part), part.sweep.objectives) for part in parts],
         seeds_vary=varied.pop() if len(varied) == 1 else "",
     )
     notes = [*(item for part in parts for item in part.table.notes), *grid.notes]

@@ -18,9 +18,7 @@ from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
-"""The cost of the paper's AutoLR in fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs.
-
-Other rules probe more often; :func:`analysis.study.probe_cost.probe_runs` computes their cost."""
+"""The cost of the paper's AutoLR in fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +28,11 @@ class TuningCurve:
     Attributes:
         picks: the numbers of rates n = 1, ..., L, shape (L,). Trying n rates costs n runs.
         expected: the expected hypervolume of the best of n rates, shape (L,). All subsets are equally likely.
-        auto: the hypervolume of AutoLR, which costs ``charge`` runs.
+        auto: the hypervolume of AutoLR.
+        charge: the cost of an AutoLR run, in fixed-rate runs.
         equals: the number of rates, interpolated, from which hand-tuning attains ``auto``. The number is 1 if a single
             rate attains ``auto``, and infinite if even all L rates do not attain it. ``expected`` may fall with n,
             because the best rate on the tuning seeds may not be the best on the seeds of the report.
-        beats_at_cost: whether ``auto`` is above the expected hypervolume of hand-tuning with ``charge`` runs.
     """
 
     picks: npt.NDArray[np.intp]
@@ -42,7 +40,6 @@ class TuningCurve:
     auto: float
     charge: float
     equals: float
-    beats_at_cost: bool
 
     @property
     def above_all_rates(self) -> bool:
@@ -92,8 +89,7 @@ def tuning_curve(
         raise AnalysisError(f"AutoLR's hypervolume {auto:g} and charge {charge:g} must be finite, with charge > 0")
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
-    paid = float(np.interp(charge, picks, expected))
-    return TuningCurve(picks, expected, auto, charge, _reached(expected, auto), auto > paid + TIE)
+    return TuningCurve(picks, expected, auto, charge, _reached(expected, auto))
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:

@@ -141,10 +141,8 @@ class Verdict:
         lost: the planned seeds that were lost, for AutoLR and for hand-tuning.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
-        charge: the cost of an AutoLR run, in fixed-rate runs. If ``charge_measured`` is true, the cost is from training
-            times; otherwise, the cost is from the number of probes.
         seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``; "" if the merged studies disagree.
-        updates: the median number of AutoLR updates in a run; None if unknown.
+        updates: the median number of AutoLR updates in a run, by the settings; None if unknown.
     """
 
     task: Task
@@ -159,8 +157,6 @@ class Verdict:
     lost: tuple[LostSeeds, ...]
     collapse: Collapse
     other_collapse: Collapse
-    charge: float
-    charge_measured: bool
     baselines: tuple[Baseline, ...]
     curve: TuningCurve
     updates: float | None

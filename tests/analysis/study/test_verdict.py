@@ -114,11 +114,11 @@ def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(judged: J
         rows += [row(volume, lr, seed, auto=True, train_seconds=12.0) for lr, volume in ((1e-4, 0.1), (1e-3, 0.3))]
     verdict = judged(rows)
     assert verdict.baselines[0].auto == pytest.approx((0.2,))
-    assert (verdict.charge, verdict.charge_measured) == (pytest.approx(1.2), True)
+    assert verdict.curve.charge == pytest.approx(1.2)
     unmeasured = judged([item | {"train_seconds": None} for item in rows])
-    assert (unmeasured.charge, unmeasured.charge_measured) == (1.033, False)
+    assert unmeasured.curve.charge == 1.033
     free = judged([item | {"train_seconds": 9.0 if item["auto_lr"] == "on" else 10.0} for item in rows])
-    assert (free.charge, free.charge_measured) == (1.033, False), "probes are never free"
+    assert free.curve.charge == 1.033, "probes are never free"
 
 
 def test_exact_ties_are_ahead_on_no_seed(judged: Judged, row: MakeRow) -> None:
@@ -181,7 +181,7 @@ def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: MakeSweep
 def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: Path) -> None:
     study = read_study([GOLDEN])
     assert [(item.task.method, len(item.rates)) for item in study.sensitivity] == [("gdiff", 3), ("ngdiff", 3)]
-    assert {verdict.variant for verdict in study.verdicts} == {"clip/fresh"}
+    assert {(verdict.variant, verdict.updates) for verdict in study.verdicts} == {("clip/fresh", 1.0)}
     write_study(tmp_path / "lr_study.json", study)
     text = (tmp_path / "lr_study.json").read_text()
     assert ("Infinity" in text, "NaN" in text) == (False, False)
