@@ -1,4 +1,4 @@
-"""Measure how much a method's result depends on the learning rate, and compare AutoLR with the fixed rates.
+"""Measure how much a method's result depends on the learning rate.
 
 The result of a learning rate is the hypervolume of its Pareto front over all values of c. The hypervolume is averaged
 over the seeds on which all compared rates have a complete frontier, so that a rate has no advantage from missing seeds.
@@ -7,7 +7,7 @@ over the seeds on which all compared rates have a complete frontier, so that a r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import stdev
 
@@ -43,26 +43,6 @@ class RateRow:
 
 
 @dataclass(frozen=True, slots=True)
-class AutoPlace:
-    """The comparison of AutoLR with the fixed rates, on the seeds that AutoLR and the fixed rates share.
-
-    Attributes:
-        starts: a row for each initial rate of AutoLR.
-        mean, worst, best: the mean, lowest and highest hypervolume over AutoLR's initial rates.
-        beats: the number of fixed rates whose hypervolume is below ``mean``.
-        share_of_best: ``mean`` divided by the hypervolume of the best fixed rate.
-    """
-
-    variant: str
-    starts: tuple[RateRow, ...]
-    mean: float
-    worst: float
-    best: float
-    beats: int
-    share_of_best: float
-
-
-@dataclass(frozen=True, slots=True)
 class Sensitivity:
     """The sensitivity of one method on one model and data set to the learning rate.
 
@@ -72,9 +52,8 @@ class Sensitivity:
             there is no complete frontier, or if every hypervolume is zero.
         near_best: the lowest and the highest rate of the range around the best rate in which the hypervolume is at
             least 95% of the best.
-        spread: the difference between the largest and the smallest mean over the rates, for each metric and for
-            ``hypervolume``.
-        auto: the comparison of each AutoLR variant with the fixed rates.
+        spread: the difference between the largest and the smallest hypervolume of the rates.
+        auto: a row for each initial rate of each AutoLR variant, on the seeds that AutoLR shares with the fixed rates.
         left_out: the seeds on which only some of the rates have a complete frontier.
         paired: whether the rates are compared on the same seeds; False if no seed has complete frontiers at all rates.
     """
@@ -83,8 +62,8 @@ class Sensitivity:
     rates: tuple[RateRow, ...]
     best_lr: float | None
     near_best: tuple[float, float] | None
-    spread: dict[str, float]
-    auto: tuple[AutoPlace, ...]
+    spread: float
+    auto: dict[str, tuple[RateRow, ...]]
     left_out: tuple[int, ...]
     paired: bool
 
@@ -126,26 +105,13 @@ def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
         far = np.flatnonzero(~(volumes >= (1 - WITHIN) * volumes[best]))
         low, high = max(far[far < best], default=-1) + 1, min(far[far > best], default=len(rates)) - 1
         near_best = rates[low].lr, rates[high].lr
-    spread = {"hypervolume": _range(row.hypervolume for row in rates)}
-    for name in grid.columns.outcomes:
-        if values := [row.metrics[name] for row in rates if name in row.metrics]:
-            spread[name] = _range(values)
-    places = tuple(_place(grid, hand, variant, grid.arm(task, variant)) for variant in grid.variants(task))
+    finite = volumes[np.isfinite(volumes)]
+    spread = float(np.ptp(finite)) if len(finite) else math.nan
+    arms = {variant: grid.arm(task, variant) for variant in grid.variants(task)}
+    starts = {variant: _rows(grid, arm, _shared(hand, arm)) for variant, arm in arms.items()}
     whole = {seed for units in hand.values() for seed in _whole(units)}
     left_out = tuple(sorted(whole - shared)) if shared else ()
-    return Sensitivity(task, rates, best_lr, near_best, spread, places, left_out, bool(shared or not whole))
-
-
-def _place(grid: LrGrid, hand: Arm, variant: str, auto: Arm) -> AutoPlace:
-    shared = _shared(hand, auto)
-    starts = _rows(grid, auto, shared)
-    rates = np.array([row.hypervolume for row in _rows(grid, hand, shared)])
-    own = np.array([row.hypervolume for row in starts])
-    own = own[np.isfinite(own)]
-    worst, mean, best = map(float, (own.min(), own.mean(), own.max()) if len(own) else (math.nan,) * 3)
-    top = np.nanmax(rates, initial=0.0)
-    share = float(mean / top) if top > 0 else math.nan
-    return AutoPlace(variant, starts, mean, worst, best, int(np.count_nonzero(rates < mean)), share)
+    return Sensitivity(task, rates, best_lr, near_best, spread, starts, left_out, bool(shared or not whole))
 
 
 def _whole(units: Mapping[int, Unit]) -> set[int]:
@@ -183,8 +149,3 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
         metrics=metrics,
         further={box: float(np.mean(values)) if values else math.nan for box, values in further.items()},
     )
-
-
-def _range(values: Iterable[float]) -> float:
-    finite = [value for value in values if math.isfinite(value)]
-    return max(finite) - min(finite) if finite else math.nan
