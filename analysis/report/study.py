@@ -13,7 +13,7 @@ from analysis.report.render import note_text, paragraphs, say
 from analysis.study.fronts import ArmFronts
 from analysis.study.lr_study import LrStudy, fronts_table
 from analysis.study.sensitivity import Sensitivity
-from analysis.study.verdict import DESCRIBED, Baseline, Verdict, seeds_for
+from analysis.study.verdict import Baseline, NoVerdict, Verdict, seeds_for
 from analysis.tables.columns import Columns, short
 from analysis.words import DataTable, number
 from search_spaces.durable import write_json, write_whole
@@ -53,15 +53,15 @@ def sensitivity_line(item: Sensitivity) -> str:
 
 
 def study_content(study: LrStudy) -> dict[str, object]:
-    """Return the content of lr_study.json. NaN and infinite numbers become null."""
+    """Return the content of lr_study.json: the fields of the records. NaN and infinite numbers become null."""
     columns = study.grid.configuration_columns
     content = {
         "settings": list(columns),
-        "sensitivity": [_of_sensitivity(item) for item in study.sensitivity],
-        "verdicts": [_of_verdict(item, columns) for item in study.verdicts],
-        "without_verdict": [
-            asdict(item.task) | {"auto_lr": item.variant, "why": note_text(item.why)} for item in study.without
+        "sensitivity": [
+            _fields(item) | {"words": sensitivity_line(item), "decades": item.decades} for item in study.sensitivity
         ],
+        "verdicts": [_of_verdict(item, columns) for item in study.verdicts],
+        "without_verdict": [_fields(item) | {"why": note_text(item.why)} for item in study.without],
         "primary": str(study.primary) if study.primary else None,
         "fronts": [_of_fronts(item) for item in study.fronts],
         "notes": list(map(note_text, study.notes)),
@@ -70,61 +70,29 @@ def study_content(study: LrStudy) -> dict[str, object]:
     return cast("dict[str, object]", plain(content))
 
 
-def _of_sensitivity(item: Sensitivity) -> dict[str, object]:
-    names = {"near_best": "within_5_percent", "auto": "auto_lr", "left_out": "seeds_left_out"}
-    return _content(item, names) | {"words": sensitivity_line(item), "decades": item.decades}
+def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
+    """Return the fields of a record. The model, the data set, the settings and the method replace the task."""
+    found = asdict(item)
+    del found["task"]
+    return item.task.problem._asdict() | {"method": item.task.method} | found
 
 
 def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
-    names = {
-        "tuning": "tuning_seeds",
-        "fresh": "fresh_seeds",
-        "left_out": "seeds_left_out",
-        "planned": "fresh_seeds_planned",
-        "lost": "fresh_seeds_lost",
-        "collapse": "ruin",
-        "other_collapse": "other_ruin",
-    }
-    found = _content(item, names)
-    del found["baselines"]
-    curve = found.pop("curve")
-    return found | {
+    return _fields(item) | {
         "words": verdict_lines(item),
-        "opponents": [_of_baseline(baseline, columns, runs=len(item.rates)) for baseline in item.baselines],
-        "tuning_curve": {"equals_best_of" if name == "equals" else name: value for name, value in curve.items()}
-        | {"above_all_rates": item.curve.above_all_rates},
+        "baselines": [_of_baseline(baseline, columns) for baseline in item.baselines],
+        "curve": asdict(item.curve) | {"above_all_rates": item.curve.above_all_rates},
     }
 
 
-def _content(item: Any, names: dict[str, str]) -> dict[str, Any]:
-    found = asdict(item)
-    task: dict[str, Any] = found.pop("task")
-    return task | {names.get(name, name): value for name, value in found.items()}
-
-
-def _of_baseline(item: Baseline, columns: Sequence[str], *, runs: int) -> dict[str, object]:
-    result = item.result
-    names = ("hand", "auto", "p_holm", "outcome", "comparisons", "primary")
-    return (
-        {"name": item.name, "runs": runs}
-        | {name: getattr(item, name) for name in names}
-        | {
-            "further": {box: sides._asdict() for box, sides in item.further.items()},
-            "edge": asdict(item.edge) if item.edge else None,
-            "ruin": asdict(item.collapse),
-            "choice": [dict(zip((*columns, "lr"), (*at, rate), strict=True)) for at, rate in item.choice.items()],
-            "difference": result.mean,
-            "interval": None if item.bounds is None else list(item.bounds),
-            "p": result.p if result.n and item.outcome != DESCRIBED else None,
-            "seeds_ahead": asdict(result.ahead) if result.ahead else None,
-            "seeds_tied": result.tied,
-            "paired_t_interval": None if result.t_interval is None else list(result.t_interval),
-            "sign_flip_p": result.sign_flip_p,
-            "fresh_seeds_least": item.fresh_least,
-            "fresh_seeds_needed": item.fresh_needed,
-            "seeds_needed": None if item.fresh_needed is None else seeds_for(item.fresh_needed),
-        }
-    )
+def _of_baseline(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
+    return asdict(item) | {
+        "choice": [dict(zip((*columns, "lr"), (*at, rate), strict=True)) for at, rate in item.choice.items()],
+        "further": {box: sides._asdict() for box, sides in item.further.items()},
+        "fresh_least": item.fresh_least,
+        "fresh_needed": item.fresh_needed,
+        "seeds_needed": None if item.fresh_needed is None else seeds_for(item.fresh_needed),
+    }
 
 
 def _of_fronts(item: ArmFronts) -> dict[str, object]:

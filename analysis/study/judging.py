@@ -23,6 +23,7 @@ The rules, for one method on one model and data set:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -83,7 +84,10 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 def described(verdict: Verdict) -> Verdict:
     """Return a copy of the verdict without tested outcomes, p-values and bounds, for results that are not tested."""
-    baselines = (replace(item, outcome=DESCRIBED, p_holm=None, bounds=None) for item in verdict.baselines)
+    baselines = []
+    for item in verdict.baselines:
+        result = replace(item.result, p_above=math.nan, p_below=math.nan, sign_flip_p=None)
+        baselines.append(replace(item, outcome=DESCRIBED, p_holm=None, bounds=None, result=result))
     return replace(verdict, baselines=tuple(baselines))
 
 

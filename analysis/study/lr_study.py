@@ -153,7 +153,7 @@ def fronts_table(grid: LrGrid) -> pd.DataFrame:
     Each combination of problem (model, data set and settings), method, learning rate (or AutoLR's initial rate) and
     seed has a front.
     """
-    names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "ruined_runs")
+    names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "collapsed_runs")
     rows = []
     for unit in grid.units:
         task, collapsed = unit.task, collapse([[unit]])

@@ -141,7 +141,8 @@ class PairedResult:
     Attributes:
         mean: the mean difference.
         p_above: the one-sided p-value of "the mean is at most 0"; valid for any distribution.
-        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution.
+        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution. Both p-values are not
+            corrected for other comparisons.
         ahead: the share of seeds on which the first value is larger, with the exact 95% interval; None without pairs.
         tied: the number of seeds on which both values are equal.
         t_interval: the paired-t 95% interval of the mean. Valid only if the differences are normally distributed; None
@@ -158,11 +159,6 @@ class PairedResult:
     t_interval: tuple[float, float] | None
     sign_flip_p: float | None
     tied: int = 0
-
-    @property
-    def p(self) -> float:
-        """The two-sided p-value, not corrected for other comparisons."""
-        return min(1.0, 2 * min(self.p_above, self.p_below))
 
 
 def paired(differences: npt.ArrayLike) -> PairedResult:

@@ -104,8 +104,9 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
     write_study(tmp_path / "lr_study.json", study)
     with (tmp_path / "lr_study.csv").open() as file:
         (first, *_, last) = csv.DictReader(file)
-    assert (first["auto_lr"], first["lr"], first["seed"], first["ruined_runs"]) == ("off", "1e-05", "0", "0")
-    assert (last["auto_lr"], last["hypervolume_verbmem_and_utility"], last["ruined_runs"]) == ("clip/fresh", "0.2", "1")
+    assert (first["auto_lr"], first["lr"], first["seed"], first["collapsed_runs"]) == ("off", "1e-05", "0", "0")
+    assert (last["auto_lr"], last["collapsed_runs"]) == ("clip/fresh", "1")
+    assert last["hypervolume_verbmem_and_utility"] == "0.2"
     assert float(last["hypervolume"]) == pytest.approx(0.6)
 
 

@@ -96,8 +96,8 @@ def test_collapse_of_either_side_is_counted_and_in_the_headline(
     words = say("study_verdict.collapse", v=verdict)
     assert (f"{auto[0]} of {auto[1]}" in shares(words)) is (auto[1] > 0)
     assert (f"{auto[2]} " in words) or not auto[2]
-    assert study_content(found)["verdicts"][0]["other_ruin"]["runs"] == other[0]  # type: ignore[index]
-    assert ("" in set(fronts_table(found.grid)["ruined_runs"])) is (auto[2] > 0)
+    assert study_content(found)["verdicts"][0]["other_collapse"]["runs"] == other[0]  # type: ignore[index]
+    assert ("" in set(fronts_table(found.grid)["collapsed_runs"])) is (auto[2] > 0)
 
 
 AUTO, HAND = "with AutoLR", "at fixed learning rates"
@@ -148,8 +148,8 @@ def test_lost_fresh_seeds_are_counted_by_side(
     assert (verdict.left_out, verdict.seed_counts, verdict.may_be_easier) == (left_out, counts, easier)
     assert sorted((item.side, item.seeds, item.how) for item in verdict.lost) == sorted(lost)
     content = study_content(found)["verdicts"][0]  # type: ignore[index]
-    assert content["fresh_seeds_planned"] == list(verdict.planned)
-    assert {item["side"] for item in content["fresh_seeds_lost"]} == {side for side, _, _ in lost}
+    assert content["planned"] == list(verdict.planned)
+    assert {item["side"] for item in content["lost"]} == {side for side, _, _ in lost}
 
 
 def test_a_run_that_was_never_made_is_missing(make_sweep: MakeSweep, row: MakeRow) -> None:

@@ -64,10 +64,10 @@ def test_no_difference_is_called_significant_in_at_most_5_of_100_simulated_table
 
 
 def test_few_pairs() -> None:
-    assert (paired([]).p, paired([]).sign_flip_p, paired([]).ahead) == (1.0, None, None)
+    assert (paired([]).p_above, paired([]).sign_flip_p, paired([]).ahead) == (1.0, None, None)
     assert math.isnan(paired([]).mean)
     one = paired([0.25])
-    assert (one.mean, one.t_interval, one.p, one.sign_flip_p) == (0.25, None, 1.0, 1.0)
+    assert (one.mean, one.t_interval, one.p_below, one.sign_flip_p) == (0.25, None, 1.0, 1.0)
     with pytest.raises(AnalysisError, match="missing or infinite"):
         paired([0.1, math.nan])
     with pytest.raises(AnalysisError, match="at least 2 pairs"):

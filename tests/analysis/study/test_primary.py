@@ -57,7 +57,7 @@ def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: Ma
     text = study_headline(found)
     assert text.index("method3 (the primary question)") < text.index("method0")
     assert sum("the primary question" in line for item in found.verdicts for line in words(item)) == 1
-    assert json.loads(json.dumps(study_content(found)))["verdicts"][3]["opponents"][0]["primary"] is True
+    assert json.loads(json.dumps(study_content(found)))["verdicts"][3]["baselines"][0]["primary"] is True
 
 
 def test_a_null_primary_question_says_nothing_about_the_others(study: MakeStudy) -> None:

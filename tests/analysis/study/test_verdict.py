@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.report.study import study_cautions, study_headline, write_study
+from analysis.report.study import study_cautions, study_content, study_headline, write_study
 from analysis.report.study import verdict_lines as words
 from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import lr_grid
@@ -158,6 +158,7 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSwee
     assert study.afterwards is not None
     assert ("judged", "verbmem (min), utility (max)") in study.afterwards.facts
     assert study_cautions(study)[0].startswith("The objectives of this comparison are verbmem (min)")
+    assert "'p_above': None" in str(study_content(study)["verdicts"])
     text = " ".join([study_headline(study), *words(verdict)])
     assert not [claim for claim in ("is better", "is worse", "p = ", "interval of") if claim in text]
     assert read_study([out]).verdicts[0].baselines[0].outcome == BETTER
@@ -186,13 +187,13 @@ def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: P
     text = (tmp_path / "lr_study.json").read_text()
     assert ("Infinity" in text, "NaN" in text) == (False, False)
     for item, verdict in zip(json.loads(text)["verdicts"], study.verdicts, strict=True):
-        curve = item["tuning_curve"]
-        assert curve["above_all_rates"] is (curve["equals_best_of"] is None) is math.isinf(verdict.curve.equals)
-        baseline = item["opponents"][0]
+        curve = item["curve"]
+        assert curve["above_all_rates"] is (curve["equals"] is None) is math.isinf(verdict.curve.equals)
+        baseline = item["baselines"][0]
         # There are two comparisons, because the oracle chooses the best single rate for every c.
-        facts = [baseline[name] for name in ("runs", "comparisons", "fresh_seeds_least", "outcome")]
-        assert facts == [3, 2, 7, TOO_FEW]
-        assert baseline["seeds_needed"] == seeds_for(baseline["fresh_seeds_needed"])
+        facts = [baseline[name] for name in ("comparisons", "fresh_least", "outcome")]
+        assert facts == [2, 7, TOO_FEW]
+        assert baseline["seeds_needed"] == seeds_for(baseline["fresh_needed"])
 
 
 @pytest.mark.parametrize(

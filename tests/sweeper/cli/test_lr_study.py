@@ -102,7 +102,7 @@ def test_a_study_ends_in_its_verdict_and_lr_study_json(out: Path) -> None:
     content = json.loads((out / "lr_study.json").read_text())
     assert [item["method"] for item in content["verdicts"]] == ["gdiff", "ngdiff"]
     assert [arm["name"] for arm in content["fronts"][0]["arms"]][:2] == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
-    assert content["verdicts"][0]["opponents"][0]["outcome"] == "too few seeds"
+    assert content["verdicts"][0]["baselines"][0]["outcome"] == "too few seeds"
     assert json_of("resume", out)["lr_study"] == content
 
 
@@ -183,7 +183,7 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     assert (len(settings.extension), settings.trials) == (4, len(settings.space.grid()) * 3 + 12)
     (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
     assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
-    assert verdict["opponents"][0]["edge"] is None
+    assert verdict["baselines"][0]["edge"] is None
     # A resumed study adds no rates, and runs lost trials again.
     invoke("resume", out)
     assert asked[3:] == [[]]
