@@ -2,8 +2,6 @@
 
 A run is the set of costs of one seed, shape (n, 2), in [0, 1], where smaller is better. A run attains every position
 that one of its points weakly dominates. If every trial of a run diverged, the run has no points and attains nothing.
-Every function raises an AnalysisError if there are no runs, if there are more than two objectives, or if a cost is NaN
-or outside [0, 1].
 Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and Stützle (2010)
 for the comparison of two groups.
 """
@@ -18,7 +16,6 @@ import moocore
 import numpy as np
 import numpy.typing as npt
 
-from analysis.errors import AnalysisError
 from analysis.frontier.frontier import checked_costs
 from analysis.tables.trade_off import Floats
 
@@ -92,13 +89,7 @@ def _attains(run: Floats, places: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _runs(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
-    if len(runs) == 0:
-        raise AnalysisError("attainment needs at least one run")
-    sets = [checked_costs(np.empty((0, 2)) if np.size(run) == 0 else run) for run in runs]
-    wrong = next((array.shape[1] for array in sets if array.shape[1] != 2), None)
-    if wrong is not None:
-        raise AnalysisError(f"attainment surfaces are for two objectives, got {wrong}")
-    return sets
+    return [checked_costs(np.empty((0, 2)) if np.size(run) == 0 else run) for run in runs]
 
 
 def _labelled(sets: Sequence[Floats]) -> tuple[Floats, npt.NDArray[np.intp]]:

@@ -1,7 +1,7 @@
 """Compute the frontier of a table of trials, and its hypervolume.
 
 Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so the hypervolume is
-the dominated share of the box, in [0, 1]. Functions raise an AnalysisError if a cost is NaN or outside [0, 1].
+the dominated share of the box, in [0, 1]. Functions raise a ValueError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.errors import AnalysisError
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Mask, Objective, costs_of, measured, oriented_of, values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
@@ -167,7 +166,7 @@ def nondominated(points: npt.ArrayLike) -> Mask:
 
     Equal points do not dominate each other.
     """
-    array = _checked(points)
+    array = np.asarray(points, dtype=np.float64)
     if len(array) == 0:
         return np.zeros(0, dtype=bool)
     return np.asarray(moocore.is_nondominated(array, keep_weakly=True), dtype=bool)
@@ -195,18 +194,9 @@ def contributions(costs: npt.ArrayLike) -> Floats:
     return np.clip(added, 0.0, 1.0)[place_of.reshape(-1)]
 
 
-def _checked(points: npt.ArrayLike) -> Floats:
-    array = np.asarray(points, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] < 1:
-        raise AnalysisError(f"points must have the shape (points, objectives), got {array.shape}")
-    if not np.isfinite(array).all():
-        raise AnalysisError("a point with a missing or infinite objective cannot be ranked: leave it out first")
-    return array
-
-
 def checked_costs(costs: npt.ArrayLike) -> Floats:
     """Return ``costs`` as an array, shape (n, m), after checking for invalid values that moocore would ignore."""
-    array = _checked(costs)
-    if len(array) and (array.min() < 0.0 or array.max() > 1.0):
-        raise AnalysisError(f"costs must lie in [0, 1], got {array.min():g} to {array.max():g}")
+    array = np.asarray(costs, dtype=np.float64)
+    if not ((array >= 0.0) & (array <= 1.0)).all():
+        raise ValueError(f"costs must lie in [0, 1] and must not be NaN: {array}")
     return array

@@ -89,11 +89,7 @@ def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
-    """Return the attainment of AutoLR and of the best single rate, which a verdict compares.
-
-    Raises:
-        AnalysisError: the study has more than two objectives.
-    """
+    """Return the attainment of AutoLR and of the best single rate, which a verdict with two objectives compares."""
     rate = next(iter(verdict.single.choice.values()))
     hand = [grid.arm(verdict.task)[rate][seed] for seed in verdict.fresh]
     auto = [units[seed] for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.errors import AnalysisError
 from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
@@ -55,16 +54,9 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
     result is the mean over the subsets of the chosen rate's ``report``. Ties go to the first rate.
 
     The rate with the r-th lowest ``choice`` is chosen in C(r-1, n-1) of the C(L, n) subsets.
-
-    Raises:
-        AnalysisError: there are no rates, the lengths differ, or a value is NaN or infinite.
     """
     chosen = np.asarray(choice, dtype=np.float64)
     scores = chosen if report is None else np.asarray(report, dtype=np.float64)
-    if chosen.ndim != 1 or chosen.shape != scores.shape or len(chosen) == 0:
-        raise AnalysisError(f"a tuning curve needs one value for each rate, got shapes {chosen.shape}, {scores.shape}")
-    if not (np.isfinite(chosen).all() and np.isfinite(scores).all()):
-        raise AnalysisError("a missing or infinite hypervolume cannot be ranked: leave its learning rate out first")
     count = len(chosen)
     # Ties go to the first rate, so it must come last in ascending order.
     rising = scores[sorted(range(count), key=lambda index: (chosen[index], -index))]
@@ -79,14 +71,7 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """Compare AutoLR's hypervolume ``auto`` at a cost of ``charge`` runs with the curve of :func:`expected_best`.
-
-    Raises:
-        AnalysisError: see :func:`expected_best`. Also raised if ``auto`` or ``charge`` is not finite, or if ``charge``
-            is not above 0.
-    """
-    if not math.isfinite(auto) or not (math.isfinite(charge) and charge > 0):
-        raise AnalysisError(f"AutoLR's hypervolume {auto:g} and charge {charge:g} must be finite, with charge > 0")
+    """Compare AutoLR's hypervolume ``auto`` at a cost of ``charge`` runs with the curve of :func:`expected_best`."""
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     return TuningCurve(picks, expected, auto, charge, _reached(expected, auto))

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.errors import AnalysisError
 from analysis.study.paired import (
     ALPHA,
     CAPITAL,
@@ -68,10 +67,6 @@ def test_few_pairs() -> None:
     assert math.isnan(paired([]).mean)
     one = paired([0.25])
     assert (one.mean, one.t_interval, one.p_below, one.sign_flip_p) == (0.25, None, 1.0, 1.0)
-    with pytest.raises(AnalysisError, match="missing or infinite"):
-        paired([0.1, math.nan])
-    with pytest.raises(AnalysisError, match="at least 2 pairs"):
-        t_interval([0.1])
 
 
 def test_holm_by_hand() -> None:
@@ -80,8 +75,6 @@ def test_holm_by_hand() -> None:
     assert holm([0.5, 0.9]) == (1.0, 1.0)
     assert holm([0.02]) == (0.02,)
     assert holm([]) == ()
-    with pytest.raises(AnalysisError, match="lie in"):
-        holm([math.nan])
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6))
@@ -99,12 +92,6 @@ def test_autolr_equals_the_best_of_as_many_rates_as_the_curve_needs_to_reach_it(
     assert curve.equals == pytest.approx(1.5)
     assert tuning_curve([0.0, 0.3, 0.6], 0.7).equals == math.inf
     assert tuning_curve([0.0, 0.3, 0.6], 0.2).equals == 1.0
-
-
-@pytest.mark.parametrize(("choice", "report"), [([], None), ([0.1, math.nan], None), ([0.1], [0.1, 0.2])])
-def test_a_curve_without_whole_values_is_refused(choice: list[float], report: list[float] | None) -> None:
-    with pytest.raises(AnalysisError):
-        expected_best(choice, report)
 
 
 @pytest.mark.parametrize(("difference", "seeds"), [(0.5, 10), (0.2, 22), (0.1, 42), (0.05, 83)])
@@ -181,9 +168,3 @@ def test_the_interval_of_a_share_is_scipys_exact_one(count: int, n: int) -> None
     expected = stats.binomtest(count, n).proportion_ci(0.95, method="exact")
     found = exact_share(count, n)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
-
-
-@pytest.mark.parametrize("wrong", [[1.5], [math.nan], [math.inf], [[0.1]]])
-def test_what_no_two_shares_of_a_box_differ_by_is_refused(wrong: list[float]) -> None:
-    with pytest.raises(AnalysisError):
-        p_above(wrong)
