@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec`. The field's metadata become a :class:`search_spaces.fields.Field`."""
+    """Return a field of :class:`TrialSpec`. Its metadata are the values of a :class:`search_spaces.fields.Field`."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
@@ -80,7 +80,10 @@ class TrialSpec:
         decides=False,
     )
     limit: int | None = setting(
-        "data", None, "Maximum number of retain examples; authors and tofu keep only whole authors.", low=1
+        "data",
+        None,
+        "Maximum number of retain examples. 'authors' and 'tofu' keep all examples of an author, or none.",
+        low=1,
     )
     target_epochs: int | None = setting(
         "data", None, "Epochs of the target's fine-tuning.", "the model's", low=1, decides=False

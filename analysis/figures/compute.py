@@ -80,7 +80,9 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
         Line("AutoLR", ends, (curve.auto, curve.auto), INK, "dashed"),
         Line("AutoLR, at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )
-    label = "n* < 1: below a single rate" if curve.auto < expected[0] else f"n* = {curve.equals:.3g}"
+    label = (
+        "n* < 1: AutoLR is worse than one hand-picked rate" if curve.auto < expected[0] else f"n* = {curve.equals:.3g}"
+    )
     guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
     axes = ("n, learning rates tried (runs)", _HYPERVOLUME)
     panel = Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN)

@@ -40,7 +40,7 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 def shown_trials(sources: Sources) -> pd.DataFrame:
     """Return the selected trials that have a history.
 
-    If no selected trial has a history, return the first trial of each method that has one.
+    If no selected trial has a history, return the first trial of each method that has a history.
     """
     table = sources.table
     reporting = set(table.history["trial_id"])

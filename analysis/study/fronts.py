@@ -49,8 +49,8 @@ class ArmFronts:
 class StudyAttainment:
     """The attainment of AutoLR and of the best single learning rate.
 
-    Here, a run is the Pareto front over all values of c on one fresh seed. AutoLR has a run for each pair of an initial
-    rate and a seed.
+    Here, a run is the Pareto front over all values of c on one seed that was not used for tuning. AutoLR has a run for
+    each pair of an initial rate and a seed.
 
     Attributes:
         arms: the names of AutoLR's variant and of the best single rate.

@@ -75,7 +75,7 @@ def _check_objectives(
         return
     asked = [tuple(item.name for item in objectives), *pairs]
     expected = " or ".join(dict.fromkeys(" and ".join(pair) for pair in asked))
-    raise AnalysisError(f"{path}, line 1: columns {', '.join(header)}; expected method with {expected}")
+    raise AnalysisError(f"{path}, line 1: found the columns {', '.join(header)}; expected method and {expected}")
 
 
 def _names(path: Path, cells: pd.DataFrame) -> list[str]:

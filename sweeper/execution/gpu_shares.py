@@ -54,8 +54,9 @@ def part(trials: int) -> float:
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
     """Return the smallest sufficient GPU share for trials with a memory peak of ``peak_gb`` on a GPU of ``gpu_gb``.
 
-    The memory of a share must be at least the peak with :data:`MARGIN` plus :data:`CONTEXT_GB`. This memory must also
-    exceed ``more_than_gb``, with which a trial ran out of memory. If no share suffices, return 1 (a whole GPU).
+    The memory of a share must be at least the peak with :data:`MARGIN` plus :data:`CONTEXT_GB`. It must also exceed
+    ``more_than_gb``, the size of a share in which a trial ran out of memory. If no share suffices, return 1 (a whole
+    GPU).
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MOST, 1, -1):

@@ -34,7 +34,7 @@ class Cost:
 
     def __str__(self) -> str:
         hours, kind = (self.gpu_hours, "GPU") if self.resources.gpus else (self.cpu_hours, "CPU")
-        return f"{duration(self.seconds)} of trials, {hours:.3g} {kind} hours"
+        return f"{duration(self.seconds)} of trial time, {hours:.3g} {kind} hours"
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:

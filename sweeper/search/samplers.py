@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The inputs of a sampler. ``trials`` counts all trials, and ``asked`` the trials proposed before a resume."""
+    """The inputs of a sampler.
+
+    ``trials`` is the number of all trials, and ``asked`` is the number of trials that were proposed before a resume.
+    """
 
     space: Space
     trials: int

@@ -40,7 +40,10 @@ class Stopping:
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - trained)
 
     def end(self, *, trained: float, trace: Sequence[float]) -> End | None:
-        """Return the limit reached after ``trained`` epochs and with the hypervolumes in ``trace``, or None."""
+        """Return the limit that the sweep has reached, or None.
+
+        ``trained`` is the number of trained epochs, and ``trace`` has the hypervolume after each trial.
+        """
         if self.epoch_budget is not None and trained >= self.epoch_budget:
             return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):

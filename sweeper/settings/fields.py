@@ -236,7 +236,7 @@ DESCRIBED: list[Field] = [
         "landscape",
         "Evaluate both losses at this many points along each AutoLR step.",
         RUN,
-        otherwise="none; needs --auto-lr on and --out",
+        otherwise="off; requires '--auto-lr on' and --out",
         low=3,
         metavar="POINTS",
     ),

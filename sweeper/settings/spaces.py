@@ -149,9 +149,9 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each problem with a combination of values of these fields, together with the field that causes the problem.
+    """Yield a pair for each invalid combination of values of these fields: the problem, and the field that causes it.
 
-    If several fields cause a problem, the last of them in the file is yielded.
+    If several fields cause a problem, the pair has the last of them in the file.
     """
     if not set(group) & set(file.lines):
         return

@@ -81,7 +81,7 @@ def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
     """Return the area under the ROC curve, ``P(member > other) + P(member = other)/2`` over all pairs.
 
     If the area is 0.5, the scores do not separate members from others. If the area is 1, every member has a higher
-    score than every other text. The result is NaN if a score is NaN.
+    score than every non-member. The result is NaN if a score is NaN.
     """
     import numpy as np
 

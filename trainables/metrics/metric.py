@@ -81,7 +81,7 @@ class Metric:
             from the ideal value.
         low, high: the bounds; a ``high`` of None stands for the loss of a random guess, ``ln|V|``.
         of: the set that the metric describes.
-        primary: whether the metric belongs to the pair that is shown first, after the losses.
+        primary: whether the metric is one of the two that are shown directly after the losses.
         threshold: the condition for successful forgetting or retaining: ``below`` a value, or at least a ``share`` of
             the target's value before unlearning.
         fluency: whether the metric measures repetition in answers, which affects recommendations (docs/choosing.md).

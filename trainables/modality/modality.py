@@ -46,8 +46,7 @@ class Modality(Protocol):
         """Return a copy with this prompt template; the modality itself if its models have no prompts."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """Return the problems of a folder that should have a model of this modality and, if ``processor``, its
-        processor."""
+        """Return the reasons why a folder lacks a model of this modality or, if ``processor``, its processor."""
 
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0

@@ -61,7 +61,7 @@ def _check_record(record: DataSet) -> None:
         "splits need a default, and a default needs splits"
     )
     assert record.hub_id is None or record.files, (
-        "data from the hub can also be read from files: describe the files in 'files'"
+        "a data set from the hub must also be readable from local files: describe them in the field 'files'"
     )
 
 

@@ -100,7 +100,7 @@ def test_a_trial_is_held_against_the_model_of_its_own_sweep(
             # Cost 0.5, 0.375 and 0.25 on a forget axis of 8, times 0.0625 on the retain axis: only the last is within
             # 5% of the best.
             [trial(f"{i}", 4.0 + i, 0.5, lr=lr) for i, lr in enumerate((1e-4, 1e-3, 1e-2))],
-            ["best at lr 0.01", "5%", "only lr 0.01", "3 learning rates"],
+            ["best of 3 learning rates: lr 0.01", "5%", "only lr 0.01"],
         ),
     ],
     ids=["all diverged", "one arm"],
@@ -110,6 +110,6 @@ def test_a_grid_without_autolr_has_its_rates_and_no_verdict(
 ) -> None:
     page = page_of(make_sweep(rows, settings={"sampler": "grid", "trials": len(rows)}))
     assert not [part for part in named if part not in page]
-    assert ("best at lr" in page) is (len(rows) == 3)
+    assert ("best of 3" in page) is (len(rows) == 3)
     assert 'id="auto-lr"' not in page
     assert 'id="fronts"' not in page, "one arm has nothing to stand against"
