@@ -19,23 +19,28 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.followers.stop_requests import take
-from sweeper.store.state import Phase
+from sweeper.store.event_log import Follower
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import Phase, SweepState
 from sweeper.store.version import PACKAGES
+from trainables.run.reports import Status
 
 POLL_SECONDS = 1.0
 """Seconds between two checks for stop requests, and between two updates of status.json."""
 
 
-class ControlServer:
+class ControlServer(Follower):
     """While the block runs, updates status.json in the folder ``out`` and executes the stop requests in this folder.
 
     The process must hold the lock of the folder.
     """
 
+    needs_disk = False
+
     def __init__(self, out: Path) -> None:
         self._out = out
         self._sweep: OpenSweep | None = None
-        self._warning: tuple[str, float] | None = None
+        self._warning: tuple[str, float | None] = "", None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="control-server", daemon=True)
         self._handler = _WarningHandler(self._warned)
@@ -60,8 +65,12 @@ class ControlServer:
     def follow(self, sweep: OpenSweep) -> None:
         """Report the state of ``sweep`` in status.json from now on."""
         self._sweep = sweep
-        if self._warning is not None:
-            sweep.display.warn(self._warning[0])
+        sweep.log.attach(self)
+
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Report the failure of a trial as a warning."""
+        if event.kind is Kind.TRIAL_ENDED and (outcome := event.payload["outcome"])["status"] == Status.FAILED:
+            self._warned(f"trial {event.trial_id} failed: {outcome.get('error') or 'no reason was recorded'}")
 
     def poll(self) -> None:
         """Execute new stop requests, and write status.json if its content has changed."""
@@ -88,10 +97,8 @@ class ControlServer:
                 self.poll()
 
     def _warned(self, text: str) -> None:
-        """Show a logged warning or error in status.json and on the display."""
+        """Show a warning in status.json."""
         self._warning = text, time.time()
-        if self._sweep is not None:
-            self._sweep.display.warn(text)
 
     def _write_end(self, error: BaseException | None) -> None:
         """Write the final state to status.json. ``error`` is the exception that ended the sweep, or None."""
@@ -107,9 +114,9 @@ class ControlServer:
         self._write(replace(now, ended_because=end.because if end and error is None else ""), always=True)
 
     def _now(self) -> StatusFile:
-        text, at = self._warning or ("", None)
+        warning, warned_at = self._warning
         if (sweep := self._sweep) is None:
-            return replace(self._written, warning=text, warned_at=at)
+            return replace(self._written, warning=warning, warned_at=warned_at)
         display, trials = sweep.display, list(sweep.log.state.trials.values())
         left = display.remaining() if display.remaining else None
         paused = (trial.id for trial in trials if trial.phase is Phase.PAUSED)
@@ -120,8 +127,8 @@ class ControlServer:
             waiting=tuple(sorted({*paused, *sweep.controller.at_rung})),
             left_trials=left.trials if left else None,
             left_seconds=left.seconds if left else None,
-            warning=display.warning or text,
-            warned_at=display.warned_at or at,
+            warning=warning,
+            warned_at=warned_at,
         )
 
     def _write(self, now: StatusFile, *, always: bool = False) -> None:

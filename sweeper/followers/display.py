@@ -55,7 +55,6 @@ class Display(Follower):
         self.activity = "trials"
         self.starving = ""
         self.remaining: Callable[[], Remaining] | None = None
-        self.warning, self.warned_at = "", 0.0
         self._bar = Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._task = self._bar.add_task("", total=trials)
         self._drawn = 0.0
@@ -68,8 +67,6 @@ class Display(Follower):
         if event.kind is not Kind.TRIAL_ENDED:
             return
         row = state.trials[event.trial_id].row()
-        if row["status"] == "failed":
-            self.warn(f"trial {event.trial_id} failed: {row.get('error') or 'no reason was recorded'}")
         early = ""
         if row["status"] == "stopped":
             early = f"  after {float(row.get('epochs_done') or 0):g} of {counted(float(row['epochs']), 'epoch')}"
@@ -83,10 +80,6 @@ class Display(Follower):
         if self._live.is_started and time.monotonic() - self._drawn >= _REDRAW:
             self._drawn = time.monotonic()
             self._live.refresh()
-
-    def warn(self, text: str) -> None:
-        """Store the last warning of the sweep and its time for status.json."""
-        self.warning, self.warned_at = text, time.time()
 
     def close(self) -> None:
         """Draw the last state and stop the display."""

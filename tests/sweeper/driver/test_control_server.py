@@ -126,7 +126,7 @@ def test_after_an_infrastructure_failure_the_state_is_interrupted_with_the_reaso
     assert (status_of(out).state, status_of(out).ended_because) == ("interrupted", failure.because)
 
 
-def test_the_last_warning_is_in_the_status_on_the_display_and_on_stderr(
+def test_the_last_warning_is_in_the_status_and_on_stderr(
     sweep: OpenSweep, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
@@ -135,7 +135,6 @@ def test_the_last_warning_is_in_the_status_on_the_display_and_on_stderr(
         server.poll()
         assert status_of(out).warning == "the disk is slow"
         server.follow(sweep)
-        assert sweep.display.warning == "the disk is slow"
         run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no"})
         server.poll()
         assert "ValueError: no" in status_of(out).warning
