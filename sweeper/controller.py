@@ -87,6 +87,7 @@ class Controller(Follower):
                 self._reuse(proposed.id, reusable)
             elif self.is_stopped_early(proposed.id):
                 self._at_rung[proposed.id] = proposed
+                self.log.record(Kind.TRIAL_PAUSED, proposed.id)
             else:
                 return proposed
         return self._promoted()
@@ -179,17 +180,12 @@ class Controller(Follower):
         Thread-safe. Does nothing if the trial is neither running nor paused.
         """
         trial = self.log.state.trials.get(trial_id)
-        if trial is not None and (trial.phase in (Phase.RUNNING, Phase.PAUSED) or trial_id in self._at_rung):
+        if trial is not None and trial.phase in (Phase.RUNNING, Phase.PAUSED):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
-
-    @property
-    def at_rung(self) -> list[str]:
-        """The trials that were paused when the sweep was killed and that the scheduler has not promoted yet."""
-        return [*self._at_rung]
 
     def stop_waiting(self, *, all_trials: bool) -> None:
         """End all trials that wait at a rung, or only the trials that a user asked to stop."""
-        for trial_id in self.at_rung:
+        for trial_id in [*self._at_rung]:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]
                 self.end_stopped(trial_id)

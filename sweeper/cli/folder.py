@@ -77,8 +77,10 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
 def _running(out: Path, trial: str | None) -> StatusFile:
     """Return the status file of the process that runs the sweep. Refuse a sweep or a trial that is not running."""
     from search_spaces.durable import is_held
-    from sweeper.followers.status_file import RUNNING, StatusFile
+    from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.folder import UsageError
+    from sweeper.store.import_tables import read_state
+    from sweeper.store.state import Phase
 
     if not (out / "sweep.json").is_file():
         raise UsageError(no_sweep(out))
@@ -87,9 +89,10 @@ def _running(out: Path, trial: str | None) -> StatusFile:
     published = StatusFile.read(out)
     if not is_held(out):
         raise UsageError(f"the sweep in {out} is not running: there is nothing to stop")
-    if published is None or published.state != RUNNING:
+    is_starting = trial is not None and published is not None and published.doing == TARGET
+    if published is None or published.state != RUNNING or is_starting:
         raise UsageError(f"the sweep in {out} is starting or ending: try again in a moment")
-    ids = [*published.running, *published.waiting]
+    ids = [item.id for item in read_state(out).trials.values() if item.phase in (Phase.RUNNING, Phase.PAUSED)]
     if trial is not None and trial not in ids:
         near = did_you_mean(trial, ids)
         running = f"the running trials are {', '.join(ids)}" if ids else "no trial runs at the moment"

@@ -17,11 +17,11 @@ from pathlib import Path
 from sweeper.driver.finalize import Summary
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
-from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, StatusFile
+from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, TARGET, StatusFile
 from sweeper.followers.stop_requests import take
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
-from sweeper.store.state import Phase, SweepState
+from sweeper.store.state import SweepState
 from sweeper.store.version import PACKAGES
 from trainables.run.reports import Status
 
@@ -47,7 +47,7 @@ class ControlServer(Follower):
         run = uuid.uuid4().hex
         self._written = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid())
         take(out, run)  # delete the requests to a previous process
-        self._write(replace(self._written, doing="target"), always=True)
+        self._write(replace(self._written, doing=TARGET), always=True)
 
     def __enter__(self) -> ControlServer:
         for name in PACKAGES:
@@ -110,21 +110,17 @@ class ControlServer(Follower):
         if error is not None and not isinstance(error, Interrupted | KeyboardInterrupt):
             state = FAILED
             self._warned(" ".join(str(error).split()) or type(error).__name__)
-        now = replace(self._now(), state=state, doing="", running=(), waiting=())
-        self._write(replace(now, ended_because=end.because if end and error is None else ""), always=True)
+        because = end.because if end and error is None else ""
+        self._write(replace(self._now(), state=state, doing="", ended_because=because), always=True)
 
     def _now(self) -> StatusFile:
         warning, warned_at = self._warning
         if (sweep := self._sweep) is None:
             return replace(self._written, warning=warning, warned_at=warned_at)
-        display, trials = sweep.display, list(sweep.log.state.trials.values())
-        left = display.remaining() if display.remaining else None
-        paused = (trial.id for trial in trials if trial.phase is Phase.PAUSED)
+        left = sweep.display.remaining() if sweep.display.remaining else None
         return replace(
             self._written,
-            doing=display.activity,
-            running=tuple(trial.id for trial in trials if trial.phase is Phase.RUNNING),
-            waiting=tuple(sorted({*paused, *sweep.controller.at_rung})),
+            doing=sweep.display.activity,
             left_trials=left.trials if left else None,
             left_seconds=left.seconds if left else None,
             warning=warning,

@@ -97,7 +97,7 @@ def read_status(out: Path) -> SweepStatus:
         process=f"process {live.pid} on {live.host}" if live else "",
         asked=asked,
         trials={name: count for name, count in counts.items() if count},
-        running=tuple(_running(trial, live) for trial in _unfinished(sweep, live)),
+        running=tuple(_running(trial, live) for trial in _unfinished(sweep, is_live=live is not None)),
         front=len(front.members),
         front_trials=len(set(front.trial_ids)),
         hypervolume=front.hypervolume if source.sweep.objectives and ended else None,
@@ -118,13 +118,11 @@ def _state(published: StatusFile | None, *, held: bool, remaining: int) -> str:
     return INTERRUPTED if remaining > 0 else FINISHED
 
 
-def _unfinished(sweep: SweepState, live: StatusFile | None) -> list[Trial]:
+def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
     """Return the running and the paused trials. If no driver is running, return the unfinished trials with reports."""
-    trials = sweep.trials.values()
-    if live is None:
-        return [trial for trial in trials if trial.reports and not trial.outcome]
-    running = [trial for trial in trials if trial.phase is Phase.RUNNING]
-    return running + [sweep.trials[trial_id] for trial_id in live.waiting if trial_id in sweep.trials]
+    if is_live:
+        return sweep.in_phase(Phase.RUNNING) + sweep.in_phase(Phase.PAUSED)
+    return [trial for trial in sweep.trials.values() if trial.reports and not trial.outcome]
 
 
 def _running(trial: Trial, live: StatusFile | None) -> RunningTrial:
@@ -133,7 +131,7 @@ def _running(trial: Trial, live: StatusFile | None) -> RunningTrial:
         trial_id=trial.id,
         settings=describe(trial.settings) if live and trial.settings else "",
         epochs=trial.settings.get("epochs") if live else None,
-        waits=live is not None and trial.id in live.waiting,
+        waits=live is not None and trial.phase is Phase.PAUSED,
         to_end=live is not None and trial.stop_requested,
         **{name: last.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
     )

@@ -12,15 +12,17 @@ STATUS_FILE = "status.json"
 RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "failed"
 """The states of a sweep. If the driver is killed, the state in the file remains ``running``."""
 
+TARGET = "target"
+"""The value of ``doing`` until the target is prepared. The event log may contain trials of a killed driver."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFile:
     """The content of status.json. The fields are the keys of the file.
 
     ``run`` identifies the driver's process. A stop request contains this id, so a later process does not execute the
-    request. ``running`` lists the ids of trials that a worker runs, and ``waiting`` the ids of paused trials.
-    ``left_trials`` and ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of the last
-    warning in seconds since 1970.
+    request. ``left_trials`` and ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of
+    the last warning in seconds since 1970.
     """
 
     run: str
@@ -28,8 +30,6 @@ class StatusFile:
     host: str
     pid: int
     doing: str = ""
-    running: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
     left_trials: int | None = None
     left_seconds: float | None = None
     warning: str = ""
@@ -44,7 +44,6 @@ class StatusFile:
     def read(cls, out: Path) -> StatusFile | None:
         """Return the content of status.json, or None if it is missing or has the format of another version."""
         try:
-            content = json.loads((out / STATUS_FILE).read_text(encoding="utf-8"))
-            return cls(**content | {name: tuple(content[name]) for name in ("running", "waiting")})
-        except (OSError, ValueError, TypeError, KeyError):
+            return cls(**json.loads((out / STATUS_FILE).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
             return None

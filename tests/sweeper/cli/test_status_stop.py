@@ -14,6 +14,7 @@ from click.testing import Result
 from search_spaces.durable import exclusive
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
+from sweeper.store.events import Kind
 from sweeper.store.folder import Origin, begin, describe
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
@@ -53,13 +54,15 @@ def stop_requested(sweep: OpenSweep, trial_id: str) -> bool:
 
 def test_status_of_a_running_sweep(out: Path, running_sweep: OpenSweep) -> None:
     run_trial(running_sweep)
-    trial_id = running(running_sweep)
+    trial_id, paused = running(running_sweep), running(running_sweep)
     epoch(running_sweep, trial_id)
+    running_sweep.log.record(Kind.TRIAL_PAUSED, paused)
     wait_until(lambda: status_of(out)["left_trials"] == 2)
     found = status_of(out)
     assert (found["state"], found["doing"], found["trials"]) == ("running", "trials", {"finished": 1})
-    (shown,) = found["running"]
-    assert (shown["trial_id"], shown["epoch"], shown["forget_loss"]) == (trial_id, 1.0, 2.5)
+    first, second = found["running"]
+    assert (first["trial_id"], first["epoch"], first["forget_loss"], first["waits"]) == (trial_id, 1.0, 2.5, False)
+    assert (second["trial_id"], second["epoch"], second["waits"]) == (paused, None, True)
     assert f"  {trial_id} " in invoke("status", out).stdout
 
 
@@ -83,9 +86,16 @@ def test_status_of_a_damaged_log_names_its_line(out: Path, sweep: OpenSweep) -> 
 
 def test_only_a_running_trial_can_be_stopped(out: Path, running_sweep: OpenSweep) -> None:
     ended, trial_id = run_trial(running_sweep), running(running_sweep)
-    wait_until(lambda: json.loads((out / "status.json").read_text())["running"])
+    wait_until(lambda: status_of(out)["doing"] == "trials")
     assert names(refused("stop", out, ended)[0], [ended, "finished"])
     assert names(refused("stop", out, "7")[0], ["7", trial_id])
+    assert not (out / "requests").exists()
+
+
+def test_no_trial_can_be_stopped_before_the_target_is_prepared(out: Path, sweep: OpenSweep) -> None:
+    trial_id = running(sweep)  # by a driver that was killed
+    with exclusive(out, RuntimeError()), ControlServer(out):
+        assert_names(refused("stop", out, trial_id)[0], out, "try again")
     assert not (out / "requests").exists()
 
 
@@ -98,7 +108,7 @@ def stopping(*arguments: str | Path) -> tuple[threading.Thread, list[Result]]:
 
 def test_stop_returns_when_the_trial_has_ended(out: Path, running_sweep: OpenSweep) -> None:
     trial_id = running(running_sweep)
-    wait_until(lambda: json.loads((out / "status.json").read_text())["running"])
+    wait_until(lambda: status_of(out)["doing"] == "trials")
     thread, results = stopping(out, trial_id, "--json")
     wait_until(lambda: stop_requested(running_sweep, trial_id))
     epoch(running_sweep, trial_id)
