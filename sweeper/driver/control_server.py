@@ -117,12 +117,10 @@ class ControlServer(Follower):
         warning, warned_at = self._warning
         if (sweep := self._sweep) is None:
             return replace(self._written, warning=warning, warned_at=warned_at)
-        left = sweep.display.remaining() if sweep.display.remaining else None
         return replace(
             self._written,
             doing=sweep.display.activity,
-            left_trials=left.trials if left else None,
-            left_seconds=left.seconds if left else None,
+            left=sweep.display.remaining() if sweep.display.remaining else None,
             warning=warning,
             warned_at=warned_at,
         )

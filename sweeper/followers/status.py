@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from analysis.frontier.frontier import frontier
 from analysis.tables.sources import read_source
-from analysis.words import duration, number
+from analysis.words import number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
-from sweeper.followers.progress import Cost, cost_of, describe
+from sweeper.followers.progress import Cost, Remaining, cost_of, describe
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
 from sweeper.store.import_tables import read_state
@@ -22,32 +22,14 @@ from trainables.run.reports import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningTrial:
-    """A trial that has started but not ended.
-
-    ``epoch`` and the losses are from the trial's last report, or None before the first report. ``waits`` is whether the
-    trial is paused. ``to_end`` is whether a user asked to stop the trial after its current epoch.
-    """
-
-    trial_id: str
-    settings: str = ""
-    epochs: float | None = None
-    epoch: float | None = None
-    forget_loss: float | None = None
-    retain_loss: float | None = None
-    waits: bool = False
-    to_end: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
-    """The status of a sweep. The fields are the keys of ``status --json``.
+    """The status of a sweep.
 
     ``state`` is running, finished, interrupted or failed. ``doing`` is the current step, and ``process`` names the
     driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to its number
-    of ended trials. ``front`` is the number of epochs on the frontier, and ``front_trials`` the number of trials with
-    such an epoch. ``left_trials`` and ``left_seconds`` are estimates of the remaining trials and time, or None if
-    unknown. ``warned_at`` is the time of the last warning in seconds since 1970.
+    of ended trials. ``running`` lists the trials that have started but not ended. ``front`` is the number of epochs on
+    the frontier, and ``front_trials`` the number of trials with such an epoch. ``left`` is None if no driver runs.
+    ``warned_at`` is the time of the last warning in seconds since 1970.
     """
 
     out: str
@@ -56,23 +38,26 @@ class SweepStatus:
     process: str
     asked: int
     trials: Mapping[str, int]
-    running: tuple[RunningTrial, ...]
+    running: tuple[Trial, ...]
     front: int
     front_trials: int
     hypervolume: float | None
     spent: Cost
-    left_trials: int | None
-    left_seconds: float | None
+    left: Remaining | None
     warning: str
     warned_at: float | None
     ended_because: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields for ``status --json``. The cost is given in trial seconds, GPU hours and CPU hours."""
-        values = asdict(self)
-        del values["spent"]
-        hours = {"gpu_hours": self.spent.gpu_hours, "cpu_hours": self.spent.cpu_hours}
-        return values | {"cost": {"trial_seconds": self.spent.seconds, **hours}}
+        """Return the content of ``status --json``."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        spent, left = values.pop("spent"), values.pop("left")
+        return values | {
+            "running": [_trial_values(trial, is_live=self.state == RUNNING) for trial in self.running],
+            "left_trials": left and left.trials,
+            "left_seconds": left and left.seconds,
+            "cost": {"trial_seconds": spent.seconds, "gpu_hours": spent.gpu_hours, "cpu_hours": spent.cpu_hours},
+        }
 
 
 def read_status(out: Path) -> SweepStatus:
@@ -97,13 +82,12 @@ def read_status(out: Path) -> SweepStatus:
         process=f"process {live.pid} on {live.host}" if live else "",
         asked=asked,
         trials={name: count for name, count in counts.items() if count},
-        running=tuple(_running(trial, live) for trial in _unfinished(sweep, is_live=live is not None)),
+        running=tuple(_unfinished(sweep, is_live=live is not None)),
         front=len(front.members),
         front_trials=len(set(front.trial_ids)),
         hypervolume=front.hypervolume if source.sweep.objectives and ended else None,
         spent=cost_of(sweep, _resources(source.sweep.settings, ended), is_running=live is not None),
-        left_trials=live.left_trials if live else None,
-        left_seconds=live.left_seconds if live else None,
+        left=live.left if live else None,
         warning=published.warning if published else "",
         warned_at=published.warned_at if published else None,
         ended_because=published.ended_because if published and state != RUNNING else "",
@@ -125,16 +109,20 @@ def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
     return [trial for trial in sweep.trials.values() if trial.reports and not trial.outcome]
 
 
-def _running(trial: Trial, live: StatusFile | None) -> RunningTrial:
+def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
+    """Return an unfinished trial for ``status --json``: settings, last report, paused, and stopped after its epoch.
+
+    A resumed sweep forgets the stop requests to a killed driver, so without a driver no trial stops.
+    """
     last = trial.reports[-1] if trial.reports else {}
-    return RunningTrial(
-        trial_id=trial.id,
-        settings=describe(trial.settings) if live and trial.settings else "",
-        epochs=trial.settings.get("epochs") if live else None,
-        waits=live is not None and trial.phase is Phase.PAUSED,
-        to_end=live is not None and trial.stop_requested,
+    return {
+        "trial_id": trial.id,
+        "settings": describe(trial.settings) if trial.settings else "",
+        "epochs": trial.settings.get("epochs"),
         **{name: last.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
-    )
+        "waits": trial.phase is Phase.PAUSED,
+        "to_end": is_live and trial.stop_requested,
+    }
 
 
 def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
@@ -156,14 +144,13 @@ def format_status(status: SweepStatus) -> list[str]:
         lines.append(f"ended by {status.ended_because}")
     if status.running:
         lines.append("running:" if status.state == RUNNING else "started, not ended:")
-    lines += [f"  {_format_trial(item)}" for item in status.running]
+    lines += [f"  {_format_trial(trial, is_live=status.state == RUNNING)}" for trial in status.running]
     if status.hypervolume is not None:
         members = f"{counted(status.front, 'epoch')} of {counted(status.front_trials, 'trial')}"
         lines.append(f"frontier: {members}, hypervolume {status.hypervolume:.4f}")
     lines.append(f"cost so far: {status.spent}")
-    if status.left_trials is not None:
-        seconds = "" if status.left_seconds is None else f", {duration(status.left_seconds)}"
-        lines.append(f"left: about {counted(status.left_trials, 'trial')}{seconds}")
+    if status.left is not None:
+        lines.append(f"left: {status.left}")
     if status.warning:
         at = time.strftime("%H:%M:%S ", time.localtime(status.warned_at)) if status.warned_at else ""
         lines.append(f"last warning: {at}{status.warning}")
@@ -172,9 +159,12 @@ def format_status(status: SweepStatus) -> list[str]:
     return lines
 
 
-def _format_trial(item: RunningTrial) -> str:
-    epoch = "starts" if item.epoch is None else f"epoch {item.epoch:g}"
-    total = f" of {item.epochs:g}" if item.epochs and item.epoch is not None else ""
-    losses = "" if item.epoch is None else f", forget {number(item.forget_loss)}, retain {number(item.retain_loss)}"
-    state = (", paused at a rung" if item.waits else "") + (", stops after this epoch" if item.to_end else "")
-    return " ".join(filter(None, (item.trial_id, item.settings, f"{epoch}{total}{losses}{state}")))
+def _format_trial(trial: Trial, *, is_live: bool) -> str:
+    values = _trial_values(trial, is_live=is_live)
+    progress = "starts"
+    if values["epoch"] is not None:
+        total = f" of {values['epochs']:g}" if values["epochs"] else ""
+        losses = f"forget {number(values['forget_loss'])}, retain {number(values['retain_loss'])}"
+        progress = f"epoch {values['epoch']:g}{total}, {losses}"
+    state = (", paused at a rung" if values["waits"] else "") + (", stops after this epoch" if values["to_end"] else "")
+    return " ".join(filter(None, (trial.id, values["settings"], progress + state)))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from search_spaces.durable import write_json
+from sweeper.followers.progress import Remaining
 
 STATUS_FILE = "status.json"
 RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "failed"
@@ -21,8 +22,8 @@ class StatusFile:
     """The content of status.json. The fields are the keys of the file.
 
     ``run`` identifies the driver's process. A stop request contains this id, so a later process does not execute the
-    request. ``left_trials`` and ``left_seconds`` estimate the remaining trials and time. ``warned_at`` is the time of
-    the last warning in seconds since 1970.
+    request. ``left`` is None until the target is prepared. ``warned_at`` is the time of the last warning in seconds
+    since 1970.
     """
 
     run: str
@@ -30,8 +31,7 @@ class StatusFile:
     host: str
     pid: int
     doing: str = ""
-    left_trials: int | None = None
-    left_seconds: float | None = None
+    left: Remaining | None = None
     warning: str = ""
     warned_at: float | None = None
     ended_because: str = ""
@@ -44,6 +44,8 @@ class StatusFile:
     def read(cls, out: Path) -> StatusFile | None:
         """Return the content of status.json, or None if it is missing or has the format of another version."""
         try:
-            return cls(**json.loads((out / STATUS_FILE).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            content = json.loads((out / STATUS_FILE).read_text(encoding="utf-8"))
+            left = content["left"]
+            return cls(**content | {"left": None if left is None else Remaining(**left)})
+        except (OSError, ValueError, TypeError, KeyError):
             return None

@@ -73,7 +73,8 @@ def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, swe
     trial_id = running(sweep)
     epoch(sweep, trial_id)
     found = status_of(out)
-    assert (found["state"], [item["trial_id"] for item in found["running"]]) == ("interrupted", [trial_id])
+    (shown,) = found["running"]
+    assert (found["state"], shown["trial_id"], shown["epochs"]) == ("interrupted", trial_id, SETTINGS.base.epochs)
     assert f"python -m sweeper resume {out}" in invoke("status", out).stdout
 
 

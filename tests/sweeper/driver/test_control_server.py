@@ -98,7 +98,7 @@ def test_the_status_has_the_current_step_and_the_estimate(sweep: OpenSweep, out:
         server.follow(sweep)
         run_trial(sweep)
         server.poll()
-        assert (status_of(out).doing, status_of(out).left_trials) == ("trials", 2)
+        assert (status_of(out).doing, status_of(out).left) == ("trials", sweep.estimate())
     assert (status_of(out).state, status_of(out).doing) == ("finished", "")
 
 
