@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
 from analysis.report.figures import caption
-from analysis.report.render import paragraphs, percent, say
+from analysis.report.render import paragraphs, say
 from analysis.report.study import arms_table, differences_table, rates_table, sensitivity_line, verdict_lines
 from analysis.study.fronts import arm_fronts
 from analysis.study.lr_grid import lr_grid
@@ -16,8 +16,7 @@ from analysis.study.lr_study import LrStudy
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
-from analysis.tables.worker_time import worker_time
-from analysis.words import DataTable, duration, number
+from analysis.words import DataTable, number
 
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
@@ -82,12 +81,6 @@ def findings(
         elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
             found = arm_fronts(lr_grid([(part.table, part.sweep.objectives) for part in sources.each_sweep]))
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
-        elif anchor == "compute" and (spent := worker_time(sources.table.own.trials)) is not None:
-            sentences = (f"{say('note.worker_time', spent=spent)}.",)
-            rows = tuple(
-                (kind, duration(seconds), percent(seconds / spent.total, 1)) for kind, seconds in spent.kinds.items()
-            )
-            tables = (DataTable("Where the workers' time went.", ("", "time", "share"), rows),)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
 

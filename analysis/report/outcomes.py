@@ -60,6 +60,7 @@ class Cost:
     Attributes:
         seconds: the total cost.
         groups: the total cost by ``part`` (training, evaluation, the rest), and the cost by ``status`` and ``method``.
+            If answers were generated, the evaluation is split into their generation and the rest.
         starts: the time from the start of each worker's first trial to the trial's first step. This time depends on the
             order of the trials, so ``lost`` and the groups by status and method do not include it.
         lost: the cost of the trials that did not finish.
@@ -122,7 +123,11 @@ def cost(table: TrialTable) -> Cost:
         amount, count = float(seconds.sum()), len(seconds)
         return CostLine(name, count, amount, amount / count if count else None, amount / whole if whole > 0 else 0.0)
 
-    status, parts = trials["status"], {"training": train, "evaluation": evaluation, _REST: held - busy}
+    generation = numbers(trials, "generation_seconds").fillna(0.0)
+    evaluated = {"evaluation": evaluation}
+    if generation.any():
+        evaluated = {"losses and metrics": evaluation - generation, "generation of answers": generation}
+    status, parts = trials["status"], {"training": train, **evaluated, _REST: held - busy}
     groups = {
         "part": [line(name, part, total) for name, part in parts.items()],
         "status": [line(name, own[status == name], whole) for name in STATUSES if (status == name).any()],

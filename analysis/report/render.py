@@ -77,9 +77,9 @@ def plural(count: float, one: str, many: str) -> str:
     return one if count == 1 else many
 
 
-def percent(share: float, digits: int = 0) -> str:
+def percent(share: float) -> str:
     """Return a share as a percentage, such as ``12%`` for 0.12."""
-    return f"{100 * share:.{digits}f}%"
+    return f"{share:.0%}"
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:

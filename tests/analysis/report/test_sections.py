@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,7 +66,8 @@ def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: Mak
         trial("1", 1.0, 1.0, train_seconds=10, eval_seconds=5, wall_seconds=None, status="diverged", method="ga"),
         trial("2", None, None, train_seconds=None, eval_seconds=None, wall_seconds=5, status="failed"),
     ]
-    found = cost(TrialTable.read(make_sweep(rows)))
+    table = TrialTable.read(make_sweep(rows))
+    found = cost(table)
     assert found.seconds == 100
     assert [line.name for line in found.groups["part"]] == ["training", "evaluation", "loading, saving, waiting"]
     assert [line.share for line in found.groups["part"]] == pytest.approx([0.60, 0.25, 0.15])
@@ -73,6 +75,11 @@ def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: Mak
     assert [(line.name, line.trials, line.seconds) for line in found.groups["status"]] == statuses
     assert [(line.name, line.mean) for line in found.groups["method"]] == [("ga", 15), ("ngdiff", 42.5)]
     assert found.lost.seconds == 20
+    with_answers = cost(replace(table, trials=table.trials.assign(generation_seconds=[15, 0, None])))
+    assert [(line.name, line.seconds) for line in with_answers.groups["part"]][1:3] == [
+        ("losses and metrics", 10),
+        ("generation of answers", 15),
+    ]
     nothing = cost(TrialTable.read(make_sweep(None, name="none")))
     assert (nothing.seconds, [line.share for line in nothing.groups["part"]]) == (0, [0, 0, 0])
 
