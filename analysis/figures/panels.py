@@ -128,7 +128,7 @@ def figure_of(
     return PanelFigure(name, title, found, caption, columns, rates) if found else None
 
 
-def finite_lines(
+def finite_lines(  # noqa: PLR0913 - the fields of a Line
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip

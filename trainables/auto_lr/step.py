@@ -52,7 +52,7 @@ UPDATE_COLUMNS = tuple(field.name for field in fields(Update))
 """The columns of auto_lr.csv, except trial and step."""
 
 
-def auto_lr_step(
+def auto_lr_step(  # noqa: PLR0913
     optimizer: Optimizer,
     tensors: Sequence[Tensor],
     retain_loss: Callable[[], float],

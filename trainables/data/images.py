@@ -126,7 +126,7 @@ class ImageData:
         return hashlib.sha256("".join([self.name, *(part.content_hash for part in sets)]).encode()).hexdigest()
 
 
-def forget_one_class(
+def forget_one_class(  # noqa: PLR0913
     images: LabelledImages,
     *,
     dataset: str,

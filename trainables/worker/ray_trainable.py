@@ -49,7 +49,7 @@ class UnlearningTrainable(tune.Trainable):
     If ``config`` has ``gpus``, the trial gets this number of GPUs instead of the argument ``gpus`` of :meth:`setup`.
     """
 
-    def setup(
+    def setup(  # noqa: PLR0913 - Ray calls it with the sweep's parameters
         self,
         config: dict[str, Any],
         *,
