@@ -14,12 +14,11 @@ from search_spaces.phases import phase
 from sweeper.driver.frontier_metrics import unmeasured
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
-from sweeper.followers.mlflow.runs import NOTE, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, Recommendation, SweepEnd
+from sweeper.followers.mlflow.runs import end_of_sweep
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import shown_uri
 from sweeper.store.events import Kind
 from sweeper.store.folder import SweepError
-from sweeper.store.state import Trial
 from sweeper.store.tables import TABLES
 from trainables.run.reports import Status
 
@@ -94,19 +93,13 @@ def finalize(sweep: OpenSweep) -> Summary:
     answer, members = front.get("answer"), front.get("front", ())
     front_trials = {member["trial_id"] for member in members}
     log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
-    sweep_end = SweepEnd(
-        status="interrupted" if interrupted or failure else "finished",
-        metrics={"hypervolume": front.get("hypervolume")},
-        artifacts=[out / name for name in _KEPT if (out / name).exists()],
-        tags=_answer_tags(answer),
-        front=front_trials,
-        recommended=_recommended(answer, trials),
-    )
-    sweep.tracker.sweep_ended(sweep_end)
+    status = "interrupted" if interrupted or failure else "finished"
+    artifacts = [out / name for name in _KEPT if (out / name).exists()]
+    sweep.tracker.sweep_ended(end_of_sweep(status, front, trials, artifacts))
     console = sweep.console
     waiting = console.status("sending the remaining records to MLflow") if console.is_terminal else nullcontext()
     with waiting, phase("sending the remaining records to MLflow"):
-        delivered = sweep.tracker.close(timeout=60.0)
+        unsent = sweep.tracker.close(timeout=60.0)
     unmirrored = sweep.syncer.close() if sweep.syncer is not None else None
     if refused is not None or log.unwritten:
         raise SweepError(_disk_error(out, refused, log.unwritten))
@@ -127,7 +120,7 @@ def finalize(sweep: OpenSweep) -> Summary:
         hypervolume=front.get("hypervolume"),
         front=len(members),
         front_trials=len(front_trials),
-        tracking=delivered.message or shown_uri(settings.tracking_uri),
+        tracking=unsent or shown_uri(settings.tracking_uri),
         answer=answer,
         reused=len(reused) - repeated,
         repeated=repeated,
@@ -153,31 +146,3 @@ def _storage_error(out: Path, settings: SweepSettings, missing: Sequence[str], r
         f"{what} the sweep's object storage ({refusal or (settings.bucket and settings.bucket.uri)}). No finished "
         f"trial is lost. When the storage can be reached, continue with:\n  {resume_command(out)}"
     )
-
-
-def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
-    """Return the model that the report's answer recommends, or None if the answer recommends no model."""
-    if not answer or not answer["recommended"]:
-        return None
-    trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
-    is_end = epoch is None or any(place and place == trial.outcome.get("checkpoint") for trial in trials)
-    which = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
-    where = f"folder `checkpoint` under Artifacts; `{place}` in the sweep's folder" if place else "not available"
-    return Recommendation(
-        trial_id,
-        None if is_end else f"{epoch:g}",
-        place,
-        "\n\n".join((answer["headline"], *answer["judged"], f"This run: {which}.", f"Checkpoint: {where}.")),
-    )
-
-
-def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return the report's answer as tags for MLflow's parent run."""
-    if not answer:
-        return {}
-    note = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
-    outcome = {"outcome": answer["outcome"], RECOMMENDED_TRIAL: "none", RECOMMENDED_EPOCH: "none"}
-    if answer["recommended"]:
-        outcome[RECOMMENDED_TRIAL] = answer["trial_id"]
-        outcome[RECOMMENDED_EPOCH] = "last" if answer["epoch"] is None else f"{answer['epoch']:g}"
-    return {"answer": answer["headline"], **outcome, NOTE: note}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from sweeper.followers.progress import describe
 from sweeper.search.archive import number
@@ -135,6 +136,49 @@ class TrackedSweep:
 
     def _tags(self, trial_id: str) -> dict[str, object]:
         return {"sweep": self.name, "status": "running", "sweep_id": self.id, "trial_id": trial_id}
+
+
+def end_of_sweep(
+    status: str, pareto: Mapping[str, Any], trials: Sequence[Trial], artifacts: Sequence[Path] = ()
+) -> SweepEnd:
+    """Return the end of a sweep. ``pareto`` is the content of pareto.json, and ``trials`` are the ended trials."""
+    answer = pareto.get("answer")
+    return SweepEnd(
+        status=status,
+        metrics={"hypervolume": pareto.get("hypervolume")},
+        artifacts=artifacts,
+        tags=_answer_tags(answer),
+        front={member["trial_id"] for member in pareto.get("front", ())},
+        recommended=_recommended(answer, trials),
+    )
+
+
+def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
+    """Return the model that the report's answer recommends, or None if the answer recommends no model."""
+    if not answer or not answer["recommended"]:
+        return None
+    trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
+    is_end = epoch is None or any(place and place == trial.outcome.get("checkpoint") for trial in trials)
+    which = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
+    where = f"folder `checkpoint` under Artifacts; `{place}` in the sweep's folder" if place else "not available"
+    return Recommendation(
+        trial_id,
+        None if is_end else f"{epoch:g}",
+        place,
+        "\n\n".join((answer["headline"], *answer["judged"], f"This run: {which}.", f"Checkpoint: {where}.")),
+    )
+
+
+def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
+    """Return the report's answer as tags for MLflow's parent run."""
+    if not answer:
+        return {}
+    note = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
+    outcome = {"outcome": answer["outcome"], RECOMMENDED_TRIAL: "none", RECOMMENDED_EPOCH: "none"}
+    if answer["recommended"]:
+        outcome[RECOMMENDED_TRIAL] = answer["trial_id"]
+        outcome[RECOMMENDED_EPOCH] = "last" if answer["epoch"] is None else f"{answer['epoch']:g}"
+    return {"answer": answer["headline"], **outcome, NOTE: note}
 
 
 def ended_at(trial: Trial) -> str:

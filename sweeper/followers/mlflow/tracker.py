@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sweeper.followers.mlflow.delivery import Delivery
 from sweeper.followers.mlflow.runs import SweepEnd, TrackedSweep
@@ -18,18 +18,6 @@ from sweeper.store.state import SweepState
 _GATHER = 0.25  # seconds from the first event to sending, so that reports share one request
 _LONGEST_PAUSE = 30.0  # seconds between two attempts while the store is down
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TrackingSummary:
-    """The result of recording a sweep: ``pending`` is the number of records that MLflow lacks.
-
-    ``message`` is a sentence for the user if records are pending, otherwise None. ``run_id`` is the sweep's own run.
-    """
-
-    pending: int
-    message: str | None
-    run_id: str | None
 
 
 class Tracker(Follower):
@@ -52,7 +40,7 @@ class Tracker(Follower):
         prepare_environment()
         self._uri = shown_uri(store.uri)
         self._delivery = Delivery(log, sweep, store, is_awaited)
-        self._summary: TrackingSummary | None = None
+        self._result: str | None = None
         self._outage = ""  # why the store cannot be used
         self._news = threading.Event()
         self._closing = threading.Event()
@@ -69,25 +57,24 @@ class Tracker(Follower):
         self._delivery.sweep_end = replace(end, artifacts=[path.absolute() for path in end.artifacts])
         self._news.set()
 
-    def close(self, timeout: float = 30.0) -> TrackingSummary:
-        """Send the remaining records for up to ``timeout`` seconds and return the result. Later calls send nothing.
+    def close(self, timeout: float = 30.0) -> str:
+        """Send the remaining records for up to ``timeout`` seconds. Later calls send nothing.
 
-        If the store is down, sending is tried once more.
+        If the store is down, sending is tried once more. Return a sentence about the records that MLflow lacks, or "".
         """
-        if self._summary is None:
+        if self._result is None:
             self._closing.set()
             self._news.set()
             self._thread.join(timeout)
             if self._thread.is_alive():
                 self._outage = self._outage or f"not done within {timeout:.0f} s"
                 self._delivery.attempts.stopped = True
-            pending = self._delivery.pending()
-            self._summary = TrackingSummary(pending, self._message(pending), self._delivery.sweep_run_id)
-        return self._summary
+            self._result = self._lacking()
+        return self._result
 
-    def _message(self, pending: int) -> str | None:
-        if not pending:
-            return None
+    def _lacking(self) -> str:
+        if not (pending := self._delivery.pending()):
+            return ""
         lacks = "lacks" if self._delivery.sweep_run_id else "could not be reached and may lack"
         reason = self._outage or next(reversed(self._delivery.attempts.refused.values()), "the time limit was reached")
         return (

@@ -1,12 +1,9 @@
-"""The end of a sweep: the summary, the answer in MLflow, and the errors of a full disk."""
+"""The end of a sweep: the summary, and the errors of a full disk."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,16 +18,6 @@ from sweeper.store.folder import SweepError
 from tests.facts import assert_names
 from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, run_trial, running
 
-ANSWER: dict[str, Any] = {
-    "recommended": False,
-    "trial_id": "00000",
-    "epoch": 13.0,
-    "checkpoint": "checkpoints/00000-epoch-13",
-    "headline": "The headline.",
-    "advice": None,
-    "judged": ["It meets one threshold.", "It misses another."],
-    "outcome": "no good trade-off",
-}
 LOST = End("the loss of Ray's head at 127.0.0.1:6379")
 
 
@@ -43,8 +30,8 @@ class EndRecorder(RecordingTracker):
     def sweep_ended(self, end: SweepEnd) -> None:
         self.end = end
 
-    def close(self, timeout: float) -> Any:
-        return SimpleNamespace(message="no MLflow")
+    def close(self, timeout: float) -> str:
+        return "no MLflow"
 
 
 @pytest.fixture
@@ -135,38 +122,3 @@ def test_ended_trials_that_could_not_be_written_are_counted(sweep: OpenSweep) ->
     assert_names(caught.value, sweep.out, "1 ended trial")
     sweep.log.path.rmdir()
     sweep.log.path.write_bytes(before)
-
-
-@pytest.mark.parametrize(
-    ("epoch", "checkpoint", "expected"),
-    [
-        (13.0, "checkpoints/00000-epoch-13", "13"),
-        (0.5, "checkpoints/00000-epoch-0.5", "0.5"),
-        (13.0, None, "13"),
-        (15.0, "checkpoints/00000", None),
-        (None, "checkpoints/00000", None),
-    ],
-)
-def test_mlflow_gets_the_recommended_epoch_unless_it_is_the_last_epoch_of_its_trial(
-    sweep: OpenSweep, tracker: EndRecorder, epoch: float | None, checkpoint: str | None, expected: str | None
-) -> None:
-    both_run(sweep)
-    answer = ANSWER | {"recommended": True, "epoch": epoch, "checkpoint": checkpoint}
-    (sweep.out / "pareto.json").write_text(json.dumps({"answer": answer}))
-    finalize(sweep)
-    end = end_of(tracker)
-    assert end.recommended is not None
-    assert (end.recommended.trial_id, end.recommended.epoch) == ("00000", expected)
-    assert end.recommended.checkpoint == (checkpoint or "")
-    assert_names(end.recommended.description, answer["headline"], *answer["judged"], checkpoint or "")
-    assert end.tags["recommended_trial"] == "00000"
-    assert end.tags["recommended_epoch"] == ("last" if epoch is None else f"{epoch:g}")
-
-
-def test_mlflow_gets_no_model_if_the_answer_recommends_none(sweep: OpenSweep, tracker: EndRecorder) -> None:
-    both_run(sweep)
-    (sweep.out / "pareto.json").write_text(json.dumps({"answer": ANSWER}))
-    finalize(sweep)
-    end = end_of(tracker)
-    assert end.recommended is None
-    assert (end.tags["recommended_trial"], end.tags["recommended_epoch"]) == ("none", "none")

@@ -18,7 +18,7 @@ import pytest
 
 from sweeper.followers.mlflow.runs import Recommendation, SweepEnd, TrackedSweep
 from sweeper.followers.mlflow.store import Store
-from sweeper.followers.mlflow.tracker import Tracker, TrackingSummary
+from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
 
@@ -60,10 +60,20 @@ def database(first_session: FirstSession) -> Path:
 
 @dataclass
 class Session:
-    """A log that the test records in, and its tracker."""
+    """A log that the test records in, and its tracker. ``message`` is the tracker's last sentence to the user."""
 
     log: EventLog
     tracker: Tracker
+    message: str = ""
+
+    @property
+    def pending(self) -> int:
+        """The number of records that MLflow lacks."""
+        return self.tracker._delivery.pending()
+
+    @property
+    def run_id(self) -> str | None:
+        return self.tracker._delivery.sweep_run_id
 
     def start(self, trial_id: str, **settings: object) -> None:
         if trial_id not in self.log.state.trials:
@@ -92,13 +102,14 @@ class Session:
         """Measure metrics of the checkpoint of EARLY."""
         self.log.record(Kind.METRICS_MEASURED, "00001", {"step": 10, "metrics": metrics})
 
-    def finish(self, status: str = "finished", **end: Any) -> TrackingSummary:
+    def finish(self, status: str = "finished", **end: Any) -> Session:
         """End the sweep and close the session."""
         self.tracker.sweep_ended(SweepEnd(status=status, **end))
         return self.close()
 
-    def close(self, timeout: float = 30.0) -> TrackingSummary:
-        return self.tracker.close(timeout)
+    def close(self, timeout: float = 30.0) -> Session:
+        self.message = self.tracker.close(timeout)
+        return self
 
 
 def open_session(
@@ -182,7 +193,7 @@ def trained(sweep: Sweep) -> Sweep:
     return sweep
 
 
-def finish(sweep: Sweep, answer: Recommendation | None) -> TrackingSummary:
+def finish(sweep: Sweep, answer: Recommendation | None) -> Session:
     """Resume the finished sweep; its answer recommends this model."""
     return sweep.open().finish(tags={"mlflow.note.content": "The answer."}, front=(), recommended=answer)
 

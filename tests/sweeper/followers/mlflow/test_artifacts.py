@@ -70,7 +70,7 @@ def test_a_checkpoint_that_cannot_be_kept_holds_up_nothing_is_named_and_arrives_
     summary = session.close()
     assert sweep.trial("00001").info.status == sweep.trial("00002").info.status == "FINISHED"
     assert summary.pending == (1 if is_gone else 2), "a store that refuses is asked again before other trials' files"
-    assert (str(checkpoint) if is_gone else "not a directory") in str(summary.message)
+    assert (str(checkpoint) if is_gone else "not a directory") in summary.message
     if is_gone:
         make_checkpoint(checkpoint)
     else:

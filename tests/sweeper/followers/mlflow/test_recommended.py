@@ -146,7 +146,7 @@ def test_an_epoch_gets_its_checkpoint_when_the_checkpoint_exists(trained: Sweep,
     away = folder.rename(trained.folder / "away")
     summary = finish(trained, EARLY if is_named else replace(EARLY, checkpoint=""))
     assert summary.pending == is_named
-    assert (EARLY.checkpoint in str(summary.message)) == is_named
+    assert (EARLY.checkpoint in summary.message) == is_named
     assert len(trained.recommended) == (not is_named), "a run with a checkpoint is tagged when it has the checkpoint"
     away.rename(folder)
     assert finish(trained, EARLY).pending == 0

@@ -73,7 +73,7 @@ def test_a_sweep_that_is_in_mlflow_is_not_sent_again(
 
     for name in ("log_batch", "set_terminated", "get_metric_history", "create_run"):
         note(name)
-    assert sweep.open().finish(metrics={"hypervolume": 0.5}).message is None
+    assert sweep.open().finish(metrics={"hypervolume": 0.5}).message == ""
     assert sweep.trial("00001").info.run_id not in written
     history = sweep.client.get_metric_history(sweep.parent.info.run_id, "hypervolume")
     assert [point.value for point in history] == [0.5]

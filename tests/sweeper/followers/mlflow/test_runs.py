@@ -3,13 +3,57 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from sweeper.followers.mlflow.runs import TrackedSweep
+import pytest
+
+from sweeper.followers.mlflow.runs import TrackedSweep, end_of_sweep
 from sweeper.store.import_tables import read_state
 from sweeper.store.state import Trial
 from sweeper.store.tables import ResultTables
+from tests.facts import assert_names
 from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import ROW, THREE, Sweep
+
+ANSWER: dict[str, Any] = {
+    "recommended": True,
+    "trial_id": "00000",
+    "epoch": 13.0,
+    "checkpoint": "checkpoints/00000-epoch-13",
+    "headline": "The headline.",
+    "advice": None,
+    "judged": ["It meets one threshold.", "It misses another."],
+    "outcome": "a good trade-off",
+}
+
+
+@pytest.mark.parametrize(
+    ("epoch", "checkpoint", "expected"),
+    [
+        (13.0, "checkpoints/00000-epoch-13", "13"),
+        (0.5, "checkpoints/00000-epoch-0.5", "0.5"),
+        (13.0, None, "13"),
+        (15.0, "checkpoints/00000", None),
+        (None, "checkpoints/00000", None),
+    ],
+)
+def test_the_recommended_epoch_is_in_the_run_of_its_trial_if_it_is_the_trials_last_epoch(
+    epoch: float | None, checkpoint: str | None, expected: str | None
+) -> None:
+    trial = Trial("00000", {}, outcome={"checkpoint": "checkpoints/00000"})
+    end = end_of_sweep("finished", {"answer": ANSWER | {"epoch": epoch, "checkpoint": checkpoint}}, [trial])
+    assert end.recommended is not None
+    assert (end.recommended.trial_id, end.recommended.epoch) == ("00000", expected)
+    assert end.recommended.checkpoint == (checkpoint or "")
+    assert_names(end.recommended.description, ANSWER["headline"], *ANSWER["judged"], checkpoint or "")
+    assert end.tags["recommended_trial"] == "00000"
+    assert end.tags["recommended_epoch"] == ("last" if epoch is None else f"{epoch:g}")
+
+
+def test_an_answer_may_recommend_no_model() -> None:
+    end = end_of_sweep("finished", {"answer": ANSWER | {"recommended": False}}, [])
+    assert end.recommended is None
+    assert (end.tags["recommended_trial"], end.tags["recommended_epoch"]) == ("none", "none")
 
 
 def test_a_trial_reads_back_with_its_params_metrics_tags_and_parent(sweep: Sweep) -> None:
@@ -33,7 +77,7 @@ def test_a_trial_reads_back_with_its_params_metrics_tags_and_parent(sweep: Sweep
     assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert sweep.points("00007") == THREE
     assert sweep.points("00007", "utility") == [(3, 0.5)]
-    assert (summary.pending, summary.message) == (0, None)
+    assert (summary.pending, summary.message) == (0, "")
 
 
 def test_the_runs_of_trials_on_the_frontier_are_tagged_and_untagged_when_they_leave_it(sweep: Sweep) -> None:
