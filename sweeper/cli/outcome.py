@@ -116,8 +116,8 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append("no frontier")
     else:
         members = counted(summary.front, "trial")
-        if summary.front_trials not in (None, summary.front):
-            members = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials or 0, 'trial')}"
+        if summary.front_trials != summary.front:
+            members = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials, 'trial')}"
         lines.append(f"frontier: {members}, hypervolume {summary.hypervolume:.4f}")
     lines.append(f"report: {out}/report.html")
     if summary.tracking:

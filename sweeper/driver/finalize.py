@@ -15,6 +15,7 @@ from sweeper.driver.frontier_metrics import unmeasured
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import end_of_sweep
+from sweeper.search.stopping import End
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import shown_uri
 from sweeper.store.events import Kind
@@ -29,7 +30,7 @@ _KEPT = (
 """The files and folders in the sweep's folder that are uploaded to MLflow as artifacts of the sweep's run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """The outcome of a sweep. The fields are the keys of ``--json``.
 
@@ -50,14 +51,14 @@ class Summary:
     hypervolume: float | None
     front: int
     tracking: str
-    answer: Mapping[str, Any] | None = None
-    front_trials: int | None = None
-    reused: int = 0
-    repeated: int = 0
-    ended_because: str | None = None
-    further: str = ""
-    run_again: int = 0
-    unmeasured: int = 0
+    answer: Mapping[str, Any] | None
+    front_trials: int
+    reused: int
+    repeated: int
+    ended_because: str | None
+    further: str
+    run_again: int
+    unmeasured: int
 
 
 def finalize(sweep: OpenSweep) -> Summary:
@@ -69,59 +70,67 @@ def finalize(sweep: OpenSweep) -> Summary:
         SweepError: some results could not be written, downloaded or uploaded.
         Interrupted: a signal interrupted the sweep, or some trials have not run.
     """
-    from analysis.report.report import write_report
-
-    out, settings, log = sweep.out, sweep.settings, sweep.log
-    trials = log.state.ended_trials
-    failure = sweep.controller.failure
+    out, log, failure = sweep.out, sweep.log, sweep.controller.failure
     end = sweep.controller.end if sweep.remaining_trials > 0 else None
-    is_complete = sweep.remaining_trials <= 0 or end is not None
-    interrupted = is_interrupted() or not is_complete
+    interrupted = is_interrupted() or (sweep.remaining_trials > 0 and end is None)
     missing = [] if interrupted else sweep.checkpoints.fetch_models()
-    refused: OSError | None = None
-    if trials or not interrupted:
-        try:
-            with phase("tables, figures and report"):
-                log.flush()
-                sweep.checkpoints.reconcile()
-                sweep.tables.rewrite(log.state)
-                write_report(out)
-        except OSError as error:
-            refused = error
-    pareto = out / "pareto.json"
-    front: dict[str, Any] = json.loads(pareto.read_text(encoding="utf-8")) if pareto.is_file() else {}
-    answer, members = front.get("answer"), front.get("front", ())
-    front_trials = {member["trial_id"] for member in members}
+    refused = _write_results(sweep) if log.state.ended or not interrupted else None
+    path = out / "pareto.json"
+    pareto: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
-    status = "interrupted" if interrupted or failure else "finished"
-    artifacts = [out / name for name in _KEPT if (out / name).exists()]
-    sweep.tracker.sweep_ended(end_of_sweep(status, front, trials, artifacts))
-    console = sweep.console
-    waiting = console.status("sending the remaining records to MLflow") if console.is_terminal else nullcontext()
-    with waiting, phase("sending the remaining records to MLflow"):
-        unsent = sweep.tracker.close(timeout=60.0)
+    unsent = _close_tracker(sweep, pareto, status="interrupted" if interrupted or failure else "finished")
     unmirrored = sweep.syncer.close() if sweep.syncer is not None else None
     if refused is not None or log.unwritten:
         raise SweepError(_disk_error(out, refused, log.unwritten))
     if interrupted:
         raise Interrupted
     if missing or unmirrored:
-        raise SweepError(_storage_error(out, settings, missing, unmirrored))
-    unscored = len(unmeasured(out, settings))
+        raise SweepError(_storage_error(out, sweep.settings, missing, unmirrored))
+    return _summary(sweep, pareto, end, tracking=unsent or shown_uri(sweep.settings.tracking_uri))
+
+
+def _write_results(sweep: OpenSweep) -> OSError | None:
+    """Write the tables and the report. Return the error if the disk cannot be written."""
+    from analysis.report.report import write_report
+
+    try:
+        with phase("tables, figures and report"):
+            sweep.log.flush()
+            sweep.checkpoints.reconcile()
+            sweep.tables.rewrite(sweep.log.state)
+            write_report(sweep.out)
+    except OSError as error:
+        return error
+    return None
+
+
+def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
+    """Send the end of the sweep to MLflow. Return a sentence about the records that MLflow lacks, or ""."""
+    artifacts = [sweep.out / name for name in _KEPT if (sweep.out / name).exists()]
+    sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.ended_trials, artifacts))
+    console, step = sweep.console, "sending the remaining records to MLflow"
+    with console.status(step) if console.is_terminal else nullcontext(), phase(step):
+        return sweep.tracker.close(timeout=60.0)
+
+
+def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
+    """Return the summary of a sweep that ``end`` has ended before all requested trials ran, or None if all ran."""
+    trials, failure, members = sweep.log.state.ended_trials, sweep.controller.failure, pareto.get("front", ())
+    unscored = len(unmeasured(sweep.out, sweep.settings))
     end = end or (failure if unscored else None)
     without_result = sum(not trial.has_result for trial in trials)
     reused = [trial.reused_from for trial in trials if trial.reused_from]
-    repeated = sum(Path(origin).parent == out for origin in reused)
+    repeated = sum(Path(origin).parent == sweep.out for origin in reused)
     return Summary(
-        out=str(out),
+        out=str(sweep.out),
         trials=len(trials),
-        asked=settings.trials,
+        asked=sweep.settings.trials,
         status={str(status): sum(trial.outcome["status"] == status for trial in trials) for status in Status},
-        hypervolume=front.get("hypervolume"),
+        hypervolume=pareto.get("hypervolume"),
         front=len(members),
-        front_trials=len(front_trials),
-        tracking=unsent or shown_uri(settings.tracking_uri),
-        answer=answer,
+        tracking=tracking,
+        answer=pareto.get("answer"),
+        front_trials=len({member["trial_id"] for member in members}),
         reused=len(reused) - repeated,
         repeated=repeated,
         ended_because=end.because if end else None,

@@ -17,7 +17,7 @@ class Kind(StrEnum):
     SWEEP_STARTED = "sweep_started"
     """A driver starts or resumes the sweep (trials: the number of requested trials)."""
     SWEEP_ENDED = "sweep_ended"
-    """The driver ends the sweep (status: finished or interrupted; reason: why some trials have not run, or "")."""
+    """The driver ends the sweep (status: finished or interrupted)."""
     TRIAL_PROPOSED = "trial_proposed"
     """The search proposed a trial (settings: the trial's values for trials.csv)."""
     TRIAL_REUSED = "trial_reused"

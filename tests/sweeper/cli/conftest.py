@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from sweeper.checks.world import resolve_and_check
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
+from sweeper.driver.finalize import Summary
 from sweeper.settings.resolve import Resolved
 from sweeper.store.folder import read_settings
 from trainables.spec import TrialSpec
@@ -26,6 +27,13 @@ Command = Callable[..., Result]
 Accepted = Callable[..., list[TrialSpec]]
 SPLITS = ("forget01", "retain99", "holdout01")
 PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed", "world_facts_perturbed")
+
+
+def summary_of(out: Path, **given: Any) -> Summary:
+    """Return the summary of a sweep of three finished trials, two of them on the frontier, changed by ``given``."""
+    values: dict[str, Any] = {"trials": 3, "asked": 3, "status": {"finished": 3}, "hypervolume": 0.5, "front": 2}
+    values |= {"tracking": "", "answer": None, "front_trials": 2, "reused": 0, "repeated": 0, "ended_because": None}
+    return Summary(out=str(out), **{**values, "further": "", "run_again": 0, "unmeasured": 0, **given})
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from sweeper.driver.finalize import Summary
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
 from sweeper.store.folder import SweepError, UsageError
-from tests.sweeper.cli.conftest import Command, names
+from tests.sweeper.cli.conftest import Command, names, summary_of
 from trainables.target.finetune import TargetError
 
 End = Callable[..., None]
@@ -36,12 +36,10 @@ def ends(out: Path, monkeypatch: pytest.MonkeyPatch) -> End:
     """Make the sweep end immediately, with an error or with a summary."""
 
     def end(error: BaseException | None = None, **given: Any) -> None:
-        values = {"trials": 3, "asked": 3, "status": {"finished": 3}, "hypervolume": 0.5, "front": 2, "tracking": ""}
-
         def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
             if error is not None:
                 raise error
-            return Summary(out=str(out), **{**values, **given})
+            return summary_of(out, **given)
 
         monkeypatch.setattr("sweeper.sweep.run", run)
 

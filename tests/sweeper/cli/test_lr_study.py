@@ -17,7 +17,7 @@ from sweeper.settings.fields import STUDY as KIND
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from tests.conftest import GOLDEN
-from tests.sweeper.cli.conftest import invoke, json_of, names, refused
+from tests.sweeper.cli.conftest import invoke, json_of, names, refused, summary_of
 
 _GOLDEN_JSON = json.loads((GOLDEN / "sweep.json").read_text())
 MEASURED = {name: _GOLDEN_JSON[name] for name in ("objectives", "baseline", "random_guess_loss")}
@@ -42,7 +42,7 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> None:
             shutil.copy(GOLDEN / name, out / name)
         content = json.loads((out / "sweep.json").read_text())
         (out / "sweep.json").write_text(json.dumps(content | MEASURED))
-        return Summary(str(out), 36, 36, {"finished": 36}, 0.8, 5, "")
+        return summary_of(out, trials=36, asked=36, status={"finished": 36})
 
     monkeypatch.setattr("sweeper.sweep.run", run)
 
@@ -163,7 +163,7 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
             writer.writerows(rows)
         reports = "".join(f"{row['trial_id']},{row['steps']},{row['epochs_done']}\n" for row in rows)
         (out / "history.csv").write_text(f"trial_id,step,epoch\n{reports}")
-        return Summary(str(out), len(rows), settings.trials, {"finished": len(rows)}, 0.8, 5, "")
+        return summary_of(out, trials=len(rows), asked=settings.trials, status={"finished": len(rows)})
 
     monkeypatch.setattr("sweeper.sweep.run", run)
     return asked
