@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.study.verdict import seeds_for
 from analysis.tables.columns import short
@@ -47,7 +47,6 @@ def environment() -> Environment:
         "seeds": seeds,
         "seeds_for": seeds_for,
         "signed": signed,
-        "grouped": grouped,
     }
     made.globals |= {"say": say, "paragraphs": paragraphs}
     return made
@@ -114,11 +113,3 @@ def seeds(numbers: Iterable[int]) -> str:
 def signed(value: float) -> str:
     """Return a number with its sign, such as ``+0.43``, ``-0.12`` or ``0``."""
     return f"{'+' if value > 0 else ''}{number(value + 0.0)}"  # no -0
-
-
-def grouped(items: Iterable[Any], key: str | int) -> list[tuple[Any, list[Any]]]:
-    """Group the items by an attribute or an index, in the order in which the values first appear."""
-    found: dict[Any, list[Any]] = {}
-    for item in items:
-        found.setdefault(item[key] if isinstance(key, int) else getattr(item, key), []).append(item)
-    return list(found.items())

@@ -26,7 +26,7 @@ from analysis.report.figures import caption, draw_frontier
 from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
 from analysis.report.render import listed, note_text, paragraphs, render, say, sentence
-from analysis.report.study import study_cautions, study_headline, study_title
+from analysis.report.study import study_cautions, study_lines, study_title
 from analysis.report.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.tables.columns import Columns, short
@@ -203,7 +203,7 @@ def _page(
         "report.html.j2",
         title=sweep_title(table, sweep),
         headline=study_title(study) if study else several,
-        study_answer=study_headline(study) if study else "",
+        study_answer=study_lines(study) if study else (),
         cautions=study_cautions(study) if study else (),
         is_judged=study is not None and bool(study.verdicts),
         digest=digest,

@@ -32,14 +32,14 @@ def study_title(study: LrStudy) -> str:
     return say("study_headline.title", study=study)
 
 
-def study_headline(study: LrStudy) -> str:
-    """Return the answer of the study in one paragraph, including collapsed runs. A primary question comes first."""
-    return say("study_headline.headline", study=study)
+def study_lines(study: LrStudy) -> tuple[str, ...]:
+    """Return the answer for each method and AutoLR variant, with collapsed runs. A primary question comes first."""
+    return paragraphs("study_headline.lines", study=study)
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
     """Return warnings about the result, such as seeds without results or a best rate at the edge of the grid."""
-    return tuple(dict.fromkeys(paragraphs("study_headline.cautions", study=study)))
+    return paragraphs("study_headline.cautions", study=study)
 
 
 def verdict_lines(verdict: Verdict) -> tuple[str, ...]:

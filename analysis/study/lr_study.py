@@ -46,23 +46,14 @@ class LrStudy:
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and item.has_front)
 
     @property
-    def primary_first(self) -> list[Verdict]:
-        """All verdicts; the verdict on the primary question comes first."""
-        return sorted(self.verdicts, key=lambda verdict: not verdict.single.primary)
-
-    @property
-    def asked(self) -> tuple[Verdict | NoVerdict, ...]:
-        """All methods and AutoLR variants, with and without a verdict."""
-        return (*self.verdicts, *self.without)
+    def asked(self) -> list[Verdict | NoVerdict]:
+        """All methods and AutoLR variants, with and without a verdict. The primary question comes first."""
+        return sorted((*self.verdicts, *self.without), key=lambda item: not self.is_primary(item))
 
     @property
     def primary_was_run(self) -> bool:
         """Whether the study has runs for the primary question."""
         return any(map(self.is_primary, self.asked))
-
-    def without_verdict(self, primary: bool) -> list[NoVerdict]:
-        """Return the items without a verdict that belong (``primary``) or do not belong to the primary question."""
-        return [item for item in self.without if self.is_primary(item) == primary]
 
     def subject(self, verdict: Verdict) -> str:
         """Return the method and AutoLR variant of a verdict as text. Add the problem (model and data set) if the study

@@ -179,16 +179,6 @@ class Verdict:
         return (single,) if single.choice == oracle.choice else (single, oracle)
 
     @property
-    def outcomes(self) -> tuple[tuple[str, str], ...]:
-        """The name and outcome of each baseline in :attr:`compared`."""
-        return tuple((item.name, item.outcome) for item in self.compared)
-
-    @property
-    def seed_counts(self) -> tuple[int, int, bool]:
-        """The numbers of fresh and of planned fresh seeds, and whether the rates were chosen on the same seeds."""
-        return len(self.fresh), len(self.planned), self.same_seeds
-
-    @property
     def lost_seeds(self) -> int:
         """The number of planned fresh seeds that were lost."""
         return len({seed for item in self.lost for seed in item.seeds})
@@ -204,33 +194,16 @@ class Verdict:
         return sum(self.single.hand) / len(self.single.hand)
 
     @property
-    def cautions(self) -> tuple[str, ...]:
-        """The names of the macros in study_verdict.j2 for all facts that weaken the verdict.
-
-        ``lost``: a planned seed was lost. ``edge_of_single``: a better rate may lie outside the grid. ``starts``: from
-        one initial rate, AutoLR is over 5% better than the best single rate, and from another initial rate over 5%
-        worse. ``few_updates``: AutoLR updated its rate too rarely to adapt.
-        """
-        hand, of_starts = self.single_volume, self.of_starts
-        once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
-        weak = {
-            "lost": bool(self.lost),
-            "edge_of_single": self.single.edge is not None,
-            "starts": min(of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(of_starts),
-            "few_updates": self.updates is not None and self.updates < FEW_UPDATES and not once,
-        }
-        return tuple(name for name, applies in weak.items() if applies)
+    def start_decides(self) -> bool:
+        """Whether AutoLR's initial rate decides if AutoLR or the best single rate is ahead, by over 5% either way."""
+        hand = self.single_volume
+        return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 
     @property
-    def collapse_counts(self) -> tuple[object, ...]:
-        """The numbers of collapsed runs that a headline reports; () if there is nothing to report."""
-        sides = (self.collapse, self.single.collapse)
-        if any(item.runs for item in (*sides, self.other_collapse)):
-            others = (self.other_collapse, self.same_seeds, bool(self.left_out)) if self.other_collapse.runs else ()
-            return (True, *((item.runs, item.of, item.runs_unknown) for item in sides), others)
-        if not any(item.runs_unknown for item in sides):
-            return ()
-        return (False, *((item.of, item.runs_unknown) for item in sides))
+    def has_few_updates(self) -> bool:
+        """Whether AutoLR updated its rate too rarely to adapt."""
+        once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
+        return self.updates is not None and self.updates < FEW_UPDATES and not once
 
 
 def split_seeds(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

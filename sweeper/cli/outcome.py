@@ -201,13 +201,13 @@ def print_study(study: LrStudy) -> None:
         rates_table,
         sensitivity_line,
         study_cautions,
-        study_headline,
+        study_lines,
         verdict_lines,
     )
 
     # In a file or a pipe, print no colour codes and wrap no lines.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    console.print("\n".join([study_headline(study), *study_cautions(study)]), end="\n\n")
+    console.print("\n".join([*study_lines(study), *study_cautions(study)]), end="\n\n")
     for item in study.sensitivity:
         _print_table(console, rates_table(item, study.grid.columns))
         console.print(sensitivity_line(item), end="\n\n")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from analysis.report.render import say
-from analysis.report.study import study_cautions, study_content, study_headline
+from analysis.report.study import study_cautions, study_content, study_lines
 from analysis.study.lr_study import fronts_table, read_study
 from analysis.study.verdict import BETTER
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
@@ -68,8 +68,8 @@ def left_out(seed: int, auto: bool) -> Row:
         (ALL, (20, 20, 0), (0, 20, 0), (10, 10), ["20 of 20", "10 of 10", "0 of 20"]),
         (TUNING, (0, 20, 0), (0, 20, 0), (10, 10), ["0 of 20", "10 of 10", "0 of 20"]),
         (by_hand, (0, 20, 0), (1, 20, 0), (0, 10), ["0 of 20", "1 of 20"]),
-        (lambda seed, auto: UNKNOWN, (0, 0, 20), (0, 0, 20), (0, 0), ["20 of 20", "20 of 20"]),
-        (HALF, (0, 10, 10), (0, 20, 0), (0, 5), ["10 of 20", "0 of 20"]),
+        (lambda seed, auto: UNKNOWN, (0, 0, 20), (0, 0, 20), (0, 0), []),
+        (HALF, (0, 10, 10), (0, 20, 0), (0, 5), ["0 of 10", "0 of 20"]),
         (PARTLY, (5, 5, 15), (0, 20, 0), (10, 10), ["5 of 5", "10 of 10", "0 of 20"]),
         (left_out, (0, 19, 0), (0, 19, 0), (1, 11), ["0 of 19", "1 of 11", "0 of 19"]),
     ],
@@ -86,12 +86,12 @@ def test_collapse_of_either_side_is_counted_and_in_the_headline(
     """``auto``, ``hand``: the numbers of collapsed, judged and unknown runs. ``other``: AutoLR's runs on other seeds"""
     found = study_by_seed(of)
     (verdict,) = found.verdicts
-    single, text = verdict.baselines[0], study_headline(found)
+    single, (text,) = verdict.baselines[0], study_lines(found)
     assert [(item.runs, item.of, item.runs_unknown) for item in (verdict.collapse, single.collapse)] == [auto, hand]
     assert (verdict.collapse.seeds.n, verdict.collapse.seeds_unknown) == auto[1:]
     assert (verdict.other_collapse.runs, verdict.other_collapse.of) == other
     assert single.outcome == BETTER
-    assert shares(text.partition("For ")[2]) == headline
+    assert shares(text.partition("AutoLR has")[2]) == headline
     # A share of 0 seeds is left out of the verdict's sentence.
     words = say("study_verdict.collapse", v=verdict)
     assert (f"{auto[0]} of {auto[1]}" in shares(words)) is (auto[1] > 0)
@@ -145,7 +145,8 @@ def test_lost_fresh_seeds_are_counted_by_side(
     """``counts``: the numbers of fresh and planned seeds, and whether the rates were chosen on the same seeds."""
     found = study_by_seed(of)
     (verdict,) = found.verdicts
-    assert (verdict.left_out, verdict.seed_counts, verdict.may_be_easier) == (left_out, counts, easier)
+    assert (verdict.left_out, verdict.may_be_easier) == (left_out, easier)
+    assert (len(verdict.fresh), len(verdict.planned), verdict.same_seeds) == counts
     assert sorted((item.side, item.seeds, item.how) for item in verdict.lost) == sorted(lost)
     content = study_content(found)["verdicts"][0]  # type: ignore[index]
     assert content["planned"] == list(verdict.planned)
@@ -159,6 +160,6 @@ def test_a_run_that_was_never_made_is_missing(make_sweep: MakeSweep, row: MakeRo
     found = read_study([make_sweep(hand + auto)])
     (verdict,) = found.verdicts
     assert [(item.side, item.seeds, item.how) for item in verdict.lost] == [(AUTO, (3,), ("are missing",))]
-    assert (verdict.seed_counts, verdict.may_be_easier) == ((5, 6, False), False)
+    assert (len(verdict.fresh), len(verdict.planned), verdict.may_be_easier) == (5, 6, False)
     caution = "gdiff: 1 of 6 fresh seeds is left out: runs with AutoLR are missing on seed 3."
     assert study_cautions(found) == (caution,)

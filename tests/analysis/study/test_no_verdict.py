@@ -9,7 +9,7 @@ import pytest
 from analysis.report.render import note_text
 from analysis.report.render import seeds as seeds_in_words
 from analysis.report.report import write_report
-from analysis.report.study import study_content, study_headline
+from analysis.report.study import study_content, study_lines
 from analysis.study.lr_study import LrStudy, read_study
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import FAILED, PEAK
@@ -78,33 +78,28 @@ def test_the_reason_names_what_would_have_to_be_run(
     ((item,), (content,)) = found.without, study_content(found)["without_verdict"]  # type: ignore[misc]
     assert (item.why.code, dict(item.why.facts)) == (why, facts)
     assert (content["method"], content["why"]) == ("gdiff", note_text(item.why))
-    assert study_headline(found) == f"No verdict for gdiff: {content['why']}."
+    assert study_lines(found) == (f"gdiff: no verdict, because {content['why']}.",)
 
 
 def test_methods_without_a_verdict_stand_behind_those_that_have_one(study: Make, row: MakeRow) -> None:
     others = [item for name in ("npo", "dpo") for item in rows_of(row, auto=(), method=name, c=None)]
-    text = study_headline(study(rows_of(row) + others))
-    assert text.index("gdiff (4 fresh seeds)") < text.index("No verdict for npo and dpo")
-    assert text.count("No verdict") == 1
-
-
-def test_the_same_collapse_of_several_methods_is_reported_once(study: Make, row: MakeRow) -> None:
-    rows = [item | {"utility": None} for name in ("npo", "dpo") for item in rows_of(row, method=name, c=None)]
-    text = study_headline(study(rows))
-    assert (text.count("npo and dpo"), text.count("4 of 4")) == (2, 2)
+    lines = study_lines(study(rows_of(row) + others))
+    assert [line.partition(": ")[0] for line in lines] == ["gdiff", "npo", "dpo"]
+    assert ["no verdict" in line for line in lines] == [False, True, True]
 
 
 def test_a_primary_question_without_a_verdict_comes_first(study: Make, row: MakeRow) -> None:
     rows = rows_of(row) + failed(rows_of(row, method="ngdiff", c=None))
-    text = study_headline(study(rows, primary="ngdiff"))
-    assert text.index("ngdiff (the primary question)") < text.index("6 failed") < text.index("for gdiff")
+    first, second = study_lines(study(rows, primary="ngdiff"))
+    assert first.startswith("ngdiff (the primary question): no verdict")
+    assert second.startswith("gdiff: ")
 
 
 @pytest.mark.parametrize("primary", ["rmu", "gdiff/official/fresh"])
 def test_a_primary_question_about_nothing_that_was_run_is_named(study: Make, row: MakeRow, primary: str) -> None:
     found = study(rows_of(row), primary=primary)
-    assert study_headline(found).startswith(f"The primary question is about {primary}")
-    assert study_headline(study([], primary=primary)).startswith("No verdict: ")
+    assert study_lines(found)[0].startswith(f"The primary question is about {primary}")
+    assert study_lines(study([], primary=primary))[0].startswith("No verdict: ")
     assert study_content(found)["primary"] == primary
 
 

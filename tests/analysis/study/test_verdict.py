@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.report.study import study_cautions, study_content, study_headline, write_study
+from analysis.report.study import study_cautions, study_content, study_lines, write_study
 from analysis.report.study import verdict_lines as words
 from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import lr_grid
@@ -159,7 +159,7 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSwee
     assert ("judged", "verbmem (min), utility (max)") in study.afterwards.facts
     assert study_cautions(study)[0].startswith("The objectives of this comparison are verbmem (min)")
     assert "'p_above': None" in str(study_content(study)["verdicts"])
-    text = " ".join([study_headline(study), *words(verdict)])
+    text = " ".join([*study_lines(study), *words(verdict)])
     assert not [claim for claim in ("is better", "is worse", "p = ", "interval of") if claim in text]
     assert read_study([out]).verdicts[0].baselines[0].outcome == BETTER
 
