@@ -24,7 +24,6 @@ The rules, for one method on one model and data set:
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -40,19 +39,17 @@ from analysis.study.hand_tuning import (
 )
 from analysis.study.lr_grid import Arm, LrGrid, Unit
 from analysis.study.paired import ALPHA, holm, lower_bound, paired, upper_bound
-from analysis.study.study_runs import Configuration, StudyRun, Task
+from analysis.study.study_runs import Configuration, Task
 from analysis.study.tuning_curve import PROBE_CHARGE, tuning_curve
 from analysis.study.verdict import (
     BETTER,
     DESCRIBED,
-    MISSING,
     OPEN,
     ORACLE,
     SINGLE,
     UNDECIDED,
     WORSE,
     Baseline,
-    LostSeeds,
     NoVerdict,
     Primary,
     Sides,
@@ -60,10 +57,8 @@ from analysis.study.verdict import (
     least_seeds,
     split_seeds,
 )
-from analysis.tables.note import Note, note
+from analysis.tables.note import note
 from analysis.tables.trial_table import finite_cell
-
-_HOW = {"failed": "failed", "stopped": "were stopped", "finished": "lack a value of an objective"}
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
@@ -129,7 +124,6 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
         fresh=fresh,
         left_out=tuple(seed for seed in everyone if seed not in whole),
         planned=planned,
-        lost=_lost_seeds({"with AutoLR": auto, "at fixed learning rates": hand}, planned),
         collapse=collapse([auto.on(seed) for seed in fresh]),
         other_collapse=collapse([auto.on(seed) for seed in everyone if seed not in fresh]),
         baselines=baselines,
@@ -236,61 +230,12 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline
     return replace(baseline, bounds=bounds, outcome=outcome, p_holm=min(p_holm))
 
 
-def _lost_seeds(sides: Mapping[str, Arm], seeds: Sequence[int]) -> tuple[LostSeeds, ...]:
-    """Return, for each side, the seeds on which the front of any learning rate is missing or incomplete."""
-    found = []
-    for side, arm in sides.items():
-        lacks = {seed: [how for units in arm.values() for how in _lacks(units.get(seed))] for seed in seeds}
-        lost = tuple(seed for seed, how in lacks.items() if how)
-        if lost:
-            found.append(LostSeeds(side, lost, tuple(dict.fromkeys(how for seed in lost for how in lacks[seed]))))
-    return tuple(found)
-
-
-def _lacks(unit: Unit | None) -> list[str]:
-    """Return, for each missing run of a front, how the run was lost."""
-    if unit is None:
-        return [MISSING]
-    runs = (unit.runs.get(configuration) for configuration in unit.missing)
-    return [MISSING if run is None else _HOW[str(run.row["status"])] for run in runs]
-
-
 def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoVerdict, ...]:
     """Return every task and AutoLR variant of the grid without a verdict (not in ``judged``), with the reason."""
-    return tuple(
-        NoVerdict(task, variant, _why(grid, task, variant))
-        for task in grid.tasks
-        for variant in grid.variants(task) or ("",)
-        if (task, variant) not in judged
-    )
-
-
-def _why(grid: LrGrid, task: Task, variant: str) -> Note:
-    hand, auto = grid.arm(task), grid.arm(task, variant) if variant else None
-    if not hand:
-        return note("no_fixed_rate")
-    if not auto:
-        return note("no_auto_lr")
-    if part := _part_without_outcome(grid, auto, auto=True) or _part_without_outcome(grid, hand, auto=False):
-        return part
-    if hand.seeds.isdisjoint(auto.seeds):
-        return note("no_common_seed", fixed=tuple(sorted(hand.seeds)), auto=tuple(sorted(auto.seeds)))
-    return note("no_whole_seed")
-
-
-def _part_without_outcome(grid: LrGrid, arm: Arm, *, auto: bool) -> Note | None:
-    """Return a note if AutoLR or the fixed rates (``arm``) have no outcome on any seed, else None.
-
-    The same is checked for each configuration and each rate of ``arm``. The note names the first part without an
-    outcome: the whole arm, the configuration or the rate.
-    """
-    parts: list[tuple[Configuration, float | None, list[StudyRun]]] = [((), None, arm.runs)]
-    for item in dict.fromkeys(item for unit in arm.units for item in (*unit.runs, *unit.missing)):
-        parts.append((item, None, [unit.runs[item] for unit in arm.units if item in unit.runs]))
-    parts += [((), lr, Arm({lr: by_seed}).runs) for lr, by_seed in arm.items()]
-    for configuration, lr, runs in parts:
-        if not any(run.judged for run in runs):
-            ended = tuple(Counter(str(run.row["status"]) for run in runs).items())
-            at = tuple(zip(grid.configuration_columns, configuration, strict=False))
-            return note("no_run_ended", auto=auto, at=at, lr=lr, ended=ended)
-    return None
+    found = []
+    for task in grid.tasks:
+        for variant in grid.variants(task) or ("",):
+            if (task, variant) not in judged:
+                lacking = note("no_whole_seed") if variant else note("no_auto_lr")
+                found.append(NoVerdict(task, variant, lacking if grid.arm(task) else note("no_fixed_rate")))
+    return tuple(found)

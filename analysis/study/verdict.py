@@ -23,7 +23,6 @@ FEW_UPDATES = 5
 """If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
 SETS_ITS_RATE_ONCE = ("safe",)
 """The rules that choose the rate at their first update, whatever the initial rate is."""
-MISSING = "are missing"
 
 
 class Sides(NamedTuple):
@@ -56,15 +55,6 @@ class Primary:
     def asks(self, method: str, variant: str) -> bool:
         """Return whether the question is about this method and variant; ``variant`` is "" if AutoLR was not run."""
         return method == self.method and (not variant or self.variant in ("", variant))
-
-
-@dataclass(frozen=True, slots=True)
-class LostSeeds:
-    """The ``seeds`` on which AutoLR or hand-tuning has no complete frontier, and ``how`` their runs were lost."""
-
-    side: str
-    seeds: tuple[int, ...]
-    how: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +128,6 @@ class Verdict:
             would be empty, all complete seeds are used for both.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
         planned: the fresh seeds that the report would use if no seed had been lost.
-        lost: the planned seeds that were lost, for AutoLR and for hand-tuning.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
         seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``; "" if the merged studies disagree.
@@ -154,7 +143,6 @@ class Verdict:
     fresh: tuple[int, ...]
     left_out: tuple[int, ...]
     planned: tuple[int, ...]
-    lost: tuple[LostSeeds, ...]
     collapse: Collapse
     other_collapse: Collapse
     baselines: tuple[Baseline, ...]
@@ -179,14 +167,9 @@ class Verdict:
         return (single,) if single.choice == oracle.choice else (single, oracle)
 
     @property
-    def lost_seeds(self) -> int:
-        """The number of planned fresh seeds that were lost."""
-        return len({seed for item in self.lost for seed in item.seeds})
-
-    @property
-    def may_be_easier(self) -> bool:
-        """Whether the remaining seeds may be easier than the lost seeds, on which some runs have no outcome."""
-        return any(how != MISSING for item in self.lost for how in item.how) and self.lost_seeds < len(self.planned)
+    def lost(self) -> int:
+        """The number of planned fresh seeds that were left out."""
+        return len(set(self.planned) & set(self.left_out))
 
     @property
     def single_volume(self) -> float:

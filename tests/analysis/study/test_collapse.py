@@ -100,66 +100,39 @@ def test_collapse_of_either_side_is_counted_and_in_the_headline(
     assert ("" in set(fronts_table(found.grid)["collapsed_runs"])) is (auto[2] > 0)
 
 
-AUTO, HAND = "with AutoLR", "at fixed learning rates"
-LOST: dict[tuple[int, bool], Row] = {(29, True): FAILED, (28, True): STOPPED, (28, False): FAILED}
+# Lost seeds ---------------------------------------------------------------------------------------------------------
 
 
-def no_loss(seed: int, auto: bool) -> Row | None:
-    """The lost seed 0 is a tuning seed, and seed 29 was not run with AutoLR."""
-    return None if auto and seed == 29 else FAILED if seed == 0 else {}
-
-
-def autolr_from(first: int) -> Of:
-    """Return the rows of a study in which AutoLR failed on every seed from ``first`` on."""
-    return lambda seed, auto: FAILED if auto and seed >= first else {}
-
-
-SIX, ALL = tuple(range(24, 30)), tuple(range(10, 30))
+def lost_on(*seeds: int, fields: Row | None = FAILED) -> Of:
+    """Return the fields of a study in which AutoLR has no result on these seeds."""
+    return lambda seed, auto: fields if auto and seed in seeds else {}
 
 
 @pytest.mark.parametrize(
-    ("of", "left_out", "lost", "counts", "easier"),
+    ("of", "lost", "fresh", "caution"),
     [
-        (autolr_from(24), SIX, [(AUTO, SIX, ("failed",))], (14, 20, False), True),
-        (
-            lambda seed, auto: LOST.get((seed, auto), {}),
-            (28, 29),
-            [(HAND, (28,), ("failed",)), (AUTO, (28, 29), ("were stopped", "failed"))],
-            (18, 20, False),
-            True,
-        ),
-        (no_loss, (0, 29), [], (20, 20, False), False),
+        (lost_on(*range(24, 30)), 6, 14, "6 of 20 fresh seeds are left out.*; the remaining seeds may be easier"),
+        (lost_on(29, fields=STOPPED), 1, 19, "1 of 20 fresh seeds is left out"),
+        # If a seed was not run with AutoLR or is a tuning seed, no fresh seed is lost.
+        (lost_on(29, fields=None), 0, 20, None),
+        (lost_on(0), 0, 20, None),
         # No seed remains that could be easier.
-        (autolr_from(10), ALL, [(AUTO, ALL, ("failed",))], (10, 20, True), False),
+        (lost_on(*range(10, 30)), 20, 10, "20 of 20 fresh seeds are left out, because a run has no result.$"),
     ],
-    ids=["one side", "both sides", "no loss", "all"],
+    ids=["failed", "stopped", "not run", "a tuning seed", "all"],
 )
-def test_lost_fresh_seeds_are_counted_by_side(
-    study_by_seed: StudyBySeed,
-    of: Of,
-    left_out: tuple[int, ...],
-    lost: list[tuple[str, tuple[int, ...], tuple[str, ...]]],
-    counts: tuple[int, int, bool],
-    easier: bool,
+def test_lost_fresh_seeds_are_counted(
+    study_by_seed: StudyBySeed, of: Of, lost: int, fresh: int, caution: str | None
 ) -> None:
-    """``counts``: the numbers of fresh and planned seeds, and whether the rates were chosen on the same seeds."""
     found = study_by_seed(of)
     (verdict,) = found.verdicts
-    assert (verdict.left_out, verdict.may_be_easier) == (left_out, easier)
-    assert (len(verdict.fresh), len(verdict.planned), verdict.same_seeds) == counts
-    assert sorted((item.side, item.seeds, item.how) for item in verdict.lost) == sorted(lost)
-    content = study_content(found)["verdicts"][0]  # type: ignore[index]
-    assert content["planned"] == list(verdict.planned)
-    assert {item["side"] for item in content["lost"]} == {side for side, _, _ in lost}
+    assert (verdict.lost, len(verdict.fresh), verdict.same_seeds) == (lost, fresh, lost == 20)
+    assert [bool(re.search(caution or "", line)) for line in study_cautions(found)] == [True] * bool(caution)
 
 
-def test_a_run_that_was_never_made_is_missing(make_sweep: MakeSweep, row: MakeRow) -> None:
+def test_a_run_that_was_never_made_loses_its_seed(make_sweep: MakeSweep, row: MakeRow) -> None:
     """AutoLR was run from two initial rates on seeds 0 to 8, but on seed 3 only from the first."""
     hand = [row(volume, lr, seed) for seed in range(9) for lr, volume in PEAK.items()]
     auto = [row(0.5, lr, seed, auto=True) for seed in range(9) for lr in (1e-5, 1e-4) if (seed, lr) != (3, 1e-4)]
-    found = read_study([make_sweep(hand + auto)])
-    (verdict,) = found.verdicts
-    assert [(item.side, item.seeds, item.how) for item in verdict.lost] == [(AUTO, (3,), ("are missing",))]
-    assert (len(verdict.fresh), len(verdict.planned), verdict.may_be_easier) == (5, 6, False)
-    caution = "gdiff: 1 of 6 fresh seeds is left out: runs with AutoLR are missing on seed 3."
-    assert study_cautions(found) == (caution,)
+    (verdict,) = read_study([make_sweep(hand + auto)]).verdicts
+    assert (verdict.lost, len(verdict.fresh), len(verdict.planned)) == (1, 5, 6)
