@@ -41,9 +41,9 @@ class NextTrial(NamedTuple):
 class Controller(Follower):
     """Decides which trials of a sweep run and which stop. Everything known about the trials is in the event log.
 
-    ``scheduler`` stops or pauses trials early by the fields ``compared`` of their reports. Without it, all trials run to
-    their ends. ``failure`` is the infrastructure error that ended the sweep. After a resume, trials that were paused
-    when the sweep was killed wait in memory until the scheduler promotes them.
+    ``scheduler`` stops or pauses trials early by the fields ``compared`` of reports; without it, all trials run to the
+    end. ``failure`` is the infrastructure error that ended the sweep. After a resume, trials that were paused when the
+    sweep was killed wait in memory until the scheduler promotes them.
     """
 
     log: EventLog
@@ -114,11 +114,10 @@ class Controller(Follower):
         trial_id, config = asked
         spec = self.make_spec(config)
         known = self.log.state.trials.get(trial_id)
-        if known is None or known.settings.get("spec_hash") != spec.spec_hash:
-            if known is not None and known.settings:  # the study's journal was lost: the id has other settings now
-                self.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": -1})
+        if known is None or not known.settings:
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
-            self.log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": settings})
+            payload = {"settings": settings, "search": self.study.stored(trial_id)}
+            self.log.record(Kind.TRIAL_PROPOSED, trial_id, payload)
         return NextTrial(trial_id, spec)
 
     def _promoted(self) -> NextTrial | None:

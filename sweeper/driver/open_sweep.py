@@ -23,7 +23,7 @@ from sweeper.followers.tables import TableWriter
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.schedulers import open_scheduler
 from sweeper.search.stopping import Stopping
-from sweeper.search.study import SweepStudy, open_study
+from sweeper.search.study import open_study
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.settings.until import parse_until
@@ -127,8 +127,7 @@ def open_sweep(
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
     tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
-    study = open_study(out, settings, target, console=console)
-    restore_study(study, log.state)
+    study = open_study(log, settings, target, console=console)
     scheduler, compared = open_scheduler(settings, target)
     controller = Controller(
         log=log,
@@ -188,18 +187,6 @@ def _requeue(
         step = states[trial_id].step if trial_id in states else -1
         log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})
     return states
-
-
-def restore_study(study: SweepStudy, state: SweepState) -> None:
-    """Tell the study the results of all trials, before the log is replayed.
-
-    The replay would first tell the failure of a trial that was retried, and Optuna keeps the first result.
-    """
-    results = {trial.id: trial for trial in state.ended_trials if trial.has_result}
-    study.restore(
-        {trial_id: trial.row() for trial_id, trial in results.items()},
-        {trial_id: list(trial.candidates()) for trial_id, trial in results.items()},
-    )
 
 
 def attach(sweep: OpenSweep) -> None:

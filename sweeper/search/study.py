@@ -9,6 +9,9 @@ all COMPLETE trials; the other samplers ignore PRUNED trials.
 
 Each trial of the sweep is one Optuna trial. Trials of previous sweeps (priors) come first in the Optuna study, so the
 id of a trial is its Optuna number minus the number of priors.
+
+The event log contains everything that Optuna stores. So each driver builds a new study from the log, in a new file
+OUT/optuna.log, which optuna-dashboard can read.
 """
 
 from __future__ import annotations
@@ -18,22 +21,22 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from search_spaces.points import params_of_point
 from search_spaces.values import Value
-from sweeper.search.archive import ParetoArchive, Row
+from sweeper.search.archive import ParetoArchive, Result, Row
 from sweeper.search.samplers import SAMPLERS, Search
-from sweeper.search.study_journal import open_journal
 from sweeper.search.warm_start import Prior, format_warm_start, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Kind
+from sweeper.store.state import SweepState, Trial
 from trainables.modality import dataset_modality
 from trainables.run.reports import Status
 from trainables.target.target import Target
@@ -43,18 +46,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
-_POINT = "point"
-"""The user attribute of a trial that stores a configuration outside the search space."""
-_POINTS, _PRIOR = "points", "prior"
-"""The study's attribute for the points to try first, and a trial's attribute for its origin in a previous sweep."""
+_POINT, _PRIOR = "point", "prior"
+"""User attributes of a trial: a configuration outside the search space, and the origin in a previous sweep."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
 """The system attributes by which Optuna's genetic samplers recognise possible parents."""
 
 
 class SweepStudy:
-    """Proposes and records all trials of a search, across interruptions. ``archive`` has the results so far.
+    """Proposes and records all trials of a search. ``archive`` has the results so far.
+
+    If the sweep has previous trials or points to try first, :meth:`begin` is called first, then :meth:`restore`.
 
     Args:
+        storage: a storage without a study.
+        search: ``search.asked`` is the number of trials that :meth:`restore` adds.
         seeds: every configuration runs once for each seed, as a separate Optuna trial.
         extension: additional points of a grid, which may be outside the space.
     """
@@ -75,71 +80,67 @@ class SweepStudy:
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         self.archive = archive
         self._outcomes: dict[str, tuple[Row, Sequence[Row]]] = {}
-        self._search = search
+        self._space = search.space
+        self._trials = search.trials
         self._seeds = tuple(seeds)
         self._study = optuna.create_study(
             study_name=STUDY_NAME,
             storage=storage,
+            sampler=SAMPLERS[sampler](search),
             directions=["maximize" if item.direction == "max" else "minimize" for item in archive.objectives],
-            load_if_exists=True,
         )
+        self._points: Sequence[Mapping[str, Value]] = ()
+        self._priors = 0
+        self._known_attrs: set[str] = set()
         self._grid: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
         if sampler == "grid":
-            self._grid += [(self._search.space.params_of(point), {}) for point in self._search.space.grid()]
+            self._grid += [(self._space.params_of(point), {}) for point in self._space.grid()]
             self._grid += [({}, {_POINT: dict(point)}) for point in extension]
-        self._study.sampler = SAMPLERS[sampler](replace(search, asked=self.asked))
         self._unfinished: deque[str] = deque()
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether :meth:`begin` has been called, or a trial has been proposed."""
-        return _POINTS in self._study.user_attrs or self.asked > 0
-
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Before the first trial, add the trials of previous sweeps and the points to try first (as Optuna parameters).
-
-        If the process is killed during the call, the call can be repeated with the same arguments.
-        """
-        from optuna.trial import create_trial
-
-        distributions = self._search.space.distributions()
-        for prior in priors[len(self._study.get_trials(deepcopy=False)) :]:
-            params = self._search.space.params_of(prior.config)
-            constraints = dict(zip(map(str, self.archive.constraints), prior.result.violations, strict=True))
-            self._study.add_trial(
-                create_trial(
-                    params=params,
-                    distributions={name: distributions[name] for name in params},
-                    values=prior.result.values,
-                    constraints=constraints or None,
-                    user_attrs={_PRIOR: prior.origin},
-                    system_attrs=dict(_FIRST_GENERATION),  # a copy, because Optuna changes it
-                )
-            )
-        self._study.set_user_attr(_POINTS, [dict(point) for point in points])
+        """Add the trials of previous sweeps and the points to try first (as Optuna parameters)."""
+        for prior in priors:
+            final = self._final({"status": Status.FINISHED}, prior.result)
+            stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
+            self._add({**stored, "system_attrs": _FIRST_GENERATION}, final)
+        self._points, self._priors = points, len(priors)
 
     @property
     def asked(self) -> int:
         """The number of trials proposed so far, in any state."""
-        return sum(self._is_asked(trial) for trial in self._own_trials())
+        return sum(trial.state.name != "WAITING" for trial in self._own_trials())
 
     @property
     def unfinished(self) -> int:
         """The number of trials from before a resume that have not been proposed again yet."""
         return len(self._unfinished)
 
-    def restore(self, rows: Mapping[str, Row], candidates: Mapping[str, Sequence[Row]] = MappingProxyType({})) -> None:
-        """Update the study from the event log, because optuna.log may be incomplete after a crash.
-
-        ``rows`` has the rows of the ended trials in the order in which they ended, and ``candidates`` the rows of their
-        epochs. Ended trials that a lost or damaged optuna.log lacks are added, and all ended trials are told. All other
-        trials are proposed again with their ids and configurations.
-        """
-        self._add_missing(rows)
-        for trial_id, row in rows.items():
-            self.tell(trial_id, row, candidates.get(trial_id, ()))
-        asked = (format_id(index) for index, trial in enumerate(self._own_trials()) if self._is_asked(trial))
-        self._unfinished.extend(trial_id for trial_id in asked if trial_id not in rows)
+    def restore(self, state: SweepState) -> None:
+        """Add the trials of the event log. The trials without a result are proposed again with their configurations."""
+        results = {
+            trial.id: self._final(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
+            for trial in state.ended_trials
+            if trial.has_result
+        }
+        stored = {
+            int(trial.id): trial.search or self._derived(trial) for trial in state.trials.values() if trial.settings
+        }
+        for index in range(1 + max(stored, default=-1)):
+            trial_id = format_id(index)
+            if index in stored:
+                self._add(stored[index], results.get(trial_id, {}), state.trials[trial_id])
+                if trial_id not in results:
+                    self._unfinished.append(trial_id)
+                continue
+            # Only a log that was made from tables lacks trials: those without a row.
+            group, repetition = divmod(index, len(self._seeds))
+            configs = [
+                item["user_attrs"]["config"] for other, item in stored.items() if other // len(self._seeds) == group
+            ]
+            planned = self._plan(index, configs[0] if configs else None)
+            params, attributes = planned or ({}, {"seed": self._seeds[repetition]})
+            self._study.enqueue_trial(params, user_attrs=attributes)
 
     def requeue(self, trial_id: str) -> None:
         """Return a proposed trial to the front of the queue."""
@@ -147,39 +148,47 @@ class SweepStudy:
 
     def ask(self) -> tuple[str, dict[str, Any]] | None:
         """Return the id and the configuration, including ``seed``, of the next trial; None after the last trial."""
-        import optuna
-
         if self._unfinished:
             trial_id = self._unfinished.popleft()
-            trial = self._own_trials()[int(trial_id)]
-            if "config" in trial.user_attrs:
-                return trial_id, dict(trial.user_attrs["config"])
-            # The process was killed before the configuration was recorded, so the trial has not run.
-            return self._propose(optuna.trial.Trial(self._study, trial._trial_id))
-        if self.asked >= self._search.trials:
+            return trial_id, dict(self._own_trials()[int(trial_id)].user_attrs["config"])
+        if self.asked >= self._trials:
             return None
         self._enqueue_next()
         return self._propose(self._study.ask())
 
-    def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
-        """Record a trial's outcome. A repeated call has no effect. See :meth:`ParetoArchive.add` for the rows."""
-        import optuna
-        from optuna.trial import TrialState
+    def stored(self, trial_id: str) -> dict[str, Any]:
+        """Return what Optuna stores for a trial that was just proposed. The event log must contain it.
 
-        if trial_id in self._outcomes:
+        Genetic samplers store the generation of each trial in its system attributes, and the parents of each generation
+        in the system attributes of the study.
+        """
+        trial = self._own_trials()[int(trial_id)]
+        attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
+        new = {name: value for name, value in attrs.items() if name not in self._known_attrs}
+        self._known_attrs.update(new)
+        return {
+            "params": trial.params,
+            "user_attrs": trial.user_attrs,
+            "system_attrs": trial.system_attrs,
+            "study_attrs": new,
+        }
+
+    def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
+        """Record a trial's outcome. See :meth:`ParetoArchive.add` for the rows.
+
+        A repeated call has no effect. A trial that waits to run again has no outcome.
+        """
+        import optuna
+
+        if trial_id in self._outcomes or trial_id in self._unfinished:
             return
-        self._outcomes[trial_id] = row, candidates
-        result = self.archive.add(row, candidates)
-        trials = self._own_trials()
-        if int(trial_id) >= len(trials) or (trial := trials[int(trial_id)]).state.is_finished():
-            return  # optuna.log has lost the trial, which runs again before it is reported
-        if row.get("status") == Status.FINISHED and result is not None:
-            for constraint, violation in zip(self.archive.constraints, result.violations, strict=True):
-                optuna.trial.Trial(self._study, trial._trial_id).set_constraint(str(constraint), violation)
-            self._study.tell(trial.number, values=result.values)
-        else:
-            state = TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL
-            self._study.tell(trial.number, state=state)
+        final = self._final(row, self._add_outcome(trial_id, row, candidates))
+        trial = self._own_trials()[int(trial_id)]
+        if trial.state.is_finished():
+            return  # forgotten and told again, during a replay
+        for name, violation in (final.pop("constraints", None) or {}).items():
+            optuna.trial.Trial(self._study, trial._trial_id).set_constraint(name, violation)
+        self._study.tell(trial.number, **final)
 
     def forget(self, trial_id: str) -> None:
         """Remove a trial's outcome, because the trial runs again."""
@@ -188,74 +197,70 @@ class SweepStudy:
             for row, candidates in self._outcomes.values():
                 self.archive.add(row, candidates)
 
-    def _add_missing(self, rows: Mapping[str, Row]) -> None:
-        """Add the ended trials that the study lacks, with their numbers. Enqueue a trial for each other missing number.
+    def _add_outcome(self, trial_id: str, row: Row, candidates: Sequence[Row]) -> Result | None:
+        self._outcomes[trial_id] = row, candidates
+        return self.archive.add(row, candidates)
 
-        A row contains the configuration of the trial, but not the attributes that a sampler stores.
-        """
+    def _final(self, row: Row, result: Result | None) -> dict[str, Any]:
+        """Return the state, the values and the constraints of an Optuna trial with this outcome."""
+        from optuna.trial import TrialState
+
+        if row.get("status") == Status.FINISHED and result is not None:
+            constraints = dict(zip(map(str, self.archive.constraints), result.violations, strict=True))
+            return {"state": TrialState.COMPLETE, "values": result.values, "constraints": constraints or None}
+        return {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
+
+    def _add(self, stored: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
+        """Add an Optuna trial, which is running if ``final`` is empty. ``trial`` has the times of its start and end."""
         from optuna.trial import TrialState, create_trial
 
-        distributions, added = self._search.space.distributions(), 0
-        known = self._own_trials()
-        for index in range(1 + max(map(int, rows), default=-1)):
-            has_row, seed = format_id(index) in rows, self._seeds[index % len(self._seeds)]
-            trial = known[index] if index < len(known) else None
-            if trial is not None and (not has_row or "config" in trial.user_attrs):
-                continue
-            config = self._config_in(rows, index)
-            if not has_row:
-                params, attributes = self._plan(index, config) or ({}, {"seed": seed})
-                self._study.enqueue_trial(params, user_attrs=attributes)
-                continue
-            params = {} if config is None else self._search.space.params_of(config)
-            added += 1
-            attributes = {"config": {**(config or {}), "seed": seed}, "seed": seed}
-            if trial is None:
-                self._study.add_trial(
-                    create_trial(
-                        state=TrialState.RUNNING,
-                        params=params,
-                        distributions={name: distributions[name] for name in params},
-                        user_attrs=attributes,
-                        system_attrs=dict(_FIRST_GENERATION),
-                    )
-                )
-                continue
-            storage, storage_id = self._study._storage, trial._trial_id
-            if not self._is_asked(trial):
-                storage.set_trial_state_values(storage_id, TrialState.RUNNING)
-            for name in params.keys() - trial.params.keys():
-                distribution = distributions[name]
-                storage.set_trial_param(storage_id, name, distribution.to_internal_repr(params[name]), distribution)
-            for name, value in attributes.items():
-                storage.set_trial_user_attr(storage_id, name, value)
-        if added:
-            logger.warning("%d trials in the event log were missing in optuna.log and have been added", added)
+        distributions, params = self._space.distributions(), stored["params"]
+        frozen = create_trial(
+            params=params,
+            distributions={name: distributions[name] for name in params},
+            user_attrs=stored["user_attrs"],
+            system_attrs=dict(stored["system_attrs"]),  # a copy, because Optuna changes it
+            **{"state": TrialState.RUNNING, **final},
+        )
+        if trial is not None and final and (ended_at := trial.outcome.get("ended_at")):
+            frozen.datetime_start = datetime.fromtimestamp(trial.started_at or ended_at)
+            frozen.datetime_complete = datetime.fromtimestamp(ended_at)
+        self._study.add_trial(frozen)
+        for name, value in stored.get("study_attrs", {}).items():
+            self._known_attrs.add(name)
+            self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
-    def _config_in(self, rows: Mapping[str, Row], index: int) -> dict[str, Value] | None:
-        """Return the configuration from the trial's row or, without a row, from its repetition with another seed."""
-        first = index - index % len(self._seeds)
-        for other in (index, *range(first, first + len(self._seeds))):
-            if (row := rows.get(format_id(other))) is not None:
-                with suppress(ValueError):
-                    return self._search.space.configuration(cast(Mapping[str, Value], row))
-                return None
-        return None
+    def _derived(self, trial: Trial) -> dict[str, Any]:
+        """Return what Optuna stored for a trial, as far as it follows from the trial's settings.
+
+        Logs of early versions, and logs that were made from tables, contain only the settings.
+        """
+        index = int(trial.id)
+        repetition = index % len(self._seeds)
+        try:
+            config = self._space.configuration(trial.settings)
+        except ValueError:  # a point outside the space
+            _, attributes = self._plan(index, None) or ({}, {})
+            config, params = attributes.get(_POINT, {}), {}
+        else:
+            params = self._space.params_of(config)
+        seed = self._seeds[repetition]
+        is_planned = self._plan(index, config if repetition else None) is not None
+        return {
+            "params": params,
+            "user_attrs": {"seed": seed, "config": {**config, "seed": seed}},
+            "system_attrs": {**_FIRST_GENERATION, **({"fixed_params": params} if is_planned else {})},
+        }
 
     def _propose(self, trial: optuna.trial.Trial) -> tuple[str, dict[str, Any]]:
         point = trial.user_attrs.get(_POINT)
-        config = dict(point) if point is not None else self._search.space.suggest(trial)
+        config = dict(point) if point is not None else self._space.suggest(trial)
         config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
         trial.set_user_attr("config", config)
-        priors = sum(_PRIOR in other.user_attrs for other in self._study.get_trials(deepcopy=False))
-        return format_id(trial.number - priors), config
+        return format_id(trial.number - self._priors), config
 
     def _enqueue_next(self) -> None:
-        """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial.
-
-        The next trial depends only on the numbers of the stored trials. So nothing must be repaired if the process is
-        killed between two writes.
-        """
+        """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial."""
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:
             return
@@ -273,22 +278,17 @@ class SweepStudy:
         trials of the group repeat its ``config``. A point outside the space is stored in a user attribute.
         """
         group, repetition = divmod(index, len(self._seeds))
-        points = self._study.user_attrs.get(_POINTS, ())
         attributes: dict[str, Any] = {"seed": self._seeds[repetition]}
         if group < len(self._grid):
             params, point = self._grid[group]
             return params, attributes | point
         if config is not None:
-            return self._search.space.params_of(config), attributes
-        return (points[group], attributes) if group < len(points) else None
+            return self._space.params_of(config), attributes
+        return (self._points[group], attributes) if group < len(self._points) else None
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
         """Return the trials of the sweep, without the trials of previous sweeps. The index of a trial is its id."""
-        return [trial for trial in self._study.get_trials(deepcopy=False) if _PRIOR not in trial.user_attrs]
-
-    @staticmethod
-    def _is_asked(trial: optuna.trial.FrozenTrial) -> bool:
-        return bool(trial.state.name != "WAITING")
+        return list(self._study.get_trials(deepcopy=False)[self._priors :])
 
 
 def format_id(index: int) -> str:
@@ -296,8 +296,11 @@ def format_id(index: int) -> str:
     return f"{index:05d}"
 
 
-def open_study(out: Path, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
-    """Open the study of the sweep in ``out``. A new study starts with the enqueued points and the previous sweeps."""
+def open_study(log: EventLog, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
+    """Return the study of a sweep, built from its event log.
+
+    A new sweep starts with the enqueued points and the trials of previous sweeps, which are then recorded in the log.
+    """
     unit = dataset_modality(settings.base.dataset).unit
     objectives = axes(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
     archive = ParetoArchive(
@@ -306,24 +309,37 @@ def open_study(out: Path, settings: SweepSettings, target: Target, *, console: C
         baseline=target.baseline,
         every_epoch=bool(settings.goals),
     )
+    asked = sum(bool(trial.settings) for trial in log.state.trials.values())
     study = SweepStudy(
-        open_journal(out),
+        new_journal(log.path.parent),
         archive,
-        Search(space=settings.space, trials=settings.trials, seed=settings.seed),
+        Search(space=settings.space, trials=settings.trials, seed=settings.seed, asked=asked),
         sampler=settings.sampler,
         seeds=settings.all_seeds,
         extension=settings.extension,
     )
-    if study.has_begun or not (settings.enqueue or settings.warm_start):
-        return study
-    points: list[Mapping[str, Value]] = [params_of_point(settings.space, point) for point in settings.enqueue]
-    priors: list[Prior] = []
-    most = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
-    for folder in map(Path, settings.warm_start):
-        found = warm_start(folder, settings, objectives, target_key=target.key, baseline=target.baseline, most=most)
-        console.print(format_warm_start(found, folder), highlight=False, markup=False, soft_wrap=True)
-        points += found.points
-        priors += found.priors
-        most -= len(found.points)
-    study.begin(points=points, priors=priors)
+    if not log.state.search and (settings.enqueue or settings.warm_start):
+        points: list[Mapping[str, Value]] = [params_of_point(settings.space, point) for point in settings.enqueue]
+        priors: list[Prior] = []
+        most = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
+        for folder in map(Path, settings.warm_start):
+            found = warm_start(folder, settings, objectives, target_key=target.key, baseline=target.baseline, most=most)
+            console.print(format_warm_start(found, folder), highlight=False, markup=False, soft_wrap=True)
+            points += found.points
+            priors += found.priors
+            most -= len(found.points)
+        log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [prior.to_dict() for prior in priors]})
+    if search := log.state.search:
+        study.begin(points=search["points"], priors=[Prior.from_dict(prior) for prior in search["priors"]])
+    study.restore(log.state)
     return study
+
+
+def new_journal(out: Path) -> optuna.storages.BaseStorage:
+    """Return an Optuna storage in a new file ``OUT/optuna.log``. The file of a previous driver is deleted."""
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    for name in ("optuna.log", "optuna.log.lock"):
+        (out / name).unlink(missing_ok=True)
+    return JournalStorage(JournalFileBackend(str(out / "optuna.log")))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,16 @@ class Prior:
     config: Mapping[str, Value]
     result: Result
     origin: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a mapping for JSON. :meth:`from_dict` reads this mapping."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Prior:
+        """Return the prior in a mapping from :meth:`to_dict`."""
+        result = Result(*(tuple(values["result"][name]) for name in ("values", "violations")))
+        return cls(values["config"], result, values["origin"])
 
 
 @dataclass(frozen=True, slots=True)

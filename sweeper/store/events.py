@@ -18,8 +18,11 @@ class Kind(StrEnum):
     """A driver starts or resumes the sweep (trials: the number of requested trials)."""
     SWEEP_ENDED = "sweep_ended"
     """The driver ends the sweep (status: finished or interrupted)."""
+    SEARCH_STARTED = "search_started"
+    """The search takes values from the user and from previous sweeps (points: Optuna parameters to try first; priors:
+    the previous trials from which the sampler learns)."""
     TRIAL_PROPOSED = "trial_proposed"
-    """The search proposed a trial (settings: the trial's values for trials.csv)."""
+    """The search proposed a trial (settings: the trial's values for trials.csv; search: what Optuna stores for it)."""
     TRIAL_REUSED = "trial_reused"
     """The trial copies the result of an identical trial (origin: FOLDER/ID). Its reports and end follow."""
     TRIAL_REQUEUED = "trial_requeued"

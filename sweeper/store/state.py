@@ -26,12 +26,14 @@ class Phase(StrEnum):
 class Trial:
     """A trial with all facts from its events. The rows of the trial in the tables are built from these fields.
 
-    ``reports`` lists its reports in order. ``measured`` maps steps to the metrics that were measured after training.
-    ``outcome`` is empty until the trial ends. ``started_at`` is when a worker last started it, in seconds since 1970.
+    ``search`` is what Optuna stores for the trial. ``reports`` lists its reports in order. ``measured`` maps steps to
+    the metrics that were measured after training. ``outcome`` is empty until the trial ends. ``started_at`` is when a
+    worker last started it, in seconds since 1970.
     """
 
     id: str
     settings: Row
+    search: Row = field(default_factory=dict)
     phase: Phase = Phase.PROPOSED
     reused_from: str = ""
     stop_requested: bool = False
@@ -68,21 +70,28 @@ class Trial:
 
 @dataclass(slots=True)
 class SweepState:
-    """All trials by id, in the order of their proposals, and the ids of ended trials, in the order of their ends."""
+    """All trials by id, in the order of their proposals, and the ids of ended trials, in the order of their ends.
+
+    ``search`` has the points and priors with which the search started, or is empty if it started without any.
+    """
 
     trials: dict[str, Trial] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
+    search: Row = field(default_factory=dict)
 
     def clear(self) -> None:
         """Remove all trials."""
         self.trials.clear()
         self.ended.clear()
+        self.search = {}
 
     def apply(self, event: Event) -> None:
         """Update the state with one event. The same events in the same order always give the same state."""
         if event.kind is Kind.TRIAL_PROPOSED:
             trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
-            trial.settings = event.payload["settings"]
+            trial.settings, trial.search = event.payload["settings"], event.payload.get("search", {})
+        elif event.kind is Kind.SEARCH_STARTED:
+            self.search = event.payload
         elif event.trial_id:
             self._apply_to(self.trials[event.trial_id], event)
 

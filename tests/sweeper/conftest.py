@@ -25,7 +25,7 @@ from search_spaces.builtin import default_space
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
 from sweeper.controller import Controller
-from sweeper.driver.open_sweep import OpenSweep, attach, restore_study
+from sweeper.driver.open_sweep import OpenSweep, attach
 from sweeper.execution import shutdown as interruption
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -35,8 +35,7 @@ from sweeper.followers.tables import TableWriter
 from sweeper.search.archive import ParetoArchive
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.samplers import Search
-from sweeper.search.study import STUDY_NAME, SweepStudy
-from sweeper.search.study_journal import open_journal
+from sweeper.search.study import STUDY_NAME, SweepStudy, new_journal
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog, Follower
@@ -145,16 +144,18 @@ def open_study(
     extension: Sequence[Mapping[str, Any]] = (),
     random_guess: float = 8.0,
 ) -> SweepStudy:
+    """Return the study of a sweep in ``out``, restored from its event log. ``begin`` has the arguments of ``begin``."""
+    state = EventLog(out / "events.jsonl").state
     study = SweepStudy(
-        open_journal(out),
+        new_journal(out),
         ParetoArchive(axes(parse_objectives(DEFAULT_OBJECTIVES), random_guess), constraints=constraints),
-        Search(space=space, trials=trials, seed=seed),
+        Search(space=space, trials=trials, seed=seed, asked=len(state.trials)),
         sampler=sampler,
         seeds=seeds,
         extension=extension,
     )
-    if begin is not None and not study.has_begun:
-        study.begin(**begin)
+    study.begin(**begin or {})
+    study.restore(state)
     return study
 
 
@@ -166,20 +167,27 @@ def finished_row(config: Mapping[str, Any]) -> Row:
 
 def drive(
     study: SweepStudy,
-    rows: dict[str, Row],
+    out: Path | None = None,
     *,
     row_of: Callable[[Mapping[str, Any]], Row] = finished_row,
     proposed: list[Proposal] | None = None,
 ) -> list[Proposal]:
-    """Run the study to its end as a sweep does. Return ``proposed`` with the new proposals."""
+    """Run the study to its end as a sweep does, with the event log in ``out``.
+
+    Return ``proposed`` with the new proposals.
+    """
     proposed = [] if proposed is None else proposed
-    study.restore(rows)
+    log = None if out is None else EventLog(out / "events.jsonl")
     while (proposal := study.ask()) is not None:
         trial_id, config = proposal
-        assert trial_id not in rows, f"trial {trial_id} has a row and is run again"
         proposed.append(proposal)
-        rows[trial_id] = row_of(config)
-        study.tell(trial_id, rows[trial_id])
+        if log is not None and trial_id not in log.state.trials:
+            log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": config, "search": study.stored(trial_id)})
+        row = row_of(config)
+        if log is not None:
+            assert trial_id not in log.state.ended, f"trial {trial_id} has ended and is run again"
+            log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": row})
+        study.tell(trial_id, row)
     return proposed
 
 
@@ -194,13 +202,12 @@ def states(out: Path) -> Counter[str]:
     return Counter(trial.state.name for trial in plain_trials(out) if "prior" not in trial.user_attrs)
 
 
-def runs_by_configuration(rows: Mapping[str, Row], proposed: Sequence[Proposal]) -> dict[str, list[int]]:
-    """Return the seeds with which each configuration ran, for trials that have a row."""
+def runs_by_configuration(proposed: Sequence[Proposal]) -> dict[str, list[int]]:
+    """Return the seeds with which each configuration ran."""
     found: dict[str, list[int]] = {}
-    for trial_id, config in proposed:
-        if trial_id in rows:
-            configuration = {name: value for name, value in config.items() if name != "seed"}
-            found.setdefault(json.dumps(configuration, sort_keys=True), []).append(config["seed"])
+    for _, config in proposed:
+        configuration = {name: value for name, value in config.items() if name != "seed"}
+        found.setdefault(json.dumps(configuration, sort_keys=True), []).append(config["seed"])
     return found
 
 
@@ -240,7 +247,6 @@ def bare_sweep(
     """
     log = EventLog(out / "events.jsonl")
     study = study or open_study(out, space=settings.space, trials=settings.trials)
-    restore_study(study, log.state)
     console = console or Console(quiet=True)
     checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
     fields: dict[str, Any] = {

@@ -10,7 +10,6 @@ WRITES = ("write_text", "write_bytes", "write_whole", "write_json", "staged")
 WRITERS = {
     "store": "the sweep's folder",
     "followers": "tables, checkpoints, MLflow, status",
-    "search/study_journal.py": "Optuna's journal, cut at its first damaged line",
     "search/reuse.py": "the copied files of a reused trial",
     "driver/open_sweep.py": "the event log of a sweep that had only tables",
     "execution/fork_server.py": "the socket's folder of the fork server",

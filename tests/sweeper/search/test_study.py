@@ -68,8 +68,8 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
     trials = 6 if sampler == "gp" else 16  # a slow fit for each trial after the fourth
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    one = drive(open_study(tmp_path / "a", sampler=sampler, trials=trials), {})
-    other = drive(open_study(tmp_path / "b", sampler=sampler, trials=trials), {}, row_of=contrary)
+    one = drive(open_study(tmp_path / "a", sampler=sampler, trials=trials))
+    other = drive(open_study(tmp_path / "b", sampler=sampler, trials=trials), row_of=contrary)
     assert [trial_id for trial_id, _ in one] == [f"{number:05d}" for number in range(trials)]
     # A child of NSGA-II may equal a parent; the other samplers draw every value again.
     distinct = len({json.dumps(config, sort_keys=True) for _, config in one})
@@ -81,7 +81,7 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
 
 def test_proposals_equal_optunas_trials_and_their_number_is_limited(tmp_path: Path) -> None:
     study = open_study(tmp_path, trials=12)
-    proposed = drive(study, {}, row_of=lambda config: {**finished_row(config), "retain_loss": 0.25})
+    proposed = drive(study, row_of=lambda config: {**finished_row(config), "retain_loss": 0.25})
     assert (study.ask(), study.asked) == (None, 12)
     assert {config["method"] for _, config in proposed} == {"gdiff", "ngdiff"}
     for (trial_id, config), trial in zip(proposed, plain_trials(tmp_path), strict=True):
@@ -97,12 +97,11 @@ def test_a_study_in_memory_is_the_same_another_seed_differs_and_a_finished_one_g
     def in_memory(seed: int) -> list[Proposal]:
         archive = ParetoArchive(axes(parse_objectives(DEFAULT_OBJECTIVES), 8.0))
         search = Search(space=SPACE, trials=12, seed=seed)
-        return drive(SweepStudy(optuna.storages.InMemoryStorage(), archive, search, sampler="tpe", seeds=(0,)), {})
+        return drive(SweepStudy(optuna.storages.InMemoryStorage(), archive, search, sampler="tpe", seeds=(0,)))
 
-    rows: dict[str, Row] = {}
-    first = drive(open_study(tmp_path, trials=12, sampler="tpe"), rows)
+    first = drive(open_study(tmp_path, trials=12, sampler="tpe"), tmp_path)
     assert in_memory(0) == first != in_memory(1)
-    more = drive(open_study(tmp_path, trials=14, sampler="tpe"), rows)
+    more = drive(open_study(tmp_path, trials=14, sampler="tpe"), tmp_path)
     assert [trial_id for trial_id, _ in more] == ["00012", "00013"]
 
 
@@ -113,8 +112,7 @@ def test_a_study_in_memory_is_the_same_another_seed_differs_and_a_finished_one_g
 def test_every_configuration_is_run_once_with_each_seed(
     tmp_path: Path, seeds: tuple[int, ...], configurations: int
 ) -> None:
-    rows: dict[str, Row] = {}
-    found = runs_by_configuration(rows, drive(open_study(tmp_path, trials=9, seeds=seeds), rows))
+    found = runs_by_configuration(drive(open_study(tmp_path, trials=9, seeds=seeds)))
     assert len(found) == configurations
     assert all(sorted(runs) == list(seeds) for runs in found.values())
 
@@ -132,16 +130,15 @@ def test_a_grid_is_visited_exactly_once_per_point_and_seed(
 ) -> None:
     """``rates`` are learning rates outside the space by which lr-study extends the finished grid."""
     grid: dict[str, Any] = {"space": space, "sampler": "grid", "seeds": (0, 1)}
-    rows: dict[str, Row] = {}
-    proposed = drive(open_study(tmp_path, trials=2 * len(points), **grid), rows)
+    proposed = drive(open_study(tmp_path, trials=2 * len(points), **grid), tmp_path)
     extension = [{"method": "ngdiff", "auto_lr": "off", "lr": lr} for lr in rates]
     points = [*points, *(("ngdiff", None, lr) for lr in rates)]
     further = open_study(tmp_path, trials=2 * len(points), extension=extension, **grid)
-    proposed += drive(further, rows)
+    proposed += drive(further, tmp_path)
     visited = Counter((config["method"], config.get("c"), config["lr"], config["seed"]) for _, config in proposed)
     assert visited == Counter((*point, seed) for point in points for seed in (0, 1))
     (tmp_path / "short").mkdir()
-    assert len(drive(open_study(tmp_path / "short", space=space, sampler="grid", trials=1), {})) == 1
+    assert len(drive(open_study(tmp_path / "short", space=space, sampler="grid", trials=1))) == 1
 
 
 # The outcomes reported to Optuna -------------------------------------------------------------------------------------
@@ -168,7 +165,7 @@ def test_only_a_finished_trial_with_finite_objectives_is_complete_and_the_first_
     tmp_path: Path, row: Row, state: str
 ) -> None:
     study = open_study(tmp_path, trials=1)
-    drive(study, {}, row_of=lambda config: row)
+    drive(study, row_of=lambda config: row)
     for later in ({**FINE, "retain_loss": 0.1}, {"status": "failed"}):
         study.tell("00000", later)
     (trial,) = plain_trials(tmp_path)
@@ -181,10 +178,10 @@ def test_the_search_continues_after_trials_that_failed_or_were_stopped(tmp_path:
     numbers = iter(range(100))
     trials = 8 if sampler == "gp" else 16
     study = open_study(tmp_path, sampler=sampler, trials=trials)
-    assert len(drive(study, {}, row_of=lambda config: ends[next(numbers) % len(ends)])) == trials
+    assert len(drive(study, row_of=lambda config: ends[next(numbers) % len(ends)])) == trials
     assert states(tmp_path) == {"COMPLETE": trials // 4, "FAIL": trials // 2, "PRUNED": trials // 4}
     (tmp_path / "bad").mkdir()
-    drive(open_study(tmp_path / "bad", sampler=sampler, trials=8), {}, row_of=lambda config: {"status": "diverged"})
+    drive(open_study(tmp_path / "bad", sampler=sampler, trials=8), row_of=lambda config: {"status": "diverged"})
     assert states(tmp_path / "bad") == {"FAIL": 8}
 
 
@@ -215,7 +212,7 @@ def test_a_sampler_that_learns_searches_where_the_constraints_are_met(tmp_path: 
     def late(name: str, **given: Any) -> float:
         (tmp_path / name).mkdir()
         study = open_study(tmp_path / name, space=TWO, sampler=sampler, trials=6 if sampler == "gp" else 40, **given)
-        last = drive(study, {}, row_of=row_of)[-2 if sampler == "gp" else -4 :]
+        last = drive(study, row_of=row_of)[-2 if sampler == "gp" else -4 :]
         return sum(exponent(config) for _, config in last) / len(last)
 
     assert late("constrained", constraints=UTILITY) < late("free") - 0.3
@@ -236,10 +233,9 @@ def test_samplers_learn_from_priors_which_are_not_trials_of_the_sweep(tmp_path: 
     # The best results are in the middle of the range, the worst at both ends.
     known = [prior(10**power, (5 - abs(power + 4), abs(power + 4))) for power in LR_EXPONENTS]
     study.begin(priors=known)
-    assert (study.has_begun, study.asked) == (True, 0)
-    rows: dict[str, Row] = {}
-    proposed = drive(study, rows)
-    assert sorted(rows) == [format_id(number) for number in range(count)]
+    assert study.asked == 0
+    proposed = drive(study)
+    assert [trial_id for trial_id, _ in proposed] == [format_id(number) for number in range(count)]
     trials = plain_trials(tmp_path)
     assert [trial.user_attrs.get("prior") for trial in trials[:3]] == [item.origin for item in known[:3]]
     assert len(trials) == len(known) + count
@@ -257,7 +253,7 @@ def test_each_prior_has_its_own_violations(tmp_path: Path) -> None:
 def test_given_points_are_tried_first_once_with_every_seed(tmp_path: Path) -> None:
     study = open_study(tmp_path, trials=8, seeds=(3, 4))
     study.begin(points=[{"method": "gdiff", "1-gdiff.c": 0.25}, {"lr": 2e-5}])
-    configs = [config for _, config in drive(study, {})]
+    configs = [config for _, config in drive(study)]
     assert [config["seed"] for config in configs] == [3, 4] * 4
     assert [config.get("c") for config in configs[:2]] == [0.75, 0.75]
     assert configs[0]["lr"] == configs[1]["lr"]
