@@ -6,14 +6,12 @@ Each trial trains a Phi with random weights for two steps of AdamW on eight forg
 evaluates it. Trials use gdiff (one gradient) or ngdiff (two gradients), with all weights or with LoRA of rank 8. Each
 trial runs in its own process with one thread. The script measures the peak growth of the resident memory after the
 weights were loaded. The formula counts 4 bytes per trained parameter for gradients and 8 bytes for the state of AdamW.
-The remaining memory is for activations, logits, imports and temporaries. Before the trials, the script prints the
-private memory of a worker, with memory-mapped weights and with copied weights. Needs Linux.
+The remaining memory is for activations, logits, imports and temporaries. Needs Linux.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +21,6 @@ from pathlib import Path
 from random_phi import random_phi, word_problem
 
 from trainables.target.target import Target
-from trainables.template import QUESTION_ANSWER
 
 GRADIENTS = {"gdiff": 1, "ngdiff": 2}
 
@@ -40,10 +37,6 @@ def main() -> None:
         target = new_process.submit(
             random_phi, Path(folder), word_problem(8, 4), width=given.width, layers=given.layers
         ).result()
-        os.sync()  # memory-mapped pages that are not on the disk yet count as a process's own
-        for kept in ("mapped", "copied"):
-            weights, own = new_process.submit(measure_worker, target, copied=kept == "copied").result()
-            print(f"weights {kept}: {weights / 1e6:.1f} MB, a worker's own memory {own / 1e6:.1f} MB")
         print(f"{'':8} {'trained':>10} {'gradients':>10} {'AdamW':>10} {'formula':>10} {'measured':>10}")
         for rank in (0, 8):
             for method, gradients in GRADIENTS.items():
@@ -51,25 +44,6 @@ def main() -> None:
                 parts = [4 * trained * gradients, 8 * trained]
                 shown = " ".join(f"{part / 1e6:7.1f} MB" for part in (*parts, sum(parts), grown))
                 print(f"{method:8} {trained / 1e6:8.1f} M {shown}  {f'LoRA {rank}' if rank else 'all weights'}")
-
-
-def measure_worker(target: Target, *, copied: bool) -> tuple[int, int]:
-    """Return the bytes of the weights, and the private bytes of a process that is ready for a trial."""
-    import torch
-
-    from trainables.modality import modality_of
-    from trainables.models import stored_weights
-    from trainables.run.workspace import Workspace
-
-    if copied:
-        vars(stored_weights)["_is_equal"] = lambda stored, now: False
-    torch.set_num_threads(1)
-    modality_of(word_problem(8, 4), QUESTION_ANSWER).load_model(Path(target.path))  # imports what it needs
-    before = status("Private_Dirty", "smaps_rollup")
-    model = Workspace(target, device="cpu").model_for()
-    return sum(4 * parameter.numel() for parameter in model.parameters()), status(
-        "Private_Dirty", "smaps_rollup"
-    ) - before
 
 
 def measure(target: Target, method: str, rank: int) -> tuple[int, int]:
@@ -91,9 +65,9 @@ def measure(target: Target, method: str, rank: int) -> tuple[int, int]:
     return trained, status("VmHWM") - before
 
 
-def status(name: str, file: str = "status") -> int:
+def status(name: str) -> int:
     """Return the number of bytes that the line ``name`` of this process's status file gives."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path(f"/proc/self/{file}").read_text(), re.MULTILINE)
+    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
     assert found is not None, "this needs Linux"
     return 1024 * int(found[1])
 
