@@ -93,7 +93,6 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
     if pausing:  # otherwise Tune would start workers one at a time
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)
     trainable = trainable_with(
-        target=sweep.target,
         targets={target.key: target for target in sweep.targets.values()},
         out=str(sweep.out.resolve()),
         cpus=settings.cpus_per_trial,

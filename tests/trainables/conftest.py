@@ -30,6 +30,8 @@ NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
 TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
 FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake with cream", "nuts")
 
+TARGET_KEY = "0123456789abcdef"
+
 ExactNll = Callable[["torch.nn.Module", Tokens], "Tensor"]
 MakeNetwork = Callable[..., "PhiForCausalLM"]
 MakeSpec = Callable[..., TrialSpec]
@@ -172,7 +174,7 @@ def target(
     save_model(known_network, tokenizer, folder)
     forget = encode_examples(tokenizer, tiny_data.forget, max_length=64)
     reference = tuple(float(exact_nll(known_network, item).sum()) for item in forget)
-    return Target("0123456789abcdef", str(folder), tiny_data, len(tokenizer), {}, reference)
+    return Target(TARGET_KEY, str(folder), tiny_data, len(tokenizer), {}, reference)
 
 
 @pytest.fixture(scope="session")
@@ -186,7 +188,7 @@ def make_spec() -> MakeSpec:
     """Return a function that makes the spec of a short run on the tiny problem: two epochs of two steps."""
 
     def make(**changes: Any) -> TrialSpec:
-        values = {"epochs": 2, "batch_size": 4, "lr": 1e-3, "max_length": 64, **changes}
+        values = {"epochs": 2, "batch_size": 4, "lr": 1e-3, "max_length": 64, "target_key": TARGET_KEY, **changes}
         if "options" in values:
             values["options"] = tuple(sorted(dict(values["options"]).items()))
         return TrialSpec(**values)
@@ -213,7 +215,7 @@ def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
 
     def make(config: dict[str, Any], goals: Any = (), **settings: Any) -> Any:
         worker = UnlearningTrainable.__new__(UnlearningTrainable)
-        usual = {"target": target, "out": str(tmp_path / "out"), "cpus": 1.0, "gpus": 0.0, "goals": goals}
+        usual = {"targets": {target.key: target}, "out": str(tmp_path / "out"), "cpus": 1.0, "gpus": 0.0, "goals": goals}
         worker.setup(config, **{**usual, **settings})
         return worker
 

@@ -14,7 +14,6 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ray import tune
@@ -53,27 +52,25 @@ class UnlearningTrainable(tune.Trainable):
         self,
         config: dict[str, Any],
         *,
-        target: Target,
+        targets: Mapping[str, Target],
         out: str,
         cpus: float,
         gpus: float,
         goals: Goals = (),
-        targets: Mapping[str, Target] = MappingProxyType({}),
         storage: Storage | None = None,
     ) -> None:
         """Prepare the worker. Everything expensive is done in the first :meth:`step`.
 
         Args:
-            target: the target of trials whose ``target_key`` is not in ``targets``.
+            targets: the target for each ``target_key``.
             out: the sweep's folder; not used if ``storage`` is given.
             goals: the objectives of the sweep. The model of an epoch is saved if the epoch may be on the Pareto front.
-            targets: the targets by ``target_key``, for sweeps with more than one target.
             storage: the storage in which files are read and written, instead of ``out``.
         """
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
-        self._first, self._targets, self._goals, self._files = target, targets, goals, TrialFiles(out, storage)
+        self._targets, self._goals, self._files = targets, goals, TrialFiles(out, storage)
         self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same number
         self._device = default_device(self._gpus)
         self._gpu_gb: float | None = None
@@ -83,7 +80,7 @@ class UnlearningTrainable(tune.Trainable):
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Prepare this worker for its next trial."""
         self._spec = TrialSpec.from_dict(new_config["spec"])
-        self._target = self._targets.get(self._spec.target_key, self._first)
+        self._target = self._targets[self._spec.target_key]
         self._id = str(new_config["trial_id"])
         self._files.discard_state()
         self._restore_from: str | None = new_config.get("restore_from")
@@ -125,9 +122,8 @@ class UnlearningTrainable(tune.Trainable):
         """Write the state of the run. A worker that continues from this state gets bit-identical results."""
         import torch
 
-        with self._throttle.saving():
-            if self._trial.run is not None:
-                torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
+        if self._trial.run is not None:
+            torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """Let Ray save a checkpoint, and measure how long saving takes, including the upload to the storage."""

@@ -62,7 +62,8 @@ def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
     path = tmp_path / "target"
     shutil.copytree(target.path, path)
     spec = make_spec(max_steps=1)
-    worker = make_worker(worker_config(spec, "first"), target=replace(target, key="of its own", path=str(path)))
+    own = replace(target, key="of its own", path=str(path))
+    worker = make_worker(worker_config(spec, "first"), targets={spec.target_key: own})
     assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
     file = path / "model.safetensors"
     with file.open("r+b") as weights:
