@@ -38,24 +38,22 @@ def rows_of(spec: TrialSpec) -> list[dict[str, object]]:
 
     from trainables.metrics.losses import agreement
     from trainables.run.run_state import load_weights, weights_between, weights_state
-    from trainables.scoring.evaluator import Evaluator
 
     run, _, workspace = unlearn(spec)
     assert run._initial is not None
     end = weights_state(run.model)
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
-    assert isinstance(evaluator, Evaluator)
     found: list[dict[str, object]] = []
     begun = 0.0
     for share in (index / SHARES for index in range(SHARES + 1)):
         load_weights(weights_between(run._initial, end, share), run.model)
-        losses = evaluator.losses(run.model)
-        metrics = evaluator.measure(run.model, ("utility", "verbmem"), unchanged=True).metrics
+        scores = evaluator.scores(run.model)
+        losses, metrics = scores.loss_metrics(), scores.measure(("utility", "verbmem")).metrics
         begun = losses["retain_loss"] if not found else begun
         known = {
             "retain_loss_rise": losses["retain_loss"] - begun,
-            "answers": evaluator.retain_agreement,
-            "forgot": 1.0 - agreement(evaluator._known["trained"]),
+            "answers": scores.retain_agreement,
+            "forgot": 1.0 - agreement(scores.set_losses().forget),
         }
         row = {"share": share, **losses, **metrics, **known}
         found.append({column: row[column] for column in COLUMNS[len(KEY) :]})

@@ -215,8 +215,8 @@ def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
 
     def make(config: dict[str, Any], goals: Any = (), **settings: Any) -> Any:
         worker = UnlearningTrainable.__new__(UnlearningTrainable)
-        usual = {"targets": {target.key: target}, "out": str(tmp_path / "out"), "cpus": 1.0, "gpus": 0.0, "goals": goals}
-        worker.setup(config, **{**usual, **settings})
+        usual = {"targets": {target.key: target}, "out": str(tmp_path / "out"), "cpus": 1.0, "gpus": 0.0}
+        worker.setup(config, goals=goals, **{**usual, **settings})
         return worker
 
     return make

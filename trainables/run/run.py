@@ -34,7 +34,7 @@ from trainables.run.step_losses import StepLosses
 from trainables.run.timers import Timers
 from trainables.run.workspace import Workspace
 from trainables.saved_state import load_random_state, random_state
-from trainables.scoring.measured import ItemLog
+from trainables.scoring.measured import ItemLog, Scores
 from trainables.spec import TrialSpec
 from trainables.weightings import Needs
 
@@ -64,6 +64,7 @@ class UnlearningRun:
         self.step, self.epoch, self._done = 0, 0.0, False
         self.items: ItemLog = {}
         self._timers, self._interpolation = Timers(), math.nan
+        self._scores: Scores  # of the model at the last evaluation
         self._last_losses: Mapping[str, float] = {}  # the last finite losses of an evaluation
         self._weighting_state = method.weighting.init(spec.seed)
         forget, retain = map(workspace.modality.lengths, workspace.train_sets(max_length=spec.max_length))
@@ -146,13 +147,14 @@ class UnlearningRun:
                 for forget, retain in batches:
                     steps.append(self._train_step(forget, retain))
             if evaluated := self._is_evaluated(epoch):
-                self._last_losses = self._evaluate()
+                self._evaluate()
         except Diverged as error:
             if not spec.can_restart:
                 self._done = True
                 return self._report({}, status=Status.DIVERGED, error=str(error))
             self._restart(epoch)
-            self._last_losses, evaluated, restarted = self._evaluate(), True, True
+            self._evaluate()
+            evaluated = restarted = True
         self.epoch, self._done = epoch, self._is_last(epoch)
         if self._done and spec.is_interpolated and not restarted:
             self._interpolate()
@@ -185,17 +187,17 @@ class UnlearningRun:
         """Return whether the losses are measured after an epoch. If metrics are measured, the losses always are."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
-    def _evaluate(self) -> Mapping[str, float]:
-        """Return the losses on the fixed evaluation sets. Raise :class:`Diverged` if a loss is not finite."""
+    def _evaluate(self) -> None:
+        """Compute the losses on the fixed evaluation sets. Raise :class:`Diverged` if a loss is not finite."""
         with self._timers.timed("eval_seconds"):
-            losses = self._evaluator.losses(self.model)
-        return {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
+            self._scores = self._evaluator.scores(self.model, retain=self.workspace.target.retain)
+            losses = self._scores.loss_metrics()
+        self._last_losses = {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
 
     def _measure(self) -> Mapping[str, float]:
-        """Measure the chosen metrics, and store their per-item values in ``items``."""
-        retain = self.workspace.target.retain
+        """Measure the chosen metrics of the evaluated model, and store their per-item values in ``items``."""
         with self._timers.timed("eval_seconds"):
-            measured = self._evaluator.measure(self.model, self.spec.metrics, retain=retain, unchanged=True)
+            measured = self._scores.measure(self.spec.metrics)
         self.items = measured.items
         self._timers.generation_seconds += measured.generation_seconds
         return measured.metrics
@@ -210,7 +212,7 @@ class UnlearningRun:
             position = share
             load_weights(weights_between(target, end, share), self.model)
             try:
-                self._last_losses = self._evaluate()
+                self._evaluate()
             except Diverged:
                 return Quality(0.0, -math.inf, math.inf)
             return self._quality()
@@ -221,7 +223,7 @@ class UnlearningRun:
 
     def _quality(self) -> Quality:
         losses = self._last_losses
-        return Quality(losses["forget_loss_capped"], self._evaluator.retain_agreement, losses["retain_loss"])
+        return Quality(losses["forget_loss_capped"], self._scores.retain_agreement, losses["retain_loss"])
 
     def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
         """Count the positions in a step's batches. A batch that the weighting does not use is not counted."""
@@ -243,7 +245,7 @@ class UnlearningRun:
         if status is not Status.DIVERGED:
             training = {**training, "lr": float(self.optimizer.param_groups[0]["lr"])}
             if evaluated:
-                training["retain_loss_se"] = self._evaluator.retain_loss_se
+                training["retain_loss_se"] = self._scores.retain_loss_se
             if "violations" in self._weighting_state:
                 training["violations"] = float(self._weighting_state["violations"])
             if not math.isnan(self._interpolation):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+    from trainables.data import TaskData
     from trainables.scoring.model_scores import RetainValues
 
 MEMORISED_ACCURACY = 0.99
@@ -35,21 +36,21 @@ class ImageScores(Scores):
         self,
         sets: Mapping[str, ImageSet],
         score: Callable[[ImageSet], ItemLosses],
-        known: Mapping[str, ItemLosses] | None,
+        *,
+        data: TaskData,
+        random_guess: float,
+        retain: RetainValues | None,
     ) -> None:
-        reused = known or {}
-        self.images = LazyDict(lambda part: reused[part] if part in reused else score(sets[part]))
+        super().__init__(data, random_guess=random_guess, retain=retain)
+        self.images = LazyDict[str, ItemLosses](lambda part: score(sets[part]))
         self._sets = sets
 
     def accuracy(self, part: str) -> float:
         """Return the share of images for which the most probable label is the true label."""
         return agreement(self.images[part])
 
-    def set_losses(self, random_guess: float) -> SetLosses:
-        return SetLosses(self.images["forget"], self.images["retain"], random_guess)
-
-    def known(self) -> Mapping[str, ItemLosses]:
-        return dict(self.images)
+    def set_losses(self) -> SetLosses:
+        return SetLosses(self.images["forget"], self.images["retain"], self._random_guess)
 
     def items(self) -> ItemLog:
         """Return the loss, the most probable label and the true label of each image that was scored."""
@@ -74,14 +75,9 @@ class ClassificationEvaluator(ModelEvaluator):
         self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
         self._score = partial(image_losses, processor=processor, batch_size=batch_size, device=device)
 
-    def scores(
-        self,
-        model: PreTrainedModel,
-        *,
-        retain: RetainValues | None = None,
-        known: Mapping[str, ItemLosses] | None = None,
-    ) -> ImageScores:
-        return ImageScores(self._sets, partial(self._score, model), known)
+    def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ImageScores:
+        score = partial(self._score, model)
+        return ImageScores(self._sets, score, data=self._data, random_guess=self.random_guess, retain=retain)
 
     def memorised(self, model: PreTrainedModel) -> bool:
         """Return whether the model classifies almost all forget images and sampled retain images correctly."""

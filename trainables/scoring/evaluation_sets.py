@@ -55,8 +55,8 @@ class EvaluationSets:
         chosen: Parts = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
         asked: Parts = {**chosen, "forget": data.judged, "holdout": data.holdout, "members": texts}
         self._chosen, self._asked = chosen, asked
-        self.questions = LazyDict(lambda part: QuestionSet(asked[part], scorer))
-        self.choices = LazyDict(lambda part: ChoiceSet(chosen[part], scorer))
+        self.questions = LazyDict[str, QuestionSet](lambda part: QuestionSet(asked[part], scorer))
+        self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(chosen[part], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
         for part in ("forget", "retain"):
             _ = self.questions[part], self.choices[part]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import UnlearningData
-from trainables.metrics.losses import ItemLosses
 from trainables.metrics.membership import text_loss_scores
 from trainables.metrics.registry import METRICS
 from trainables.scoring.evaluation_sets import EvaluationSets
@@ -28,14 +26,8 @@ class Evaluator(ModelEvaluator):
         super().__init__(data, classes=vocabulary_size)
         self._sets = EvaluationSets(data, scorer)
 
-    def scores(
-        self,
-        model: PreTrainedModel,
-        *,
-        retain: RetainValues | None = None,
-        known: Mapping[str, ItemLosses] | None = None,
-    ) -> ModelScores:
-        return ModelScores(model, self._sets, retain=retain, known=known)
+    def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
+        return ModelScores(model, self._sets, data=self._data, random_guess=self.random_guess, retain=retain)
 
     def verbmem(self, model: PreTrainedModel) -> float:
         """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts.

@@ -57,12 +57,13 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
 
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     columns: dict[str, object] = {}
-    if part in scores.answers:
-        totals, counts = scores.answers[part].totals, scores.answers[part].counts
+    if (asked := scores.sets.questions.get(part)) is None:
+        return columns
+    if asked in scores.answers:
+        totals, counts = scores.answers[asked].totals, scores.answers[asked].counts
         columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
         columns["num_token_gt"] = _column(counts.astype(int))
     if part in scores.generated:
-        asked = scores.sets.questions[part]
         columns |= _generation_columns(
             [*map(scores.sets.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
         )

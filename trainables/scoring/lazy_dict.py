@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
-class LazyDict(dict[str, V]):
-    """A dictionary that starts with ``known``. When another value is first looked up, ``compute`` computes the value.
+class LazyDict(dict[K, V]):
+    """A dictionary whose values are computed by ``compute(key)`` when they are first looked up.
 
-    ``name in values`` and iteration only include known values and values that were already looked up.
+    ``key in values``, ``get`` and iteration only find values that were already looked up.
     """
 
-    def __init__(self, compute: Callable[[str], V], known: Mapping[str, V] | None = None) -> None:
-        super().__init__(known or {})
+    def __init__(self, compute: Callable[[K], V]) -> None:
+        super().__init__()
         self._compute = compute
 
-    def __missing__(self, name: str) -> V:
-        self[name] = found = self._compute(name)
+    def __missing__(self, key: K) -> V:
+        self[key] = found = self._compute(key)
         return found

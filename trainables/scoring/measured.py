@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from trainables.metrics.losses import SetLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS, METRICS
@@ -38,24 +38,50 @@ def generated_answers(items: ItemLog) -> ItemLog:
 
 
 class Scores(ABC):
-    """The per-item values of one model. A value is computed when it is first used."""
+    """The per-item values of one model. A value is computed when it is first used, so the model must not change.
+
+    Attributes:
+        retain: the values of the retain model; None without a retain model.
+    """
+
+    def __init__(self, data: TaskData, *, random_guess: float, retain: RetainValues | None) -> None:
+        self.retain = retain
+        self._data, self._random_guess = data, random_guess
+
+    @abstractmethod
+    def set_losses(self) -> SetLosses:
+        """Return the losses of the forget set and of the retain sample."""
+
+    @abstractmethod
+    def items(self) -> ItemLog:
+        """Return the values that were computed so far."""
 
     @property
     def generation_seconds(self) -> float:
         """The time that answer generation took, in seconds."""
         return 0.0
 
-    @abstractmethod
-    def set_losses(self, random_guess: float) -> SetLosses:
-        """Return the losses of the forget set and of the retain sample."""
+    @property
+    def retain_loss_se(self) -> float:
+        """The standard error of the retain loss, in nats."""
+        return standard_error(self.set_losses().retain)
 
-    @abstractmethod
-    def known(self) -> Mapping[str, Any]:
-        """Return the computed values. If the model has not changed, :meth:`ModelEvaluator.scores` can reuse them."""
+    @property
+    def retain_agreement(self) -> float:
+        """The :func:`~trainables.metrics.losses.agreement` on the retain sample."""
+        return agreement(self.set_losses().retain)
 
-    @abstractmethod
-    def items(self) -> ItemLog:
-        """Return the values that were computed so far."""
+    def loss_metrics(self) -> dict[str, float]:
+        """Return the losses that are reported after every epoch, in nats."""
+        return _values(LOSS_METRICS, self.set_losses())
+
+    def measure(self, names: Sequence[str] = ()) -> Measured:
+        """Return the metrics ``names`` (the default set if empty), and the per-item values that were computed so far.
+
+        Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
+        """
+        metrics = _values(chosen_metrics(names, self._data, retain_model=self.retain is not None), self)
+        return Measured(metrics, self.items(), self.generation_seconds)
 
 
 class ModelEvaluator(ABC):
@@ -64,54 +90,19 @@ class ModelEvaluator(ABC):
     Attributes:
         random_guess: the loss of a uniform guess over ``classes`` tokens or labels, in nats. The losses in
             ``forget_loss_capped`` are capped at this value.
-        retain_loss_se: the standard error of the retain loss at the last call of :meth:`losses`; NaN before the first
-            call.
-        retain_agreement: the :func:`~trainables.metrics.losses.agreement` on the retain sample at the last call of
-            :meth:`losses`; NaN before the first call.
     """
 
     def __init__(self, data: TaskData, *, classes: int) -> None:
         self.random_guess = math.log(classes)
-        self.retain_loss_se = self.retain_agreement = math.nan
         self._data = data
-        self._known: Mapping[str, Any] = {}
 
     @abstractmethod
-    def scores(
-        self, model: PreTrainedModel, *, retain: RetainValues | None = None, known: Mapping[str, Any] | None = None
-    ) -> Scores:
-        """Return the per-item values of a model. Values in ``known`` are not computed again."""
+    def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> Scores:
+        """Return the values of a model; ``retain`` has the values of the retain model that some metrics need."""
 
     @abstractmethod
     def memorised(self, model: PreTrainedModel) -> bool:
         """Return whether a model has memorised its training data."""
-
-    def losses(self, model: PreTrainedModel) -> dict[str, float]:
-        """Return the losses that are reported after every epoch, in nats."""
-        scores = self.scores(model)
-        losses = scores.set_losses(self.random_guess)
-        self._known = scores.known()
-        self.retain_loss_se, self.retain_agreement = standard_error(losses.retain), agreement(losses.retain)
-        return _values(LOSS_METRICS, losses)
-
-    def measure(
-        self,
-        model: PreTrainedModel,
-        names: Sequence[str] = (),
-        *,
-        retain: RetainValues | None = None,
-        unchanged: bool = False,
-    ) -> Measured:
-        """Return the metrics ``names`` (the default set if empty), and the per-item values that they are computed from.
-
-        If ``unchanged`` is true, the values of the last call of :meth:`losses` are reused, so the model must not have
-        changed since then. Raises MetricError if the data do not allow one of the metrics, or if a needed retain model
-        is missing.
-        """
-        chosen = chosen_metrics(names, self._data, retain_model=retain is not None)
-        scores = self.scores(model, retain=retain, known=self._known if unchanged else None)
-        metrics = _values(chosen, scores)
-        return Measured(metrics, scores.items(), scores.generation_seconds)
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         """Return the values of the retain model ``model`` that metrics need; ``key`` and ``path`` identify the model.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,16 @@ import numpy as np
 from trainables.metrics.losses import ItemLosses, SetLosses
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
-from trainables.scoring.evaluation_sets import EvaluationSets
+from trainables.scoring.evaluation_sets import EvaluationSets, QuestionSet
 from trainables.scoring.item_log import item_log
 from trainables.scoring.lazy_dict import LazyDict
 from trainables.scoring.measured import ItemLog, Scores
+from trainables.text.token_scores import TokenScores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from trainables.data import TaskData
     from trainables.metrics.items import Array
 
 
@@ -77,7 +79,7 @@ class ModelScores(Scores):
     """The per-item values of ``model``, by evaluation set. The model must not change while this object is used.
 
     Attributes:
-        answers: the losses of the answers; losses in ``known`` are not computed again.
+        answers: the losses of the answers, by set of questions.
         choices: the losses of the paraphrased and perturbed answers.
         generated: the greedy answers, at most as long as the longest reference, and their ROUGE-L recalls ``(n,)``.
         generated_from_prompts: by metric, the greedy continuations of the data set's own prompts, and their recalls.
@@ -90,12 +92,14 @@ class ModelScores(Scores):
         model: PreTrainedModel,
         sets: EvaluationSets,
         *,
-        retain: RetainValues | None = None,
-        known: Mapping[str, ItemLosses] | None = None,
+        data: TaskData,
+        random_guess: float,
+        retain: RetainValues | None,
     ) -> None:
+        super().__init__(data, random_guess=random_guess, retain=retain)
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
         scorer, seconds = sets.scorer, [0.0]
-        answers = LazyDict(lambda part: scorer.nll(model, sets.questions[part].sequences), known)
+        answers = LazyDict[QuestionSet, ItemLosses](lambda asked: scorer.nll(model, asked.sequences))
 
         def choices(part: str) -> ChoiceLosses:
             ends = np.cumsum(sets.choices[part].sizes)[:-1]
@@ -109,8 +113,8 @@ class ModelScores(Scores):
             return texts, rouge_l_recall(references, texts)
 
         def generated(part: str) -> tuple[list[str], Array]:
-            asked, losses = sets.questions[part], answers[part]
-            longest = asked.longest_answer
+            asked = sets.questions[part]
+            losses, longest = answers[asked], asked.longest_answer
             return timed(
                 lambda: scorer.greedy_answers(model, asked.sequences, losses, max_new_tokens=longest), asked.references
             )
@@ -120,12 +124,13 @@ class ModelScores(Scores):
             return timed(lambda: asked.answers(model, scorer), asked.references)
 
         self.sets = sets
-        self.retain = retain
         self.answers = answers
         self.choices = LazyDict(choices)
         self.generated = LazyDict(generated)
         self.generated_from_prompts = LazyDict(generated_from_prompts)
-        self.tokens = LazyDict(lambda part: scorer.tokens(model, sets.questions[part].sequences))
+        self.tokens = LazyDict[str, list[TokenScores]](
+            lambda part: scorer.tokens(model, sets.questions[part].sequences)
+        )
         self.attacks: dict[str, tuple[Array, Array]] = {}
         self._seconds = seconds
 
@@ -135,20 +140,12 @@ class ModelScores(Scores):
 
     def losses(self, part: str) -> Array:
         """Return the loss of each answer: ``(n,)``, nats per token."""
-        return self.answers[part].totals / self.answers[part].counts
+        answers = self.answers[self.sets.questions[part]]
+        return answers.totals / answers.counts
 
-    def set_losses(self, random_guess: float) -> SetLosses:
-        return SetLosses(self.answers["trained"], self.answers["retain_losses"], random_guess)
-
-    def known(self) -> dict[str, ItemLosses]:
-        """Return the computed losses of answers by set, also for sets with the same questions as a computed set."""
-        questions = self.sets.questions
-        return {
-            name: losses
-            for part, losses in self.answers.items()
-            for name, asked in questions.items()
-            if asked is questions[part]
-        }
+    def set_losses(self) -> SetLosses:
+        trained, retained = (self.answers[self.sets.questions[part]] for part in ("trained", "retain_losses"))
+        return SetLosses(trained, retained, self._random_guess)
 
     def items(self) -> ItemLog:
         return item_log(self)

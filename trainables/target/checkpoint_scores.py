@@ -47,8 +47,8 @@ def score_checkpoint(
 
     def compute() -> dict[str, object]:
         model, _, evaluator = preparation.load(folder)
-        losses = evaluator.losses(model)
-        found = evaluator.measure(model, names, retain=retain, unchanged=True)
+        scores = evaluator.scores(model, retain=retain)
+        losses, found = scores.loss_metrics(), scores.measure(names)
         return asdict(replace(found, metrics={**losses, **found.metrics}))
 
     asked = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)

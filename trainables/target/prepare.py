@@ -88,9 +88,10 @@ class Preparation:
             forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
             batch_size = spec.trial.eval_batch_size
             reference, _ = spec.modality.nll(model, forget, processor=processor, batch_size=batch_size)
-            scored = evaluator.measure(model)
+            scores = evaluator.scores(model)
+            losses, scored = scores.loss_metrics(), scores.measure()
             return {
-                "baseline": {**evaluator.losses(model), **scored.metrics},
+                "baseline": {**losses, **scored.metrics},
                 "reference_nll": reference,
                 "answers": generated_answers(scored.items),
             }
@@ -98,7 +99,7 @@ class Preparation:
         def measured(names: tuple[str, ...], of: str) -> dict[str, float]:
             def compute() -> dict[str, float]:
                 model, _, evaluator = loaded()
-                return dict(evaluator.measure(model, names, retain=retain).metrics)
+                return dict(evaluator.scores(model, retain=retain).measure(names).metrics)
 
             return cache.note(f"baselines/{digest(FORMAT, of, names, *spec.measured_by(names))}", compute)
 

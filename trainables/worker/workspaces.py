@@ -57,4 +57,4 @@ def measure_checkpoint(
     workspace = worker_workspace(target, default_device(gpus))
     model = workspace.modality.load_model(folder).to(workspace.device)
     evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
-    return evaluator.measure(model, spec.metrics, retain=target.retain)
+    return evaluator.scores(model, retain=target.retain).measure(spec.metrics)

@@ -103,11 +103,12 @@ def test_losses_do_not_depend_on_the_batches_and_scoring_changes_nothing(made: M
     sizes = {"classes": classes, "max_length": LENGTH, "batch_size": 4}
     evaluator = made.modality.evaluator(made.data, made.processor, device="cpu", **sizes)
     assert evaluator.random_guess == pytest.approx(math.log(classes))
-    reported = evaluator.losses(made.model)
+    scores = evaluator.scores(made.model)
+    reported = scores.loss_metrics()
     for name, part in (("forget_loss", made.data.forget), ("retain_loss", made.data.retain_eval)):
         sums, numbers = made.nll(part, 4)
         assert reported[name] == pytest.approx(math.fsum(sums) / sum(numbers), rel=1e-4)
-    assert 0.0 <= evaluator.retain_agreement <= 1.0
+    assert 0.0 <= scores.retain_agreement <= 1.0
     assert evaluator.memorised(made.model) is False
     assert all(torch.equal(state[name], tensor) for name, tensor in made.model.state_dict().items())
 

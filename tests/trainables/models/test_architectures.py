@@ -115,7 +115,7 @@ def test_a_tiny_model_forgets(twin: Twin, make_spec: Any, changes: dict[str, Any
     rate = 3e-3 if "lora_rank" in changes else 3e-4
     method = "ngdiff" if "auto_lr" in changes else "ga"
     run = UnlearningRun(make_spec(method=method, epochs=1, lr=rate, **changes), twin.workspace)
-    before = run._evaluator.losses(run.model)["forget_loss"]
+    before = run._evaluator.scores(run.model).loss_metrics()["forget_loss"]
     (report,) = run
     assert report.status is Status.FINISHED
     assert report.step == 2

@@ -92,7 +92,7 @@ def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epoc
     changes = {"method": "gdiff", "lr": lr, "epochs": 4, "batch_size": 4, "lora_rank": lora_rank}
     run = start(**changes)
     run._evaluate()
-    at_first = run._evaluator.retain_agreement
+    at_first = run._scores.retain_agreement
     begin = weights_of(run)
     *before, last = [report.losses for report in run]
     end = weights_of(run)
@@ -104,9 +104,9 @@ def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epoc
     assert 0.0 < share < 1.0
     for found, one, other in zip(run.parameters, begin, end, strict=True):
         torch.testing.assert_close(found.detach(), torch.lerp(one, other, share))
-    assert run._evaluator.losses(run.model) == report.losses != last
+    assert run._evaluator.scores(run.model).loss_metrics() == report.losses != last
     assert report.losses["forget_loss_capped"] <= last["forget_loss_capped"]
-    assert run._evaluator.retain_agreement >= KEPT * at_first
+    assert run._scores.retain_agreement >= KEPT * at_first
 
 
 def test_a_buffer_that_is_infinite_at_both_ends_stays_infinite() -> None:

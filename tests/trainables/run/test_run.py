@@ -147,7 +147,7 @@ def test_the_weights_can_sum_to_one_and_the_direction_can_be_clipped(
 def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
     start: Start, workspace: Workspace, method: str
 ) -> None:
-    target = workspace.evaluator(max_length=64, batch_size=32).losses(workspace.model_for())
+    target = workspace.evaluator(max_length=64, batch_size=32).scores(workspace.model_for()).loss_metrics()
     options = {"c": 0.5} if method == "gdiff" else {}
     reports = list(start(method=method, options=options, lr=3e-3, epochs=3))
     assert [report.epoch for report in reports] == [1.0, 2.0, 3.0]

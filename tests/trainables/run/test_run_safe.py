@@ -24,10 +24,15 @@ def bits(run: UnlearningRun) -> list[Any]:
     return [*run.model.parameters(), *run.model.buffers(), *(v for part in moments.values() for v in part.values())]
 
 
+def losses_of(run: UnlearningRun) -> Any:
+    run._evaluate()
+    return run._last_losses
+
+
 def look(run: UnlearningRun, *_: object) -> Quality:
     """Return the quality of a run's current model, as interpolation measures it."""
-    losses = run._evaluate()
-    return Quality(losses["forget_loss_capped"], run._evaluator.retain_agreement, losses["retain_loss"])
+    run._evaluate()
+    return run._quality()
 
 
 def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:
@@ -79,7 +84,7 @@ def test_a_run_that_restarts_in_its_last_epoch_ends_at_the_target_and_reports_it
     with torch.no_grad():
         run.parameters[0].fill_(math.nan)
     last = next(run)
-    assert last.losses == start()._evaluate()
+    assert last.losses == losses_of(start())
     assert last.training["auto_lr_rolled_back"] > 0
     assert "interpolation" not in last.training
 
@@ -87,4 +92,4 @@ def test_a_run_that_restarts_in_its_last_epoch_ends_at_the_target_and_reports_it
 def test_a_first_rate_that_is_too_large_for_every_probe_changes_no_weights(start: Start) -> None:
     last = list(start(method="gdiff", lr=1e30, auto_lr="on"))[-1]
     assert last.status is Status.FINISHED
-    assert last.losses == start()._evaluate()
+    assert last.losses == losses_of(start())

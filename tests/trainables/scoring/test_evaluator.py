@@ -27,9 +27,7 @@ def test_the_agreement_is_the_share_of_each_answer_before_the_first_wrong_token(
     make_evaluator: MakeEvaluator, half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:
     """Against greedy answers, generated one token after the other."""
-    evaluator = make_evaluator()
-    assert math.isnan(evaluator.retain_agreement)
-    evaluator.losses(half_known)
+    found = make_evaluator().scores(half_known).retain_agreement
     shares = []
     for item in encode_examples(tokenizer, tiny_data.retain, max_length=64):
         said, answer = list(item.prompt), item.ids[item.prompt_length :]
@@ -39,8 +37,8 @@ def test_the_agreement_is_the_share_of_each_answer_before_the_first_wrong_token(
                 break
             said.append(token)
         shares.append((len(said) - item.prompt_length) / len(answer))
-    assert evaluator.retain_agreement == pytest.approx(float(np.mean(shares)), rel=1e-12)
-    assert 0.0 < evaluator.retain_agreement < 1.0
+    assert found == pytest.approx(float(np.mean(shares)), rel=1e-12)
+    assert 0.0 < found < 1.0
 
 
 @pytest.mark.parametrize("scale", [1.0, 200.0, 1e6])
@@ -58,7 +56,7 @@ def test_losses_are_means_over_tokens_and_every_forgotten_token_counts_for_at_mo
         model.lm_head.weight.mul_(scale)
         model.lm_head.bias[tokenizer.eos_token_id] = 1e8 if scale > 1 else 0.0
     evaluator = make_evaluator()
-    found, guess = evaluator.losses(model), evaluator.random_guess
+    found, guess = evaluator.scores(model).loss_metrics(), evaluator.random_guess
     assert guess == pytest.approx(math.log(len(tokenizer)))
     forget, retain = (
         torch.cat([exact_nll(model, item) for item in encode_examples(tokenizer, part, max_length=64)])
@@ -85,14 +83,14 @@ def test_losses_that_are_not_finite_are_nan_and_never_the_cap(
         not_a_number.lm_head.weight.fill_(math.nan)
         impossible.lm_head.bias[tokenizer.eos_token_id] = -math.inf
     for model in (not_a_number, impossible):
-        assert all(math.isnan(value) for value in make_evaluator().losses(model).values())
+        assert all(math.isnan(value) for value in make_evaluator().scores(model).loss_metrics().values())
 
 
 def test_the_truth_ratio_is_left_out_if_there_are_no_wrong_answers(
     make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData
 ) -> None:
     plain = tuple(replace(example, perturbed_answers=()) for example in tiny_data.retain)
-    found = make_evaluator(replace(tiny_data, retain_eval=plain)).measure(known_network).metrics
+    found = make_evaluator(replace(tiny_data, retain_eval=plain)).scores(known_network).measure().metrics
     assert set(found) == set(DEFAULT_SET) - {"knowmem", "truth_ratio", *SETS["accuracy"]}
 
 
@@ -125,11 +123,11 @@ def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_se
         return [float(exact_nll(half_known, item).mean()) for item in encode_examples(tokenizer, part, max_length=64)]
 
     evaluator, judged = make_evaluator(judged_apart), judged_apart.forget_eval
-    losses = evaluator.losses(half_known)
-    assert losses["forget_loss"] == make_evaluator().losses(half_known)["forget_loss"]
+    losses = evaluator.scores(half_known).loss_metrics()
+    assert losses["forget_loss"] == make_evaluator().scores(half_known).loss_metrics()["forget_loss"]
     retain = evaluator.reference(make_network(seed=3), key="other", path="")
     names = ("verbmem", "forget_probability", "forget_truth_ratio", "exact_memorization", "mia_loss", "mia_reference")
-    found = evaluator.measure(half_known, names, retain=retain, unchanged=True)
+    found = evaluator.scores(half_known, retain=retain).measure(names)
     log = found.items["eval_log_forget.json"]
     paraphrased = [Example(item.question, item.paraphrased_answer) for item in judged]
     for column, part in (("avg_gt_loss", judged), ("avg_paraphrased_loss", paraphrased)):
@@ -149,10 +147,11 @@ def test_one_pass_gives_losses_and_probabilities_if_both_are_of_the_same_questio
     bare = tuple(Example(item.question, item.answer) for item in tiny_data.forget)
     judged = tuple(reversed(tiny_data.forget)) if apart else tiny_data.forget
     evaluator = make_evaluator(replace(tiny_data, forget=bare, forget_eval=judged), batch_size=1)
-    losses = evaluator.losses(known_network)
+    scores = evaluator.scores(known_network)
+    losses = scores.loss_metrics()
     seen = []
     handle = known_network.register_forward_hook(lambda *_: seen.append(1))
-    found = evaluator.measure(known_network, ("probability",), unchanged=True)
+    found = scores.measure(("probability",))
     handle.remove()
     assert len(seen) == passes
     assert -math.log(found.metrics["forget_probability"]) == pytest.approx(losses["forget_loss"], abs=0.01)
@@ -167,7 +166,7 @@ def test_a_scored_model_is_freed_without_the_garbage_collector(
     gc.disable()
     try:
         retain = evaluator.reference(model, key="own", path="")
-        evaluator.measure(model, ("tofu",), retain=retain)
+        evaluator.scores(model, retain=retain).measure(("tofu",))
         del model
         assert gone() is None
     finally:

@@ -184,7 +184,7 @@ FORMULAS: dict[str, Formula] = {
 @pytest.fixture(scope="module")
 def found(evaluator: Evaluator, half_known: PhiForCausalLM, retained: PhiForCausalLM) -> Any:
     retain = evaluator.reference(retained, key="retain", path="")
-    return evaluator.measure(half_known, NAMES, retain=retain)
+    return evaluator.scores(half_known, retain=retain).measure(NAMES)
 
 
 def test_every_metric_asked_for_is_there_with_the_distances_from_ideal_values(found: Any) -> None:
@@ -210,9 +210,9 @@ def test_the_repetition_metrics_need_no_further_generation(evaluator: Evaluator,
     model, calls = make_network(seed=2), []
     generate = model.generate
     model.generate = lambda *given, **named: calls.append(1) or generate(*given, **named)
-    evaluator.measure(model, ("verbmem", "utility"))
+    evaluator.scores(model).measure(("verbmem", "utility"))
     generated = len(calls)
-    evaluator.measure(model)
+    evaluator.scores(model).measure()
     assert len(calls) == 2 * generated > 0
 
 
@@ -227,7 +227,7 @@ def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
     retain = evaluator.reference(models[1], key="retain", path="")
     logs = []
     for model in models:
-        measured = evaluator.measure(model, ("tofu", "default"), retain=retain)
+        measured = evaluator.scores(model, retain=retain).measure(("tofu", "default"))
         logs.append((measured.metrics, tmp_path / f"{len(logs)}.json"))
         write_item_log(logs[-1][1], measured.items)
     (metrics, path), (_, retain_path) = logs
@@ -251,10 +251,10 @@ def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a
     make_evaluator: MakeEvaluator, make_network: Any
 ) -> None:
     with pytest.raises(MetricError) as caught:
-        make_evaluator().measure(make_network(), ("mia_loss", "model_utility", "forget_quality"))
+        make_evaluator().scores(make_network()).measure(("mia_loss", "model_utility", "forget_quality"))
     assert_names(caught.value, "mia_loss", "holdout", "model_utility", "real_authors and world_facts")
     assert_names(caught.value, "forget_quality", "retain model")
-    found = make_evaluator().measure(make_network(), ("all",)).metrics
+    found = make_evaluator().scores(make_network()).measure(("all",)).metrics
     assert {"verbmem", "forget_probability", "extraction_strength"} <= set(found)
     assert not {"mia_loss", "model_utility", "forget_quality", "privleak"} & set(found)
 

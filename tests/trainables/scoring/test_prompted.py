@@ -115,7 +115,7 @@ def test_texts_are_continued_and_questions_answered(
     forget, retain = as_text(tiny_data.forget), as_text(tiny_data.retain)
     texts = replace(tiny_data, forget=forget, retain=retain, forget_eval=forget, retain_eval=retain)
     evaluator = make_evaluator(texts)
-    scores = evaluator.measure(known_network).metrics
+    scores = evaluator.scores(known_network).measure().metrics
     sets = prompted_sets(texts, tokenizer)
     assert prompted_sets(tiny_data, tokenizer) == {}, "questions with answers have no prompts of their own"
     assert {"verbmem", "utility"} == set(sets)
@@ -133,7 +133,8 @@ def test_muse_is_scored_on_its_own_prompts(
     model = make_network()
     evaluator = make_evaluator(data)
     with torch.no_grad():
-        losses, scores = evaluator.losses(model), evaluator.measure(model).metrics
+        found = evaluator.scores(model)
+        losses, scores = found.loss_metrics(), found.measure().metrics
     assert set(scores) == {"verbmem", "knowmem", "utility", *REPETITION}
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
 

@@ -58,7 +58,7 @@ def test_the_retain_model_is_trained_once_on_the_retain_set_alone_for_as_many_ep
     first = train()
     assert [item.total for item in prepare.seen if "retain model" in item.text] == [3 * len(tiny_data.retain) // 4] * 3
     assert prepare.seen[-1].total == 3 * len(tiny_data.full) // 4
-    for name in ("measure", "reference", "losses"):
+    for name in ("scores", "reference"):
         monkeypatch.setattr(Evaluator, name, None)
     assert train() == first
     assert prepare.seen == []

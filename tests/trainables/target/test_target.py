@@ -84,7 +84,8 @@ def test_baseline_and_reference_likelihoods_are_those_of_the_weights(
     assert target.baseline["forget_loss"] == pytest.approx(float(torch.cat(exact).mean()), rel=1e-5)
     scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=32, device="cpu")
     evaluator = Evaluator(tiny_data, scorer, vocabulary_size=len(tokenizer))
-    assert target.baseline == {**evaluator.losses(model), **evaluator.measure(model).metrics}
+    scores = evaluator.scores(model)
+    assert target.baseline == {**scores.loss_metrics(), **scores.measure().metrics}
     assert target.vocabulary_size == len(tokenizer)
     assert target.data == tiny_data
 

@@ -67,7 +67,7 @@ def test_a_step_of_sgd_is_the_one_computed_by_hand(
 
 
 def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(start: Start, workspace: Workspace) -> None:
-    before = workspace.evaluator(max_length=64, batch_size=32).measure(workspace.model_for().eval()).metrics
+    before = workspace.evaluator(max_length=64, batch_size=32).scores(workspace.model_for().eval()).measure().metrics
     last = list(start(method="ngdiff", epochs=15, lr=3e-3))[-1]
     assert before["forget_accuracy"] > 0.8
     assert last.final["forget_accuracy"] < 0.3

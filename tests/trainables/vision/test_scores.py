@@ -71,7 +71,7 @@ def test_a_classifier_with_equal_logits_predicts_the_first_label() -> None:
 def test_losses_are_means_over_each_set_and_each_forget_image_is_capped_at_the_guess(
     evaluator: ClassificationEvaluator, network: Any, data: ImageData, plain_input: Any
 ) -> None:
-    losses = evaluator.losses(network)
+    losses = evaluator.scores(network).loss_metrics()
     for name, items in (("forget_loss", data.forget), ("retain_loss", data.retain)):
         expected = cross_entropy(*logits_of(network, plain_input, data, items))
         assert losses[name] == pytest.approx(float(expected), rel=1e-5)
@@ -83,27 +83,28 @@ def test_losses_are_means_over_each_set_and_each_forget_image_is_capped_at_the_g
 def test_accuracies_are_scikit_learns_and_need_held_out_images_for_the_test_accuracy(
     evaluator: ClassificationEvaluator, network: Any, data: ImageData, processor: ImageProcessor, plain_input: Any
 ) -> None:
-    final = evaluator.measure(network).metrics
+    scores = evaluator.scores(network)
+    final = scores.measure().metrics
     for name, items in zip(SETS["accuracy"], (data.forget, data.retain, data.holdout), strict=True):
         logits, labels = logits_of(network, plain_input, data, items)
         assert final[name] == accuracy_score(labels.numpy(), logits.argmax(dim=1).numpy())
     assert set(final) == set(SETS["accuracy"])
-    evaluator.losses(network)
-    assert evaluator.retain_agreement == final["retain_accuracy"]
+    assert scores.retain_agreement == final["retain_accuracy"]
     assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
     bare = replace(data, holdout=ImageSet(data.source, np.empty(0, dtype=np.int64)))
-    without = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu").measure(network).metrics
-    assert without == {name: final[name] for name in ("forget_accuracy", "retain_accuracy")}
+    without = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu").scores(network)
+    assert without.measure().metrics == {name: final[name] for name in ("forget_accuracy", "retain_accuracy")}
 
 
 def test_the_passes_of_the_losses_are_used_for_the_accuracies(
     evaluator: ClassificationEvaluator, network: Any, data: ImageData
 ) -> None:
-    measured = evaluator.measure(network)
+    measured = evaluator.scores(network).measure()
     seen: list[int] = []
     handle = network.register_forward_hook(lambda module, given, made: seen.append(len(made.logits)))
-    evaluator.losses(network)
-    again = evaluator.measure(network, unchanged=True)
+    scores = evaluator.scores(network)
+    scores.loss_metrics()
+    again = scores.measure()
     handle.remove()
     assert sum(seen) == len(data.forget) + len(data.retain_eval) + len(data.holdout)
     assert (again.metrics, again.items) == (measured.metrics, measured.items)
