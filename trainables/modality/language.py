@@ -87,12 +87,6 @@ class Language:
     ) -> Batch:
         return collate(items, indices, pad_id=pad_id(processor), device=device)
 
-    def nll(
-        self, model: PreTrainedModel, items: Sequence[Tokens], *, processor: PreTrainedTokenizerBase, batch_size: int
-    ) -> tuple[list[float], list[int]]:
-        found = losses.sequence_nll(model, items, pad_id=pad_id(processor), batch_size=batch_size, device=model.device)
-        return found.totals.tolist(), found.counts.astype(int).tolist()
-
     def evaluator(
         self,
         data: UnlearningData,

@@ -81,11 +81,6 @@ class Modality(Protocol):
     def predict(self, model: PreTrainedModel, batch: Any) -> Predictions:
         """Run one forward pass over a batch."""
 
-    def nll(
-        self, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int
-    ) -> tuple[list[float], list[int]]:
-        """Return the summed NLL (nats) and the number of supervised positions of each item, computed in eval mode."""
-
     def evaluator(
         self,
         data: Any,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from trainables.models.checkpoints import folder_problems
 from trainables.objectives.base import Reference
+from trainables.predictions import evaluate_items
 from trainables.vision import losses, processing
 from trainables.vision.models import base_classifier, load_classifier
 from trainables.vision.processing import ImageBatch, ImageProcessor, collate
@@ -77,12 +79,6 @@ class Vision:
     ) -> ImageBatch:
         return collate(items, indices, processor=processor, device=device)
 
-    def nll(
-        self, model: PreTrainedModel, items: ImageSet, *, processor: ImageProcessor, batch_size: int
-    ) -> tuple[list[float], list[int]]:
-        found = losses.image_losses(model, items, processor=processor, batch_size=batch_size, device=model.device)
-        return found.totals.tolist(), self.lengths(items)
-
     def evaluator(
         self,
         data: ImageData,
@@ -95,4 +91,5 @@ class Vision:
     ) -> ClassificationEvaluator:
         from trainables.scoring.classification import ClassificationEvaluator
 
-        return ClassificationEvaluator(data, processor, classes=classes, batch_size=batch_size, device=device)
+        score = partial(evaluate_items, self, processor=processor, batch_size=batch_size)
+        return ClassificationEvaluator(data, score, classes=classes)

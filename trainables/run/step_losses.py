@@ -170,7 +170,7 @@ class StepLosses:
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 
         def loss() -> float:
-            terms = [self._workspace.predict(self.model, batch) for batch in batches]
+            terms = [self._workspace.modality.predict(self.model, batch) for batch in batches]
             return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
 
         return loss
@@ -183,7 +183,7 @@ class StepLosses:
 
     def _predictions(self, model: PreTrainedModel, batch: Any) -> Predictions:
         with self._autocast():
-            return self._workspace.predict(model, batch)
+            return self._workspace.modality.predict(model, batch)
 
     def _hidden(self, model: PreTrainedModel, batch: Any) -> Tensor:
         with self._autocast():

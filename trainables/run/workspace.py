@@ -16,7 +16,7 @@ from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
 from trainables.models.adapters import add_adapter
 from trainables.models.stored_weights import StoredWeights
-from trainables.predictions import Predictions
+from trainables.predictions import evaluate_items
 from trainables.target.target import Target
 
 if TYPE_CHECKING:
@@ -118,8 +118,10 @@ class Workspace:
         if key not in self._refusals:
             refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
             items = self.modality.encode(self.tokenizer, refused, max_length=max_length)
-            totals, _ = self.modality.nll(self._reset(), items, processor=self.tokenizer, batch_size=batch_size)
-            self._refusals[key] = (items, tuple(totals))
+            losses = evaluate_items(
+                self.modality, self._reset(), items, processor=self.tokenizer, batch_size=batch_size
+            )
+            self._refusals[key] = (items, tuple(losses.totals.tolist()))
         return self._refusals[key]
 
     def train_sets(self, *, max_length: int) -> tuple[Any, Any]:
@@ -135,10 +137,6 @@ class Workspace:
     def batch(self, items: Any, indices: Sequence[int]) -> Any:
         """Return the items at ``indices`` as one batch on the workspace's device."""
         return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
-
-    def predict(self, model: PreTrainedModel, batch: Any) -> Predictions:
-        """Return the predictions of ``model`` on a batch."""
-        return self.modality.predict(model, batch)
 
     def evaluator(self, *, max_length: int, batch_size: int) -> ModelEvaluator:
         """Return the evaluator of models on the target's data."""

@@ -12,11 +12,8 @@ from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import ItemLosses, SetLosses, agreement
 from trainables.scoring.lazy_dict import LazyDict
 from trainables.scoring.measured import ItemLog, ModelEvaluator, Scores
-from trainables.vision.losses import image_losses
-from trainables.vision.processing import ImageProcessor
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
 
     from trainables.data import TaskData
@@ -69,11 +66,12 @@ class ClassificationEvaluator(ModelEvaluator):
     """Evaluates classifiers on the images to forget, a sample of the images to retain, and held-out images."""
 
     def __init__(
-        self, data: ImageData, processor: ImageProcessor, *, classes: int, batch_size: int, device: torch.device | str
+        self, data: ImageData, score: Callable[[PreTrainedModel, ImageSet], ItemLosses], *, classes: int
     ) -> None:
+        """``score`` returns the losses of a model on a set of images."""
         super().__init__(data, classes=classes)
         self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
-        self._score = partial(image_losses, processor=processor, batch_size=batch_size, device=device)
+        self._score = score
 
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ImageScores:
         score = partial(self._score, model)

@@ -12,7 +12,7 @@ from search_spaces.durable import Throttle
 from search_spaces.messages import counted
 from trainables.batches import epoch_batches
 from trainables.data import TaskData
-from trainables.predictions import mean_loss
+from trainables.predictions import evaluate_items, mean_loss
 from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def finetune(
     items = modality.encode(processor, data.full, max_length=spec.trial.max_length)
 
     def mean_nll() -> float:
-        totals, counts = modality.nll(model, items, processor=processor, batch_size=64)
-        return sum(totals) / sum(counts)
+        losses = evaluate_items(modality, model, items, processor=processor, batch_size=64)
+        return float(sum(losses.totals.tolist()) / sum(losses.counts.tolist()))
 
     torch.manual_seed(seed)  # for dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)

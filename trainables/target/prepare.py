@@ -15,6 +15,7 @@ from trainables.metrics.registry import DEFAULT_SET, needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
+from trainables.predictions import evaluate_items
 from trainables.scoring.chosen_metrics import chosen_metrics
 from trainables.scoring.measured import generated_answers
 from trainables.scoring.model_scores import RetainValues
@@ -87,12 +88,12 @@ class Preparation:
             model, processor, evaluator = loaded()
             forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
             batch_size = spec.trial.eval_batch_size
-            reference, _ = spec.modality.nll(model, forget, processor=processor, batch_size=batch_size)
+            reference = evaluate_items(spec.modality, model, forget, processor=processor, batch_size=batch_size)
             scores = evaluator.scores(model)
             losses, scored = scores.loss_metrics(), scores.measure()
             return {
                 "baseline": {**losses, **scored.metrics},
-                "reference_nll": reference,
+                "reference_nll": reference.totals.tolist(),
                 "answers": generated_answers(scored.items),
             }
 

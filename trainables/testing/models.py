@@ -12,6 +12,7 @@ from typing import Any
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES
 from trainables.models.registry import ModelInfo
+from trainables.predictions import evaluate_items
 
 
 def check_model(info: ModelInfo) -> None:
@@ -61,7 +62,9 @@ def _check_made(info: ModelInfo) -> None:
     assert same(model, again), "two models with one seed have different weights"
     assert not same(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
     items = modality.encode(processor, data.forget, max_length=128)
-    together, apart = (modality.nll(model, items, processor=processor, batch_size=size)[0] for size in (8, 1))
+    together, apart = (
+        evaluate_items(modality, model, items, processor=processor, batch_size=size).totals for size in (8, 1)
+    )
     assert all(0 <= total < float("inf") for total in together), "the model's loss on the data is not finite"
     assert all(abs(one - other) <= 1e-3 * (1 + one) for one, other in zip(apart, together, strict=True)), (
         "an item's loss depends on the batch: a token must not depend on later tokens, such as padding"

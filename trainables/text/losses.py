@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trainables.metrics.losses import ItemLosses
-from trainables.predictions import Predictions, item_losses
-from trainables.text.tokens import IGNORED, Batch, Tokens, collate
+from trainables.predictions import Predictions
+from trainables.text.tokens import IGNORED, Batch
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel
 
 
@@ -46,14 +44,3 @@ def _whole(model: PreTrainedModel) -> PreTrainedModel:
 @functools.cache
 def _keeps_logits(forward: Callable[..., object]) -> bool:
     return "logits_to_keep" in inspect.signature(forward).parameters
-
-
-def sequence_nll(
-    model: PreTrainedModel, sequences: Sequence[Tokens], *, pad_id: int, batch_size: int, device: torch.device | str
-) -> ItemLosses:
-    """Compute the losses of each sequence, in order, and how many leading tokens greedy decoding would reproduce."""
-
-    def predicted(indices: Sequence[int]) -> Predictions:
-        return predict(model, collate(sequences, indices, pad_id=pad_id, device=device))
-
-    return item_losses(model, [len(item) for item in sequences], predicted, batch_size=batch_size)

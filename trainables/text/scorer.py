@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trainables.batches import sorted_batches
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
-from trainables.predictions import scoring
+from trainables.predictions import Predictions, item_losses, scoring
 from trainables.template import QUESTION_ANSWER, end_id
-from trainables.text.losses import predict, sequence_nll
+from trainables.text.losses import predict
 from trainables.text.token_scores import TokenScores, token_scores
 from trainables.text.tokens import Tokens, collate, encode_examples, pad_id, prompt_text
 
@@ -57,25 +58,29 @@ class TextScorer:
 
     def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> ItemLosses:
         """Return the losses of each sequence."""
-        padding = pad_id(self.tokenizer)
-        return sequence_nll(model, sequences, pad_id=padding, batch_size=self.batch_size, device=self.device)
+        return item_losses(
+            model, [*map(len, sequences)], partial(self._predict, model, sequences), batch_size=self.batch_size
+        )
 
     def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
         """Return the model's scores of each supervised token of each sequence.
 
         A final end token is not scored, unless it is the only supervised token of the sequence.
         """
-        padding, ends = pad_id(self.tokenizer), self.ends
+        ends = self.ends
         found: dict[int, TokenScores] = {}
         with scoring(model):
             for indices in sorted_batches([len(item) for item in sequences], self.batch_size):
-                predicted = predict(model, collate(sequences, indices, pad_id=padding, device=self.device))
+                predicted = self._predict(model, sequences, indices)
                 for row, index in enumerate(indices):
                     kept = predicted.supervised[row].nonzero()[:, 0]
                     if len(kept) > 1 and int(predicted.labels[row, kept[-1]]) in ends:
                         kept = kept[:-1]
                     found[index] = token_scores(predicted.logits[row, kept], predicted.labels[row, kept])
         return [found[index] for index in range(len(sequences))]
+
+    def _predict(self, model: PreTrainedModel, sequences: Sequence[Tokens], indices: Sequence[int]) -> Predictions:
+        return predict(model, collate(sequences, indices, pad_id=pad_id(self.tokenizer), device=self.device))
 
     def greedy_answers(
         self, model: PreTrainedModel, sequences: Sequence[Tokens], losses: ItemLosses, *, max_new_tokens: int

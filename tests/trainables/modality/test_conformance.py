@@ -16,6 +16,7 @@ from trainables.modality import MODALITIES, Modality, dataset_modality, modality
 from trainables.models.checkpoints import save_model
 from trainables.models.registry import MODELS
 from trainables.objectives.base import Reference
+from trainables.predictions import evaluate_items
 from trainables.spec import TrialSpec
 from trainables.template import QUESTION_ANSWER
 
@@ -39,7 +40,9 @@ class Made(NamedTuple):
         return self.modality.predict(self.model, batch)
 
     def nll(self, part: Any, batch_size: int) -> tuple[list[float], list[int]]:
-        return self.modality.nll(self.model, self.items(part), processor=self.processor, batch_size=batch_size)
+        items = self.items(part)
+        found = evaluate_items(self.modality, self.model, items, processor=self.processor, batch_size=batch_size)
+        return found.totals.tolist(), found.counts.tolist()
 
 
 @pytest.fixture(

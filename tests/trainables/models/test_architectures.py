@@ -13,16 +13,18 @@ import transformers
 
 from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
+from trainables.modality.language import Language
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
 from trainables.models.registry import TargetRecipe
 from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
+from trainables.predictions import evaluate_items
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
-from trainables.text.losses import predict, sequence_nll
+from trainables.text.losses import predict
 from trainables.text.tokens import Tokens, collate, encode_examples
 
 CLASSES = {
@@ -55,8 +57,8 @@ def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_fac
     folder = tmp_path_factory.mktemp(name) / "target"
     save_model(model, tokenizer, folder)
     sequences = encode_examples(tokenizer, tiny_data.full, max_length=64)
-    forget, pad_id = encode_examples(tokenizer, tiny_data.forget, max_length=64), int(tokenizer.pad_token_id)
-    reference = sequence_nll(model, forget, pad_id=pad_id, batch_size=8, device="cpu").totals.tolist()
+    forget = encode_examples(tokenizer, tiny_data.forget, max_length=64)
+    reference = evaluate_items(Language(), model, forget, processor=tokenizer, batch_size=8).totals.tolist()
     target = Target("0123456789abcdef", str(folder), tiny_data, VOCABULARY, {}, tuple(reference))
     return Twin(name, model, tokenizer, sequences, Workspace(target, device="cpu"))
 

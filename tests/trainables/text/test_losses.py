@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainables.data.examples import Example
+from trainables.modality.language import Language
 from trainables.models.tiny import TWINS, VOCABULARY, make_tiny, tokenizer_for
-from trainables.predictions import mean_loss
-from trainables.text.losses import predict, sequence_nll
+from trainables.predictions import evaluate_items, mean_loss
+from trainables.text.losses import predict
 from trainables.text.tokens import Tokens, collate
 
 
@@ -65,7 +67,9 @@ def test_losses_logits_and_gradients_are_those_of_each_sequence_alone_in_float64
 
 @pytest.mark.parametrize("batch_size", [1, 3, 100])
 def test_sums_and_counts_per_sequence_come_in_the_order_given(model: Any, exact_nll: Any, batch_size: int) -> None:
-    totals, capped, counts, *_ = sequence_nll(model, SEQUENCES, pad_id=1, batch_size=batch_size, device="cpu")
+    tokenizer = SimpleNamespace(pad_token_id=1)
+    found = evaluate_items(Language(), model, SEQUENCES, processor=tokenizer, batch_size=batch_size)
+    totals, capped, counts, *_ = found
     exact = [exact_nll(model, tokens) for tokens in SEQUENCES]
     assert counts.tolist() == list(map(len, exact))
     assert totals == pytest.approx([float(nll.sum()) for nll in exact], rel=2e-5)

@@ -18,8 +18,9 @@ from transformers import PreTrainedTokenizerFast
 
 from trainables.data import DataError
 from trainables.data.examples import Example
+from trainables.modality.language import Language
 from trainables.models.tiny import train_metaspace_tokenizer
-from trainables.text.losses import sequence_nll
+from trainables.predictions import evaluate_items
 from trainables.text.tokens import IGNORED, Tokens, collate, encode, encode_text
 
 SPECIAL = ["<unk>", "<s>", "</s>", "<pad>"]
@@ -175,7 +176,7 @@ def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
 ) -> None:
     windows = encode_text(tokenizer, "Ada lives in Oslo and eats plums", max_length=8)
     network = make_network()
-    totals, _, counts, *_ = sequence_nll(network, windows, pad_id=tokenizer.pad_token_id, batch_size=9, device="cpu")
+    totals, _, counts, *_ = evaluate_items(Language(), network, windows, processor=tokenizer, batch_size=9)
     assert counts.tolist() == [len(window) - 1 for window in windows]
     for window, total in zip(windows, totals, strict=True):
         whole = exact_nll(network, Tokens(window.ids, 1))

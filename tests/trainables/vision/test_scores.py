@@ -14,15 +14,20 @@ from torch.nn.functional import cross_entropy
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.registry import SETS
-from trainables.predictions import Predictions, item_losses, mean_loss
+from trainables.modality.vision import Vision
+from trainables.predictions import Predictions, evaluate_items, item_losses, mean_loss
 from trainables.scoring.classification import ClassificationEvaluator
-from trainables.vision.losses import image_losses, predict
+from trainables.vision.losses import predict
 from trainables.vision.processing import ImageProcessor, collate
 
 
 @pytest.fixture(scope="module")
 def evaluator(data: ImageData, processor: ImageProcessor) -> ClassificationEvaluator:
-    return ClassificationEvaluator(data, processor, classes=10, batch_size=7, device="cpu")
+    return evaluator_of(data, processor)
+
+
+def evaluator_of(data: ImageData, processor: ImageProcessor) -> ClassificationEvaluator:
+    return Vision().evaluator(data, processor, classes=10, max_length=0, batch_size=7, device="cpu")
 
 
 def logits_of(network: Any, plain_input: Any, data: ImageData, items: ImageSet) -> tuple[Any, Any]:
@@ -52,7 +57,7 @@ def test_scores_do_not_depend_on_the_batches_and_keep_the_order(
 ) -> None:
     logits, labels = logits_of(network, plain_input, data, data.full)
     network.train()
-    found = image_losses(network, data.full, processor=processor, batch_size=batch_size, device="cpu")
+    found = evaluate_items(Vision(), network, data.full, processor=processor, batch_size=batch_size)
     assert network.training
     network.eval()
     expected = cross_entropy(logits.double(), labels, reduction="none")
@@ -92,7 +97,7 @@ def test_accuracies_are_scikit_learns_and_need_held_out_images_for_the_test_accu
     assert scores.retain_agreement == final["retain_accuracy"]
     assert 0.0 < final["test_accuracy"] < 1.0, "an accuracy of 0 or 1 would tell little"
     bare = replace(data, holdout=ImageSet(data.source, np.empty(0, dtype=np.int64)))
-    without = ClassificationEvaluator(bare, processor, classes=10, batch_size=8, device="cpu").scores(network)
+    without = evaluator_of(bare, processor).scores(network)
     assert without.measure().metrics == {name: final[name] for name in ("forget_accuracy", "retain_accuracy")}
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.trainables.ray_worker import steps_of, worker_config
+from trainables.modality.language import Language
 from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -25,16 +26,16 @@ def memory_for(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function after which training passes of more than ``examples`` fail, from pass number ``first`` on."""
 
     def limit(examples: int, first: int = 0) -> None:
-        predict, seen = Workspace.predict, []
+        predict, seen = Language.predict, []
 
-        def limited(self: Workspace, model: Any, batch: Any) -> Any:
+        def limited(model: Any, batch: Any) -> Any:
             if model.training:
                 seen.append(len(batch.labels))
                 if len(seen) > first and seen[-1] > examples:
                     raise torch.cuda.OutOfMemoryError(OUT_OF_MEMORY)
-            return predict(self, model, batch)
+            return predict(model, batch)
 
-        monkeypatch.setattr(Workspace, "predict", limited)
+        monkeypatch.setattr(Language, "predict", staticmethod(limited))
 
     return limit
 
