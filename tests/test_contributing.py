@@ -169,7 +169,7 @@ ADDITIONS = {
                 '    _Column("toy", "course", "steps left", "steps"),\n',
             ),
             "trainables/run/reports.py": (
-                '            "padding": self.timers.padding,\n            "seconds"',
+                '            "seconds"',
                 '            "toy": 7,\n',
             ),
         },

@@ -55,7 +55,6 @@ class TrainingBatches:
     Each training step uses one forget batch and one retain batch.
 
     Attributes:
-        forget_lengths, retain_lengths: the length of each item in the forget set and in the retain set.
         steps_per_epoch: the number of forget batches in one epoch.
         probe: the retain batches for AutoLR's probes. Their order is independent of the order of the training batches.
     """
@@ -63,7 +62,7 @@ class TrainingBatches:
     def __init__(
         self, forget_lengths: Sequence[int], retain_lengths: Sequence[int], *, batch_size: int, seed: int
     ) -> None:
-        self.forget_lengths, self.retain_lengths = forget_lengths, retain_lengths
+        self._lengths = forget_lengths
         self.steps_per_epoch = -(-len(forget_lengths) // batch_size)
         self.probe = EndlessBatches(retain_lengths, batch_size, f"probe:{seed}")
         self._retain = EndlessBatches(retain_lengths, batch_size, f"retain:{seed}")
@@ -74,14 +73,14 @@ class TrainingBatches:
 
         If the run reaches ``max_steps`` steps in this epoch, the remaining batches are omitted.
         """
-        forget = epoch_batches(self.forget_lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
+        forget = epoch_batches(self._lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
             forget = forget[: max_steps - step]
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
         """Return how many passes over the forget set the batches make. The number may be fractional."""
-        return sum(len(forget) for forget, _ in batches) / len(self.forget_lengths)
+        return sum(len(forget) for forget, _ in batches) / len(self._lengths)
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:

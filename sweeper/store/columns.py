@@ -28,14 +28,12 @@ class _Column:
 
 
 _NAMED = (_Column("trial_id", "record", "trial"), _Column("spec_hash", "record", "hash of the settings"))
-_PADDING = _Column("padding", "cost", "share of padding in the training batches")
 _ENDED = (
     _Column("status", "record", "status"),
     _Column("steps", "progress", "optimizer steps"),
     _Column("epochs_done", "progress", "epochs"),
 )
 _COSTS = (
-    _PADDING,
     _Column("train_seconds", "cost", "training", "s"),
     _Column("eval_seconds", "cost", "evaluation", "s"),
     _Column("wall_seconds", "cost", "wall clock", "s"),
@@ -81,7 +79,6 @@ _RULES = (
     _Column("auto_lr_no_curvature", "course", "AutoLR's rates kept: no curvature"),
     _Column("auto_lr_clipped", "course", "AutoLR's rates held back"),
     _Column("auto_lr_rolled_back", "course", "AutoLR's steps undone", "optimizer steps"),
-    _PADDING,
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
 _OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_MEMORY, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)

@@ -15,6 +15,7 @@ from sweeper.cli.main import main
 from sweeper.store.unfinished_run import UnfinishedRun
 from tests.sweeper.cli.conftest import names
 from tests.sweeper.conftest import write_questions
+from trainables.run.combined_gradient import Columns
 from trainables.run.run import UnlearningRun
 
 TIMES = ("seconds", "reported_at", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
@@ -49,14 +50,15 @@ def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
     """Interrupt the run in the second step after ``after`` epochs."""
-    counted = UnlearningRun._count_padding
+    train_step = UnlearningRun._train_step
 
-    def count(run: UnlearningRun, *batches: Sequence[int]) -> None:
+    def interrupted(run: UnlearningRun, *batches: Sequence[int]) -> Columns:
+        columns = train_step(run, *batches)
         if run.step == 2 * after + 2:
             raise KeyboardInterrupt
-        counted(run, *batches)
+        return columns
 
-    monkeypatch.setattr(UnlearningRun, "_count_padding", count)
+    monkeypatch.setattr(UnlearningRun, "_train_step", interrupted)
 
 
 def table(path: Path) -> list[dict[str, str]]:

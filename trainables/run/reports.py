@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from trainables.run.timers import Timers
@@ -27,7 +27,7 @@ class Report:
         training: means over the epoch's steps (``c_t``, gradient norms, the two training losses), the current ``lr``,
             and other columns of history.csv.
         losses: the losses on the fixed evaluation sets; empty after an epoch without an evaluation.
-        timers: the seconds spent on each activity so far, and the share of padding in the training batches.
+        timers: the seconds spent on each activity so far.
         final: the chosen metrics, in the last report of a finished run and after every ``metrics_every`` epochs.
         status: how the run ended; None while the run continues.
         error: the reason why a run diverged, otherwise None.
@@ -58,7 +58,6 @@ class Report:
             **self.training,
             **self.losses,
             **self.final,
-            "padding": self.timers.padding,
             "seconds": self.timers.train_seconds + self.timers.eval_seconds,
         }
 
@@ -70,8 +69,7 @@ class Report:
             "epochs_done": self.epoch,
             **self.losses,
             **self.final,
-            "padding": self.timers.padding,
-            **self.timers.seconds(),
+            **asdict(self.timers),
             "interpolation": self.training.get("interpolation"),
             "error": self.error,
         }

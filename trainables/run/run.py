@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import torch
@@ -36,7 +36,6 @@ from trainables.run.workspace import Workspace
 from trainables.saved_state import load_random_state, random_state
 from trainables.scoring.measured import ItemLog, Scores
 from trainables.spec import TrialSpec
-from trainables.weightings import Needs
 
 
 class UnlearningRun:
@@ -122,7 +121,6 @@ class UnlearningRun:
             self.optimizer.step()
         check_distance(self.optimizer, when)
         self.optimizer.zero_grad()
-        self._count_padding(forget, retain)
         return columns
 
     def __iter__(self) -> Iterator[Report]:
@@ -225,14 +223,6 @@ class UnlearningRun:
         losses = self._last_losses
         return Quality(losses["forget_loss_capped"], self._scores.retain_agreement, losses["retain_loss"])
 
-    def _count_padding(self, forget: Sequence[int], retain: Sequence[int]) -> None:
-        """Count the positions in a step's batches. A batch that the weighting does not use is not counted."""
-        needs = self.spec.parsed_method.weighting.needs
-        if needs is not Needs.RETAIN_ONLY:
-            self._timers.count_batch([self._batches.forget_lengths[index] for index in forget])
-        if needs is not Needs.FORGET_ONLY:
-            self._timers.count_batch([self._batches.retain_lengths[index] for index in retain])
-
     def _report(
         self,
         training: Mapping[str, float],
@@ -299,7 +289,8 @@ class UnlearningRun:
         self.losses.references = state["references"]
         self.auto_lr.load_state_dict(state["auto_lr"])
         self._last_losses = state["losses"]
-        self._timers = Timers(**state["tally"])
+        saved = {field.name: state["tally"][field.name] for field in fields(Timers)}  # without fields of other versions
+        self._timers = Timers(**saved)
         load_training_state(state, self.model, self.optimizer)
         load_random_state(state)
 

@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,7 @@ class UnlearningTrainable(tune.Trainable):
         """Return the values that the driver records for an epoch, and for the trial if this epoch is its last."""
         stale = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
-        return {**report.row(), **report.timers.seconds(), **self._worker_columns(time.time()), **stale, **updates}
+        return {**report.row(), **asdict(report.timers), **self._worker_columns(time.time()), **stale, **updates}
 
     def _worker_columns(self, now: float) -> dict[str, object]:
         columns: dict[str, object] = {

@@ -74,7 +74,7 @@ def test_sweeps_with_another_target_and_without_trials_are_not_compared(make_swe
 
 
 def test_all_metrics_of_a_trial_are_compared_and_nothing_else(tmp_path: Path) -> None:
-    """The seconds, steps and shares of padding in the tables are not metrics."""
+    """The seconds and steps in the tables are not metrics."""
     out = Path(shutil.copytree(GOLDEN, tmp_path / "sweep"))
     trials = pd.read_csv(out / "trials.csv", dtype=str, keep_default_na=False).reindex(columns=TRIAL_COLUMNS)
     trials.fillna("").assign(**dict.fromkeys(OUTCOME_METRICS, "0.5")).to_csv(out / "trials.csv", index=False)

@@ -24,7 +24,7 @@ from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
-from trainables.text.tokens import Batch, Tokens
+from trainables.text.tokens import Tokens
 
 METHODS = (*method_names(), "npo+ngdiff")
 
@@ -281,26 +281,3 @@ def test_a_run_is_freed_without_the_garbage_collector(changes: dict[str, str], s
         assert [reference() for reference in seen] == [None, None]
     finally:
         gc.enable()
-
-
-# Padding -------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["gdiff", "ngdiff", "gd", "ga"])
-def test_the_share_of_padding_is_that_of_the_batches_the_run_computed_with(
-    start: Start, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    seen: list[Batch] = []
-    make_batch = workspace.batch
-
-    def watched(*arguments: Any) -> Batch:
-        seen.append(make_batch(*arguments))
-        return seen[-1]
-
-    monkeypatch.setattr(workspace, "batch", watched)
-    for report in start(method=method, batch_size=3):
-        ones = sum(int(batch.attention_mask.sum()) for batch in seen)
-        share = 1 - ones / sum(batch.input_ids.numel() for batch in seen)
-        assert report.row()["padding"] == report.outcome()["padding"] == pytest.approx(share, abs=1e-12)
-        assert (share == 0.0) == (method == "ga"), "all forget sequences are equally long, the retain ones are not"
-    assert len(seen) == (6 if method in ("gd", "ga") else 12)

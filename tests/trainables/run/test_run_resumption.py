@@ -121,6 +121,14 @@ def test_the_state_of_another_spec_is_refused(start: Start) -> None:
         run.load_state_dict(state)
 
 
+def test_a_state_with_the_timers_of_an_earlier_version_is_loaded(start: Start) -> None:
+    run, resumed = start(), start()
+    state = run.state_dict()
+    state["tally"] |= {"train_seconds": 2.5, "padded": 3, "positions": 9}
+    resumed.load_state_dict(state)
+    assert resumed.state_dict()["tally"] == {"train_seconds": 2.5, "eval_seconds": 0.0, "generation_seconds": 0.0}
+
+
 @pytest.mark.parametrize("before", [{"method": "ga", "lr": 1e30}, {"method": "ngdiff", "lora_rank": 2, "lr": 0.1}])
 def test_a_trial_does_not_change_what_the_next_one_computes(
     start: Start, workspace: Workspace, target: Target, make_spec: MakeSpec, before: dict[str, Any]
