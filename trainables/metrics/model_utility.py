@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import harmonic_mean
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainables.metrics.metric import EXTRA_SETS, FURTHER_CHOICES, RETAIN_CHOICES, TOFU, Cost, Metric
@@ -28,13 +29,7 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
     Maini et al., TOFU (arXiv:2401.06121).
     """
     nine = (*retain, *real_authors, *world_facts)
-    if any(math.isnan(score) for score in nine):
-        return math.nan
-    if 0.0 in nine:
-        return 0.0
-    # The smallest score in the numerator keeps every quotient finite, even for a diverged model's score of 1e-310.
-    smallest = min(nine)
-    return smallest * len(nine) / math.fsum(smallest / score for score in nine)
+    return math.nan if any(map(math.isnan, nine)) else harmonic_mean(nine)
 
 
 def _measured(scores: ModelScores) -> float:

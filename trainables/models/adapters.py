@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         # PEFT uses a deprecated attribute of transformers, which would show a warning.
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         torch.manual_seed(seed)
-        adapted: PreTrainedModel = get_peft_model(model, copy.deepcopy(config))
+        adapted: PreTrainedModel = get_peft_model(model, config)
     return with_fast_kernels(adapted)
 
 
