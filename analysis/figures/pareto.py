@@ -133,13 +133,12 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     finished = shown.loc[measured(values_of(shown, sweep.objectives))]
     own, external = finished[~finished["external"]], finished[finished["external"]]
     both = auto_lr_on(own).nunique() == 2
-    on_front = [model_name(row, with_epoch=True) for _, row in front.members.iterrows()]
     hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
     groups = [(str(method), rows, False) for method, rows in own.groupby("method")]
     groups += [(f"{method} ({source})", rows, True) for (method, source), rows in external.groupby(["method", "sweep"])]
     looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in groups)]))
     methods = tuple(
-        Series(name, _points(rows, pair, on_front, hollow), far, *looks[name]) for name, rows, far in groups
+        Series(name, _points(rows, pair, front.members.index, hollow), far, *looks[name]) for name, rows, far in groups
     )
     ended = ((status, _points(table.with_status(status), pair)) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if len(points))
@@ -192,13 +191,16 @@ def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 
 def _points(
-    rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[str] = (), hollow: Collection[str] = ()
+    rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return the points of the rows that have both values, with the columns of :class:`Series`."""
+    """Return the points of the rows that have both values, with the columns of :class:`Series`.
+
+    ``on_front`` has the index labels of the rows on the frontier, and ``hollow`` the ids of the trials drawn hollow.
+    """
     values = values_of(rows, pair)
     x, y = (item.clip(values[:, i]) for i, item in enumerate(pair))
-    members = [model_name(row, with_epoch=True) in on_front for _, row in rows.iterrows()]
-    points = {"trial_id": rows["trial_id"], "epoch": numbers(rows, "epoch"), "x": x, "y": y, "on_front": members}
+    points = {"trial_id": rows["trial_id"], "epoch": numbers(rows, "epoch"), "x": x, "y": y}
+    points["on_front"] = rows.index.isin(list(on_front))
     found = pd.DataFrame(points | {"filled": ~rows["trial_id"].isin(hollow)}, index=rows.index)
     return found.loc[np.asarray(~np.isnan(values).any(axis=1), dtype=bool)]
 

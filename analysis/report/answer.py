@@ -22,7 +22,7 @@ from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import known, model_name
+from analysis.words import known
 from search_spaces.constraint import Constraint, all_met
 
 
@@ -165,7 +165,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         has_target=bool(sweep.objectives),
         judgement=judgement,
         thresholds=thresholds,
-        members=_members(front, {} if row is None else _roles(own, judgement, row), sweep, table, thresholds),
+        members=_members(front, {} if row is None else _roles(own, judgement, row, table), sweep, table, thresholds),
         tried=tried(choice.rows, table.own.with_status("diverged")),
     )
     if row is None:
@@ -218,13 +218,13 @@ def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[i
     return None if all(good) else (sum(good), len(good))
 
 
-def _roles(front: Frontier, judgement: Judgement, row: pd.Series) -> dict[str, list[str]]:
+def _roles(front: Frontier, judgement: Judgement, row: pd.Series, table: TrialTable) -> dict[Model, list[str]]:
     best = recommend(front)
-    roles: dict[str, list[str]] = {}
+    roles: dict[Model, list[str]] = {}
     if judgement.outcome is Outcome.GOOD:
-        roles[model_name(row, with_epoch=True)] = ["good trade-off"]
+        roles[Model.of(row, table)] = ["good trade-off"]
     for place, role in ((best.nearest, "nearest to ideal"), (best.largest, "largest contribution")) if best else ():
-        roles.setdefault(model_name(front.members.iloc[place], with_epoch=True), []).append(role)
+        roles.setdefault(Model.of(front.members.iloc[place], table), []).append(role)
     return roles
 
 
@@ -252,19 +252,20 @@ def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterato
 
 
 def _members(
-    front: Frontier, roles: Mapping[str, Sequence[str]], sweep: SweepFile, table: TrialTable, thresholds: Thresholds
+    front: Frontier, roles: Mapping[Model, Sequence[str]], sweep: SweepFile, table: TrialTable, thresholds: Thresholds
 ) -> tuple[Member, ...]:
     guess = sweep.random_guess_loss
     kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
+    models = [Model.of(row, table) for _, row in front.members.iterrows()]
     return tuple(
         Member(
-            model=Model.of(row, table),
+            model=model,
             values=tuple(front.values[i].tolist()),
             contribution=float(front.contributions[i]),
             met=assess(row, thresholds).met,
-            roles=tuple(roles.get(model_name(row, with_epoch=True), ())),
+            roles=tuple(roles.get(model, ())),
             measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
             collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept),
         )
-        for i, (_, row) in enumerate(front.members.iterrows())
+        for i, (model, (_, row)) in enumerate(zip(models, front.members.iterrows(), strict=True))
     )

@@ -92,15 +92,14 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
     shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
     places = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
-    every_epoch, varying = table.every_epoch, table.varying  # computed once, because they go through all trials
     found = {}
     for rows in (table.trials, table.models.trials):
         for _, row in rows.iterrows():
             cells = ((name, finite_cell(row, name)) for name in shown)
             values = [f"{short(name)} {number(value)}" for name, value in cells if value is not None]
             label = PointLabel(
-                name=f"{model_name(row, with_epoch=every_epoch)}, {statuses[row['trial_id']]}",
-                settings=format_settings(row, varying),
+                name=f"{model_name(row, with_epoch=table.every_epoch)}, {statuses[row['trial_id']]}",
+                settings=format_settings(row, table.varying),
                 values=", ".join(values),
             )
             found[point_link(places[row["trial_id"]], float(row.get("epoch", math.nan)))] = label
@@ -135,7 +134,6 @@ def page_data(table: TrialTable) -> dict[str, object]:
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]
     most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
-    varying = table.varying
 
     def course(rows: pd.DataFrame) -> dict[str, object]:
         found = {name: values for name in drawn if not (values := numbers(rows, name)).isna().all()}
@@ -145,7 +143,7 @@ def page_data(table: TrialTable) -> dict[str, object]:
 
     return {
         row["trial_id"]: {
-            "settings": {name: plain(row[name]) for name in varying if plain(row[name]) is not None},
+            "settings": {name: plain(row[name]) for name in table.varying if plain(row[name]) is not None},
             **{name: plain(row[name]) for name in ("spec_hash", "checkpoint", "error")},
             "course": course(thinned(courses[row["trial_id"]], most)) if row["trial_id"] in courses else {},
         }

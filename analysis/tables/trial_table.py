@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from pathlib import Path
 
@@ -24,9 +24,9 @@ STATUSES = ("finished", "stopped", "diverged", "failed")
 REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TrialTable:
-    """All trials that have ended.
+    """All trials that have ended. The data frames are never changed in place, so computed properties are cached.
 
     Attributes:
         trials: one row per trial, with the columns of trials.csv, the column ``sweep``, and the column ``external``
@@ -140,18 +140,18 @@ class TrialTable:
         trials, history, candidates = map(change, (self.trials, self.history, self.candidates))
         return replace(self, trials=trials, history=history, candidates=candidates)
 
-    @property
+    @cached_property
     def own(self) -> TrialTable:
         """The table without external rows, because an external row has no model that can be selected."""
-        return self.of(self.trials[~self.trials["external"]])
+        return self.of(self.trials[~self.trials["external"]]) if self.trials["external"].any() else self
 
-    @property
+    @cached_property
     def models(self) -> TrialTable:
         """The table with one row for each model that may be on a frontier. These models are all evaluated epochs of
         trials with candidates, and the last epochs of finished trials without candidates."""
         return self.of(models_of(self.trials, self.candidates))
 
-    @property
+    @cached_property
     def every_epoch(self) -> bool:
         """Whether epochs other than the last can be selected, because some trial has candidates."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
@@ -161,7 +161,7 @@ class TrialTable:
         """The names of the columns that contain settings of a trial."""
         return tuple(filter(self.columns.is_setting, self.trials.columns))
 
-    @property
+    @cached_property
     def varying(self) -> tuple[str, ...]:
         """The names of the settings whose values differ between trials; a missing value counts as a value.
 
