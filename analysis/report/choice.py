@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import pandas as pd
 
 from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier
 from analysis.frontier.judgement import choose_model, judge
-from analysis.frontier.neighbours import neighbours
 from analysis.frontier.pick import KNEE, Best, pick
 from analysis.report.answer import answer
 from analysis.report.render import paragraphs, say
@@ -63,17 +62,3 @@ def choose(
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)
     return taken, ChoiceJudged(alone.recommended, given.outcome, lines)
-
-
-def neighbour_entries(
-    row: pd.Series, table: TrialTable, sweep: SweepFile, *, limits: Sequence[Constraint] = (), best: Best | None = None
-) -> tuple[dict[str, object], ...]:
-    """Return the content of ``neighbours`` in ``pick --json``. The key ``words`` has a sentence on the neighbour."""
-    entries = []
-    for item in neighbours(row, table, sweep, limits=limits, best=best):
-        content = asdict(item)
-        model = content.pop("model")
-        named = {"side": content.pop("side"), "trial_id": model["trial_id"], "epoch": model["epoch"]}
-        words = say("pick.neighbour", neighbour=item)
-        entries.append(named | {"checkpoint": model["checkpoint"] or None} | content | {"words": words})
-    return tuple(entries)

@@ -199,7 +199,6 @@ def _choice_lines(chosen: Choice) -> Iterator[str]:
     for column, value in chosen.metrics.items():
         target = f"   (target {number(before[column])})" if column in before else ""
         yield f"  {column:<{width}}  {number(value)}{target}"
-    yield from (str(item["words"]) for item in chosen.near)
     gone = " (no longer exists)" if chosen.checkpoint is not None and not chosen.exists else ""
     yield f"checkpoint: {chosen.checkpoint or 'none was saved'}{gone}"
     yield from chosen.notes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import plain, whole
 from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Best, numeric_columns
-from analysis.report.choice import ChoiceJudged, Taken, neighbour_entries
+from analysis.report.choice import ChoiceJudged, Taken
 from analysis.report.choice import choose as choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -49,9 +49,8 @@ class Request:
 class Choice:
     """The chosen model with its judgement. ``pick`` prints the fields.
 
-    ``checkpoint`` is None if no checkpoint was saved. ``near`` describes the neighbours on the frontier. ``delivered``
-    has the folder of the export and the version in the registry, for ``pick --json``. ``notes`` are the messages of the
-    export.
+    ``checkpoint`` is None if no checkpoint was saved. ``delivered`` has the folder of the export and the version in the
+    registry, for ``pick --json``. ``notes`` are the messages of the export.
     """
 
     request: Request
@@ -62,7 +61,6 @@ class Choice:
     judgement: ChoiceJudged
     table: TrialTable
     sweep: SweepFile
-    near: tuple[Mapping[str, object], ...]
     delivered: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -105,7 +103,6 @@ class Choice:
             "metrics": self.metrics,
             "checkpoint": str(self.checkpoint) if self.exists else None,
             "eligible": self.found.eligible,
-            "neighbours": list(self.near),
         }
         plain_content: Any = plain(content)
         return {**plain_content, **self.delivered}
@@ -139,10 +136,9 @@ def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
     sweep = replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *kept]})
     table = TrialTable.read(out, sweep=sweep.name)
     found, judgement = choose_model(table, sweep, rule=request.rule, limits=request.limits, best=request.best)
-    near = neighbour_entries(found.row, table, sweep, limits=request.limits, best=request.best)
     name = model_name(found.row, with_epoch=table.every_epoch)
     checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
-    return Choice(request, name, checkpoint, out, found, judgement, table, sweep, near)
+    return Choice(request, name, checkpoint, out, found, judgement, table, sweep)
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
