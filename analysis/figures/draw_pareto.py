@@ -113,9 +113,9 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
     (x, y), role = data.chosen.at, "recommended" if data.chosen.recommended else "closest to the thresholds"
     axes.scatter([x], [y], **ring, zorder=5)
-    settings = textwrap.fill(data.chosen.settings, _LABEL_WIDTH)
-    wide = f"{role}: {data.chosen.name}\n{settings}"
-    _call_out(axes, data, f"{role}:\n{data.chosen.name}" if narrow else wide)
+    settings = textwrap.fill(data.chosen.model.settings, _LABEL_WIDTH)
+    wide = f"{role}: {data.chosen.model.name}\n{settings}"
+    _call_out(axes, data, f"{role}:\n{data.chosen.model.name}" if narrow else wide)
 
 
 def _call_out(axes: Axes, data: ParetoData, label: str) -> None:

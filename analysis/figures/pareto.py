@@ -11,13 +11,12 @@ import pandas as pd
 
 from analysis.figures.panels import colours_of
 from analysis.figures.style import LEAST_SPAN, MUTED, limits_of, scale_for
-from analysis.frontier.frontier import Frontier, frontier, takeable
+from analysis.frontier.frontier import Frontier, Model, frontier, takeable
 from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
-from analysis.words import format_settings, model_name
 
 Position = tuple[float, float]
 """A position in the units of the axes."""
@@ -59,8 +58,7 @@ class Chosen:
     """
 
     at: Position
-    name: str
-    settings: str
+    model: Model
     recommended: bool
 
 
@@ -213,10 +211,8 @@ def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -
     """Return the model that the answer names; None if the answer names no model or the model lacks an objective."""
     if choice.row is None:
         return None
-    name = model_name(choice.row, with_epoch=table.own.every_epoch)
-    settings = format_settings(choice.row, table.varying)
     at = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
-    return Chosen(at[0], name, settings, choice.judgement.recommended) if at else None
+    return Chosen(at[0], Model.of(choice.row, table), choice.judgement.recommended) if at else None
 
 
 def _sweeps_over_c(

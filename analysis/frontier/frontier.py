@@ -70,6 +70,15 @@ class Frontier:
         """The trial id of each member. An id is repeated if several epochs of the trial are on the frontier."""
         return tuple(self.members["trial_id"])
 
+    @property
+    def distances(self) -> Floats:
+        """The Euclidean distance of each member's costs from the ideal corner (0, ..., 0), shape (k,).
+
+        The knee is the first member with the smallest distance. The knee is a better recommendation than the member
+        with the largest contribution, because all contributions are tiny if many good trials are close together.
+        """
+        return np.asarray(np.linalg.norm(self.costs, axis=1), dtype=np.float64)
+
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     """Return the frontier of the finished rows of a table. To include every evaluated epoch, pass ``table.models``.
@@ -114,33 +123,6 @@ def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     ends = set(zip(*(table.finished[name] for name in ("sweep", "trial_id", "steps")), strict=True))
     is_end = [key in ends for key in zip(*(models.trials[name] for name in ("sweep", "trial_id", "step")), strict=True)]
     return table.of(models.trials[models.trials.index.isin(front) | np.asarray(is_end, dtype=bool)])
-
-
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """The positions of two members of a frontier.
-
-    ``nearest`` is the position of the knee, the member nearest to the ideal corner (0, ..., 0), and ``distance`` is the
-    Euclidean distance of the knee from this corner. ``largest`` is the position of the member with the largest
-    contribution to the hypervolume.
-    """
-
-    nearest: int
-    distance: float
-    largest: int
-
-
-def recommend(front: Frontier) -> Recommendation | None:
-    """Return the positions of the knee and of the largest contribution; None if the frontier has no members.
-
-    Ties go to the first member. The knee is the better recommendation, because all contributions are tiny if many good
-    trials are close together.
-    """
-    if len(front.members) == 0:
-        return None
-    distances = np.linalg.norm(front.costs, axis=1)
-    nearest = int(np.argmin(distances))
-    return Recommendation(nearest, float(distances[nearest]), int(np.argmax(front.contributions)))
 
 
 LEAST_GAIN = 0.01

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.assessment import assess
-from analysis.frontier.frontier import frontier, gained, recommend, takeable
+from analysis.frontier.frontier import frontier, gained, takeable
 from analysis.frontier.thresholds import thresholds_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, scored
@@ -136,9 +136,10 @@ def pick(
         value, distance = float(row[best.column]), None
     else:
         front = frontier(table.of(within), objectives)
-        if (knee := recommend(front)) is None:
+        if front.members.empty:
             raise NothingQualifies(f"none of the objectives was measured in any {noun}{_with(limits)}")
-        row, value, distance = front.members.iloc[knee.nearest], None, knee.distance
+        knee = int(front.distances.argmin())
+        row, value, distance = front.members.iloc[knee], None, float(front.distances[knee])
     return Pick(row, len(within), noun, tuple(limits), rule == SUCCESS, best, value, distance)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.assessment import assess
-from analysis.frontier.frontier import Frontier, Model, frontier, recommend
+from analysis.frontier.frontier import Frontier, Model, frontier
 from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, tried
 from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.report.outcomes import ended_as
@@ -200,10 +200,11 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
 
 
 def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> str:
-    best = recommend(front)
     own = float(np.linalg.norm(costs_of(values_of(row.to_frame().T.infer_objects(), objectives), objectives)))
-    knee = None if best is None or best.distance >= own else front.members.iloc[best.nearest]
-    return "" if knee is None or not knee["external"] else f"{knee['trial_id']} ({knee['method']})"
+    if not (front.distances < own).any():
+        return ""
+    knee = front.members.iloc[int(front.distances.argmin())]
+    return f"{knee['trial_id']} ({knee['method']})" if knee["external"] else ""
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
@@ -219,12 +220,13 @@ def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[i
 
 
 def _roles(front: Frontier, judgement: Judgement, row: pd.Series, table: TrialTable) -> dict[Model, list[str]]:
-    best = recommend(front)
     roles: dict[Model, list[str]] = {}
     if judgement.outcome is Outcome.GOOD:
         roles[Model.of(row, table)] = ["good trade-off"]
-    for place, role in ((best.nearest, "nearest to ideal"), (best.largest, "largest contribution")) if best else ():
-        roles.setdefault(Model.of(front.members.iloc[place], table), []).append(role)
+    if len(front.members):
+        places = {"nearest to ideal": front.distances.argmin(), "largest contribution": front.contributions.argmax()}
+        for role, place in places.items():
+            roles.setdefault(Model.of(front.members.iloc[int(place)], table), []).append(role)
     return roles
 
 

@@ -19,18 +19,20 @@ from search_spaces.constraint import Constraint
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taken:
-    """The row of the selected model, the number of eligible models, and the reason for the selection as text."""
+class JudgedPick:
+    """The selected model (``row``), and whether it is good.
+
+    Attributes:
+        eligible: the number of models from which the model was selected.
+        reason: the reason for the selection as text.
+        recommended: whether the model is recommended.
+        outcome: the outcome of the sweep; "" if there is no model to judge.
+        lines: sentences with findings and advice.
+    """
 
     row: pd.Series
     eligible: int
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceJudged:
-    """Whether the selected model is recommended, the outcome of the sweep, and sentences with findings and advice."""
-
     recommended: bool
     outcome: str
     lines: tuple[str, ...]
@@ -43,7 +45,7 @@ def choose(
     rule: str | None = None,
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
-) -> tuple[Taken, ChoiceJudged]:
+) -> JudgedPick:
     """Select a model by a rule. Without a rule, select the model that the report's answer names.
 
     Raises:
@@ -52,13 +54,13 @@ def choose(
     choice = choose_model(table, sweep)
     given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
     if rule is None and best is None and given.model is not None and choice.row is not None:
-        count = len(choice.rows)
-        taken = Taken(choice.row, count, given.reason or say("pick.closest", count=count, noun=given.noun))
+        row, eligible = choice.row, len(choice.rows)
+        reason = given.reason or say("pick.closest", count=eligible, noun=given.noun)
     else:
         found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
-        taken = Taken(found.row, found.eligible, say("pick.reason", pick=found))
-    alone = judge(taken.row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
-    lines = paragraphs("judgement.assessed", assessment=assess(taken.row, choice.thresholds), outcome=alone.outcome)
+        row, eligible, reason = found.row, found.eligible, say("pick.reason", pick=found)
+    alone = judge(row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
+    lines = paragraphs("judgement.assessed", assessment=assess(row, choice.thresholds), outcome=alone.outcome)
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)
-    return taken, ChoiceJudged(alone.recommended, given.outcome, lines)
+    return JudgedPick(row, eligible, reason, alone.recommended, given.outcome, lines)

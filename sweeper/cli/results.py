@@ -192,7 +192,7 @@ def _choice_lines(chosen: Choice) -> Iterator[str]:
     row = chosen.found.row
     yield f"{chosen.name}: {format_settings(row, chosen.table.varying)}"
     yield f"why: {chosen.found.reason}"
-    for line in chosen.judgement.lines:
+    for line in chosen.found.lines:
         yield f"judgement: {line}"
     before = chosen.sweep.baseline_of(row)
     width = max(map(len, chosen.metrics), default=0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import plain, whole
 from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Best, numeric_columns
-from analysis.report.choice import ChoiceJudged, Taken
+from analysis.report.choice import JudgedPick
 from analysis.report.choice import choose as choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -57,8 +57,7 @@ class Choice:
     name: str
     checkpoint: Path | None
     out: Path
-    found: Taken
-    judgement: ChoiceJudged
+    found: JudgedPick
     table: TrialTable
     sweep: SweepFile
     delivered: Mapping[str, Any] = field(default_factory=dict)
@@ -98,7 +97,7 @@ class Choice:
             "spec_hash": row["spec_hash"],
             "rule": self.request.name,
             "reason": self.found.reason,
-            "judgement": asdict(self.judgement),
+            "judgement": {name: getattr(self.found, name) for name in ("recommended", "outcome", "lines")},
             "settings": {name: row[name] for name in self.table.spec_columns},
             "metrics": self.metrics,
             "checkpoint": str(self.checkpoint) if self.exists else None,
@@ -135,10 +134,10 @@ def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
     sweep = replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *kept]})
     table = TrialTable.read(out, sweep=sweep.name)
-    found, judgement = choose_model(table, sweep, rule=request.rule, limits=request.limits, best=request.best)
+    found = choose_model(table, sweep, rule=request.rule, limits=request.limits, best=request.best)
     name = model_name(found.row, with_epoch=table.every_epoch)
     checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
-    return Choice(request, name, checkpoint, out, found, judgement, table, sweep)
+    return Choice(request, name, checkpoint, out, found, table, sweep)
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
@@ -151,7 +150,7 @@ def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
             shutil.copytree(chosen.checkpoint, staging)
     if options["export"] is not None:
         folder = Path(options["export"])
-        judged = chosen.judgement.lines
+        judged = chosen.found.lines
         card = Card(folder.name, chosen.found.row, chosen.table, chosen.sweep, judged=judged, picked=command)
         notes = tuple(export(chosen.checkpoint, folder, card, merge=options["merge"]))
         done["exported"] = str(folder)
@@ -165,7 +164,7 @@ def _register(chosen: Choice, options: Options) -> dict[str, Any]:
     from sweeper.followers.mlflow.registry import Entry, register
 
     assert chosen.checkpoint is not None
-    row, judgement = chosen.found.row, chosen.judgement
+    row, found = chosen.found.row, chosen.found
     metrics = {column: number(value) for column, value in chosen.metrics.items()}
     entry = Entry(
         sweep_id=read_origin(chosen.out).sweep_id,
@@ -173,8 +172,8 @@ def _register(chosen: Choice, options: Options) -> dict[str, Any]:
         epoch=f"{row['epoch']:g}" if chosen.checkpoint.name != row["trial_id"] else None,
         checkpoint=chosen.checkpoint,
         out=chosen.out,
-        tags={"trial": chosen.name, "spec_hash": row["spec_hash"], "outcome": judgement.outcome, **metrics},
-        description=f"{chosen.name}: {chosen.found.reason}. {' '.join(judgement.lines)}",
+        tags={"trial": chosen.name, "spec_hash": row["spec_hash"], "outcome": found.outcome, **metrics},
+        description=f"{chosen.name}: {found.reason}. {' '.join(found.lines)}",
     )
     experiment = read_settings(chosen.out).experiment
     uri = _tracking_uri(options, chosen.out)

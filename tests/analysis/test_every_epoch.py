@@ -125,8 +125,7 @@ def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> Non
     }
     assert (found.row["trial_id"], found.row["epoch"]) == min(distances, key=lambda key: distances[key])
     assert found.eligible == len(takeable(table, sweep.objectives).trials) - 1  # one has hardly begun
-    chosen, _ = choose(table, sweep)
-    assert chosen.row["checkpoint"]
+    assert choose(table, sweep).row["checkpoint"]
 
 
 @pytest.mark.parametrize(

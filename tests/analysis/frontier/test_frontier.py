@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.frontier.frontier import Frontier, frontier, recommend
+from analysis.frontier.frontier import Frontier, frontier
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import OBJECTIVES, MakeSweep, Row, trial
@@ -54,7 +54,6 @@ def test_the_frontier_goes_from_the_best_first_to_the_best_second_objective(
     assert front.hypervolume == pytest.approx(sum(steps))
     unscored = tuple(row["trial_id"] for row in rows if row["status"] == "finished" and row["retain_loss"] in NO_VALUE)
     assert front.unscored == unscored
-    assert (recommend(front) is None) is (ids == ())
 
 
 def test_before_the_target_exists_the_frontier_is_empty(make_sweep: MakeSweep) -> None:
@@ -81,7 +80,6 @@ def test_the_knee_is_nearest_to_the_ideal_and_may_not_contribute_most(make_sweep
     """The knee has the costs (0.25, 0.25), and a neighbour makes its contribution small."""
     rows = [trial("0", 8.0, 6.0), trial("1", 6.0, 2.0), trial("2", 5.0, 1.0), trial("3", 1.0, 0.0)]
     front = _frontier(make_sweep([*rows, trial("4", 6.5, 2.5)]))
-    found = recommend(front)
-    assert found is not None
-    assert (front.trial_ids[found.nearest], found.distance) == ("1", pytest.approx(2**0.5 / 4))
-    assert front.trial_ids[found.largest] != "1"
+    knee = front.distances.argmin()
+    assert (front.trial_ids[knee], front.distances[knee]) == ("1", pytest.approx(2**0.5 / 4))
+    assert front.trial_ids[front.contributions.argmax()] != "1"

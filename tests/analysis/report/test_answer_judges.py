@@ -256,11 +256,11 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     assert members == [all_met(verdicts.values())] * case.on_frontier
 
     # The command "pick" chooses the same model.
-    chosen, judged = choose(table, sweep)
-    assert (chosen.row["trial_id"], judged.outcome) == (case.trial_id, found.outcome)
-    assert judged.recommended is found.recommended
-    assert set(found.judged) - {found.reason} <= set(judged.lines)
-    assert found.recommended or judged.lines[:2] == (found.headline, found.advice)
+    chosen = choose(table, sweep)
+    assert (chosen.row["trial_id"], chosen.outcome) == (case.trial_id, found.outcome)
+    assert chosen.recommended is found.recommended
+    assert set(found.judged) - {found.reason} <= set(chosen.lines)
+    assert found.recommended or chosen.lines[:2] == (found.headline, found.advice)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
     found = [(point.trial_id, point.x) for point in external.points.itertuples()]
     assert found == [("theirs/best", 8.0), ("theirs/line 4", 1.0)]
     assert data.chosen is not None
-    assert data.chosen.name == "trial out/0"
+    assert data.chosen.model.name == "trial out/0"
     assert (data.counts.ended, data.counts.external, data.counts.members) == (2, 2, 1)
 
 
