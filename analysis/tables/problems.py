@@ -147,9 +147,9 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
     notes = [*table.notes, *problems.notes]
     if len(parts) > 1:
         # Only differences between sweeps on the same problem are noted, because only these are scored together.
-        notes = [item for item in notes if item not in differences(sources.sweeps)]
+        notes = [item for item in notes if item not in differences(sweep)]
         notes += [
-            replace(item, source=str(problem)) for problem, part in parts.items() for item in differences(part.sweeps)
+            replace(item, source=str(problem)) for problem, part in parts.items() for item in differences(part.sweep)
         ]
     if homeless:
         notes.append(note("rows_on_no_frontier", rows=tuple(homeless)))
@@ -184,9 +184,7 @@ def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     names = set(part.trials["sweep"])
     files = {name: file for name, file in sources.sweep.parts.items() if name in names}
     # A single run has no sweep.json with the scores of its target, and another problem's baseline does not apply.
-    sweep = shared(files) if files else sources.sweep
-    if not files and sources.sweep.parts:
-        sweep = replace(sweep, baseline={}, parts={})
+    sweep = shared(files) if files else replace(sources.sweep, baseline={}, parts={})
     others = set(table.trials.loc[~mask, "sweep"])
     if not files or names & others & set(files):
         sweep = replace(sweep, settings={**sweep.settings, "trials": None})
@@ -194,4 +192,4 @@ def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
         frame[frame["trial_id"].isin(set(part.trials["trial_id"]))] if len(frame) else frame
         for frame in (sources.auto_lr, sources.landscape)
     )
-    return Sources(part, sweep, tuple(files.values()) or sources.sweeps, updates, landscape)
+    return Sources(part, sweep, updates, landscape)

@@ -36,26 +36,27 @@ class Sources:
     Attributes:
         table: all trials. If sources were merged, trials are named ``source/trial``, and checkpoint paths are relative
             to the report's folder.
-        sweep: the content of sweep.json; if there are several sweeps, the settings that the sweeps share.
-        sweeps: the content of the sweep.json of each sweep, which includes the command that started the sweep.
+        sweep: the settings that the sweeps share; ``sweep.parts`` has the settings of each sweep.
         auto_lr: the rows of auto_lr.csv; empty if the file does not exist.
         landscape: the rows of landscape.csv; empty if the file does not exist.
     """
 
     table: TrialTable
     sweep: SweepFile
-    sweeps: tuple[SweepFile, ...] = ()
     auto_lr: pd.DataFrame = field(default_factory=pd.DataFrame)
     landscape: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
+    def sweeps(self) -> tuple[SweepFile, ...]:
+        """The settings of each sweep, which include the command that started the sweep."""
+        return tuple(self.sweep.parts.values())
+
+    @property
     def each_sweep(self) -> list[Sources]:
-        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out. If there
-        are several sweeps, a sweep that is still making its target has no bounds yet and is also left out."""
-        if not self.sweep.parts:
-            return [replace(self, table=self.table.own)]
+        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out. A sweep
+        that is still making its target has no bounds yet and is also left out."""
         return [
-            replace(self, table=self.table.of_sweep(name), sweep=file, sweeps=(file,))
+            replace(self, table=self.table.of_sweep(name), sweep=shared({name: file}))
             for name, file in self.sweep.parts.items()
             if file.objectives
         ]
@@ -74,11 +75,11 @@ def read_source(
     """
     if (path / "sweep.json").is_file():
         file = SweepFile.read(path)
-        table = TrialTable.read(path, sweep=file.name if sweep is None else sweep)
-        return Sources(table, file, (file,), *_logs(path))
+        name = file.name if sweep is None else sweep
+        return Sources(TrialTable.read(path, sweep=name), shared({name: file}), *_logs(path))
     columns = columns or Columns()
     if (path / "metrics.json").is_file():
-        return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), (), *_logs(path))
+        return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), *_logs(path))
     if path.is_dir():
         raise AnalysisError(no_sweep(path))
     table, baseline = read_external(path, columns, sweep=sweep or path.stem, objectives=objectives)
@@ -102,15 +103,14 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
         return replace(read, table=read.table.renamed(str, lambda path: _from(out, paths[0], path)))
     prefixes = dict(zip(paths, _prefixes(paths), strict=True))
     sweep = shared({prefixes[path]: SweepFile.read(path) for path in sweeps})
-    files = tuple(sweep.parts.values())
     named = {
         prefix: _labelled(read_source(path, sweep.columns, objectives=sweep.objectives), prefix, out, path)
         for path, prefix in prefixes.items()
     }
     merged = TrialTable.merge([part.table for part in named.values()])
     before = {prefix: part.sweep.baseline for prefix, part in named.items() if not part.sweeps and part.sweep.baseline}
-    notes = [*merged.notes, *differences(files)]
-    if before and any(file.baseline for file in files):
+    notes = [*merged.notes, *differences(sweep)]
+    if before and any(file.baseline for file in sweep.parts.values()):
         notes.append(note("target_of_the_sweeps"))
     elif before:
         prefix, baseline = next(iter(before.items()))
@@ -119,7 +119,6 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     return Sources(
         replace(merged, notes=tuple(dict.fromkeys(notes))),
         replace(sweep, columns=merged.columns),
-        files,
         concatenated([part.auto_lr for part in named.values()]),
         concatenated([part.landscape for part in named.values()]),
     )
@@ -208,8 +207,9 @@ def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {}
 
 
-def differences(files: Sequence[SweepFile]) -> list[Note]:
-    """Return notes on the differences between sweeps that are scored together."""
+def differences(sweep: SweepFile) -> list[Note]:
+    """Return notes on the differences between the ``parts`` of a sweep, which are scored together."""
+    files = list(sweep.parts.values())
     known = [file for file in files if file.objectives]
     found = []
     if any(file.objectives != known[0].objectives for file in known):

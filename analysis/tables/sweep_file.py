@@ -22,13 +22,14 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFile:
-    """The content of sweep.json that figures and reports use. A source without a sweep.json has the same fields.
+    """The content of sweep.json that figures and reports use, of one sweep or of several merged sweeps. A source
+    without a sweep.json has the same fields.
 
     ``columns`` is the column dictionary. ``random_guess_loss`` is ln|V| in nats per token, and ``baseline`` has the
     metrics of the target before unlearning. While the sweep is making its target, ``objectives`` and ``baseline`` are
     empty and ``random_guess_loss`` is None. If every seed has its own target, ``baselines`` has the metrics of each
-    target, and ``baseline`` the means. If several sweeps were merged, ``parts`` has the settings of each sweep, keyed
-    by the sweep's name in the column ``sweep``.
+    target, and ``baseline`` the means. ``parts`` has the settings of each sweep in a trial table, keyed by the sweep's
+    name in the column ``sweep``.
     """
 
     name: str
