@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from sweeper.settings.resources import AUTO, gpus_here
 from sweeper.settings.search import Choices, read_search
 from sweeper.settings.sources import Options, Raw
 from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
-from sweeper.settings.study import check_study, fill_study, study_space
-from sweeper.settings.sweep_settings import LAST, SweepSettings
+from sweeper.settings.study import check_study, study_space, study_values
+from sweeper.settings.sweep_settings import LAST, ORDER, SweepSettings
 from sweeper.settings.tracking_uri import absolute_uri, default_uri
 from trainables.auto_lr.rules import enough_probe_batches
 from trainables.data import DATASETS
@@ -81,11 +81,13 @@ def _run(options: Options) -> TrialSpec:
 
 def _sweep(options: Options, choices: Choices) -> Resolved:
     """Resolve the options of a sweep or of a learning-rate study."""
-    methods = options.values["method"] = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
     is_study = options.command == STUDY
-    if is_study:
-        fill_study(options)
-    options.values["tracking_uri"] = options["tracking_uri"] or default_uri()
+    methods = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
+    gpus = options["gpus_per_trial"]
+    if gpus is None:
+        gpus = 1.0 if gpus_here() and not options["address"] else 0.0
+    values = {"method": methods, "tracking_uri": options["tracking_uri"] or default_uri(), "gpus_per_trial": gpus}
+    options = options.with_values(values | (study_values(options, methods) if is_study else {}))
     base, auto_lr = _base(options), options["auto_lr"]
     if auto_lr in ("on", "both"):
         options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
@@ -101,23 +103,43 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
     if options.problems or space is None:
         return Resolved(options, base)
     storage = options["storage"]
-    computed: dict[str, Any] = {
-        "name": "-".join([options.command, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
-        "kind": options.command,
-        # Used by fields that the space does not vary.
-        "base": replace(base, auto_lr="on" if auto_lr == "on" else "off"),
-        "space": space,
-        "ship": not options["no_ship"],
-        "storage": str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
-        "tracking_uri": absolute_uri(options["tracking_uri"]),
-        "time_budget_seconds": options["time_budget"],
-        "candidates": options["candidates"] or LAST,
-        "constraints": options["constraint"],
-        **{name: tuple(map(_absolute, options[name] or ())) for name in ("warm_start", "reuse")},
-        "given": _recorded(options),
-    }
-    same = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
-    return Resolved(options, base, SweepSettings(**(same | search | computed)))
+    settings = SweepSettings(
+        name="-".join([options.command, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
+        kind=options.command,
+        base=replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # for fields that the space does not vary
+        space=space,
+        trials=search.trials,
+        sampler=search.sampler,
+        enqueue=search.enqueue,
+        scheduler=search.scheduler,
+        grace=search.grace,
+        reduction=options["reduction"],
+        stopping=options["stopping"],
+        seed=options["seed"],
+        seeds=options["seeds"],
+        seeds_vary=options["seeds_vary"] or ORDER,
+        primary=options["primary"],
+        extend=bool(options["extend"]),
+        objectives=options["objectives"],
+        constraints=options["constraint"],
+        candidates=options["candidates"] or LAST,
+        front_metrics=options["front_metrics"],
+        epoch_budget=options["epoch_budget"],
+        time_budget_seconds=options["time_budget"],
+        until=options["until"],
+        warm_start=tuple(map(_absolute, options["warm_start"] or ())),
+        reuse=tuple(map(_absolute, options["reuse"] or ())),
+        cpus_per_trial=options["cpus_per_trial"],
+        gpus_per_trial=options["gpus_per_trial"],
+        max_concurrent=options["max_concurrent"],
+        address=options["address"],
+        ship=not options["no_ship"],
+        storage=str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
+        tracking_uri=absolute_uri(options["tracking_uri"]),
+        experiment=options["experiment"],
+        given=_recorded(options),
+    )
+    return Resolved(options, base, settings)
 
 
 def _base(options: Options) -> TrialSpec:
@@ -158,10 +180,7 @@ def _base(options: Options) -> TrialSpec:
 
 
 def _check_resources(options: Options) -> None:
-    """Set the default of ``--gpus-per-trial``, and add a problem if no trial fits on this machine.
-
-    The default is 1 if this machine has a GPU. With ``--address``, or without a GPU, the default is 0.
-    """
+    """Add a problem if the resources of a trial are out of range or not on this machine."""
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
 
     def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:
@@ -170,11 +189,9 @@ def _check_resources(options: Options) -> None:
             options.reject("trial-too-large", name, wanted=wanted, unit=unit, available=available, flag=flag)
 
     check_fit("cpus_per_trial", "CPU", wanted=cpus, available=os.cpu_count() or 1)
-    if gpus is None:
-        options.values["gpus_per_trial"] = 1.0 if is_here and gpus_here() else 0.0
-    elif gpus == AUTO or not math.isfinite(gpus):  # an infinite number or NaN is already a problem
+    if gpus == AUTO or not math.isfinite(gpus):  # an infinite number or NaN is already a problem
         return
-    elif not 0 <= gpus <= 1:
+    if not 0 <= gpus <= 1:
         options.reject("gpus-several" if gpus > 1 else "gpus-out-of-range", "gpus_per_trial", gpus=gpus)
     else:
         check_fit("gpus_per_trial", "GPU", wanted=gpus, available=gpus_here())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from search_spaces.messages import counted
 from search_spaces.parameters import Choice
@@ -32,39 +31,53 @@ DEFAULT_TRIALS = {True: 16, False: 32}
 _GRID = 1000
 """The points of a space are counted only if the product of its list lengths is at most this number."""
 
-
 Choices = Mapping[str, Collection[str]]
 """The names of samplers, of schedulers and of samplers that learn, by "sampler", "scheduler" and "learning"."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSettings:
+    """The settings of the search that depend on several options."""
+
+    sampler: str
+    scheduler: str
+    grace: int
+    trials: int
+    enqueue: tuple[Point, ...]
+
+
 def read_search(
     options: Options, space: Space | None, base: TrialSpec, choices: Choices
-) -> tuple[dict[str, Any], TrialSpec]:
-    """Return the search's settings by name, and ``base`` with the metrics that the objectives need.
+) -> tuple[SearchSettings, TrialSpec]:
+    """Return the search's settings, and ``base`` with the metrics that the objectives need.
 
     Problems are added to ``options``. ``space`` is None if it could not be built.
     """
-    if _is_small(options, space):  # a sampler would only propose the same points again
-        options.values["sampler"] = "grid"
+    # In a small space, a sampler would only propose the same points again.
+    sampler = "grid" if _is_small(options, space) else options["sampler"]
     objectives, base = _objectives(options, base)
     is_blind = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
-    scheduling = _scheduling(options, base, is_blind=is_blind)
+    scheduler, grace = _scheduling(options, base, sampler=sampler, is_blind=is_blind)
     trials = options["trials"]
-    if not options.problems and space is not None and options["sampler"] == "grid":
+    if not options.problems and space is not None and sampler == "grid":
         trials = _grid_trials(options, space)
-    points = _points(options, space, trials)
+    points = _points(options, space, trials, sampler=sampler)
     options.extend(constraint_problems(options["constraint"], base), "constraint")
     try:
         parse_until(options["until"])
     except UntilError as error:
         options.add(str(error), "until")
-    if options["warm_start"] and options["sampler"] not in choices["learning"]:
+    if options["warm_start"] and sampler not in choices["learning"]:
         learning = ", ".join(choices["learning"])
-        options.reject("sampler-learns-nothing", "warm_start", sampler=options["sampler"], learning=learning)
+        options.reject("sampler-learns-nothing", "warm_start", sampler=sampler, learning=learning)
     if not options.problems and not trials and options["epoch_budget"]:
-        trials = math.ceil(options["epoch_budget"] / _epochs_per_trial(scheduling, base.epochs))
-    trials = trials or DEFAULT_TRIALS[scheduling["scheduler"] == NO_SCHEDULER]
-    return {**scheduling, "sampler": options["sampler"], "trials": trials, "enqueue": tuple(points)}, base
+        mean = float(base.epochs)
+        if scheduler != NO_SCHEDULER:
+            mean = _epochs_per_trial(base.epochs, grace=grace, reduction=options["reduction"])
+        trials = math.ceil(options["epoch_budget"] / mean)
+    trials = trials or DEFAULT_TRIALS[scheduler == NO_SCHEDULER]
+    search = SearchSettings(sampler=sampler, scheduler=scheduler, grace=grace, trials=trials, enqueue=tuple(points))
+    return search, base
 
 
 def _is_small(options: Options, space: Space | None) -> bool:
@@ -89,8 +102,8 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
     return objectives, replace(base, metrics=with_objectives(base.metrics, objectives))
 
 
-def _scheduling(options: Options, base: TrialSpec, *, is_blind: bool) -> dict[str, Any]:
-    """Return the scheduler's settings by name.
+def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bool) -> tuple[str, int]:
+    """Return the scheduler, and the number of epochs after which it compares trials first.
 
     By default, no trial is stopped early in four cases: each configuration is repeated, the search is a grid, only last
     epochs are candidates, or ``is_blind`` is true. A blind sweep measures its objectives only when a trial ends, so a
@@ -102,7 +115,7 @@ def _scheduling(options: Options, base: TrialSpec, *, is_blind: bool) -> dict[st
     grace = options["grace"] if "grace" in asked else max(options["grace"], every)
     scheduler = options.asked("scheduler")
     if scheduler is None:
-        repeated = options["sampler"] == "grid" or (options["seeds"] or 1) > 1
+        repeated = sampler == "grid" or (options["seeds"] or 1) > 1
         whole = is_blind or repeated or (options["candidates"] or LAST) == LAST
         scheduler = NO_SCHEDULER if whole or (epochs <= grace and not asked) else "moasha"
     if scheduler == NO_SCHEDULER and asked:
@@ -111,7 +124,7 @@ def _scheduling(options: Options, base: TrialSpec, *, is_blind: bool) -> dict[st
         options.reject("grace-too-long", "grace", grace=grace, epochs=epochs, scheduler=scheduler)
     elif scheduler != NO_SCHEDULER and every > 0 and grace % every:
         options.reject("grace-unevaluated", "grace", grace=grace, every=every)
-    return {"scheduler": scheduler, "grace": grace, "reduction": options["reduction"], "stopping": options["stopping"]}
+    return scheduler, grace
 
 
 def _grid_trials(options: Options, space: Space) -> int | None:
@@ -136,16 +149,13 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _epochs_per_trial(scheduling: dict[str, Any], epochs: int) -> float:
+def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
     """Return the minimum mean of the epochs per trial, assuming that one in ``reduction`` trials passes each rung."""
-    if scheduling["scheduler"] == NO_SCHEDULER:
-        return epochs
-    grace, reduction = scheduling["grace"], scheduling["reduction"]
     ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 
 
-def _points(options: Options, space: Space | None, trials: int | None) -> list[Point]:
+def _points(options: Options, space: Space | None, trials: int | None, *, sampler: str) -> list[Point]:
     """Return the points to try first. Add a problem for each point that is not in the space."""
     points: list[Point] = []
     for text in options["enqueue"] or ():
@@ -156,7 +166,7 @@ def _points(options: Options, space: Space | None, trials: int | None) -> list[P
                     params_of_point(space, point)
         except PointError as error:
             options.reject("enqueue-invalid", "enqueue", text=text, reason=error)
-    if points and options["sampler"] == "grid":
+    if points and sampler == "grid":
         options.reject("enqueue-grid", "enqueue")
     runs = len(points) * (options["seeds"] or 1)
     if trials is not None and runs > trials > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import os
@@ -213,6 +214,12 @@ class Options:
 
     def __getitem__(self, name: str) -> Any:
         return self.values.get(name)
+
+    def with_values(self, values: Mapping[str, Any]) -> Options:
+        """Return a copy with these values, which are not marked as given. Both objects share the list of problems."""
+        result = copy.copy(self)
+        result.values = {**self.values, **values}
+        return result
 
     def asked(self, name: str) -> Any:
         """Return the value that was given for an option; None if no value was given or no value could be parsed."""

@@ -22,11 +22,10 @@ _DEFAULT_C = (0.5, 0.9, 0.99)
 _RATES = 5
 
 
-def fill_study(options: Options) -> None:
-    """Set the default values of a study's options, and the values of options that only ``pareto`` has."""
-    c = options["c"] or (_DEFAULT_C if _any_has_c(options["method"]) else ())
-    lr = options["lr"] or _default_rates(options)
-    options.values |= {"sampler": "grid", "auto_lr": "both", "c": c, "lr": lr}
+def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a study's options with their defaults, and of options that only ``pareto`` has."""
+    c = options["c"] or (_DEFAULT_C if _any_has_c(methods) else ())
+    return {"sampler": "grid", "auto_lr": "both", "c": c, "lr": options["lr"] or _default_rates(options)}
 
 
 def check_study(options: Options, base: TrialSpec) -> None:

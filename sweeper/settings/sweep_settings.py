@@ -28,7 +28,8 @@ ALL, LAST = "all", "last"
 RUN_STATES = "ray"
 """Ray Tune's folder in the folder of a sweep or in object storage."""
 _DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
-SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({"order": None, "target": "target_seed", "data": "data_seed"})
+ORDER = "order"
+SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": "target_seed", "data": "data_seed"})
 """The values of ``--seeds-vary``, mapped to the trial field that is set to the seed in addition to ``seed``.
 
 None means no other field.
