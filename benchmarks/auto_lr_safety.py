@@ -12,14 +12,13 @@ run succeeds if verbmem is below 0.1 and if utility and truth ratio are at least
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from study_rows import Row, print_table, read_rows, run_missing
+from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from trainables.spec import TrialSpec
 
@@ -84,8 +83,7 @@ def print_results(rows: list[Row]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, default=Path("runs/auto_lr_safety.csv"))
+    parser = study_parser(__doc__, Path("runs/auto_lr_safety.csv"))
     parser.add_argument("--model", nargs="+", default=["tiny-llama", "tiny-gpt2"])
     parser.add_argument("--seed", nargs="+", type=int, default=[201, 202])
     parser.add_argument("--batch-size", nargs="+", type=int, default=[4])
@@ -93,7 +91,6 @@ def main() -> None:
     arms = [f"fixed:{rate}" for rate in ("1e-4", "3e-4", "1e-3", "3e-3")]
     arms += [f"safe:{rate}" for rate in ("1e-5", "3e-4", "1e-2")]
     parser.add_argument("--arm", nargs="+", default=arms)
-    parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")
     given = parser.parse_args()
     if given.table:
         print_results(read_rows(given.rows))

@@ -12,7 +12,6 @@ hypervolume, the trained epochs and the seconds. The data ``tofu`` are TOFU's fo
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -24,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from study_rows import Row, print_table, read_rows, run_missing
+from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from analysis.frontier.frontier import hypervolume
 
@@ -109,12 +108,10 @@ def table(rows: list[Row]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = study_parser(__doc__, Path("runs/frontier_live.csv"))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--rows", type=Path, default=Path("runs/frontier_live.csv"))
     parser.add_argument("--data", choices=("authors", "tofu"), default="authors")
     parser.add_argument("--tofu", type=Path, help="Folder with TOFU's files, for --data tofu.")
-    parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")
     given = parser.parse_args()
     problem = ["--model", "tiny-phi"]
     if given.data == "tofu":

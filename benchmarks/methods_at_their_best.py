@@ -14,17 +14,15 @@ of the target's.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from study_rows import Row, print_table, read_rows, run_missing
+from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from trainables.spec import TrialSpec
 
@@ -106,11 +104,9 @@ def interval(values: list[float]) -> str:
 def main() -> None:
     from trainables.methods import method_names
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, required=True)
+    parser = study_parser(__doc__)
     parser.add_argument("--model", default="tiny-phi")
     parser.add_argument("--method", nargs="+", default=[name for name in method_names() if name != "gd"])
-    parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")
     given = parser.parse_args()
     if not given.table:
         tuning = itertools.product([given.model], given.method, RATES, TUNING)

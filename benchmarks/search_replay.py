@@ -11,7 +11,6 @@ the hypervolume of all epochs of all runs in the table.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 from collections import defaultdict
@@ -22,7 +21,7 @@ from typing import Any, cast
 
 import optuna
 from replay import EPSILON, HYPERVOLUME, Arm, Table, progress, read_tables, replay
-from study_rows import Row, print_table, read_rows, run_missing
+from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from sweeper.search.samplers import SAMPLERS as SWEEPS
 from sweeper.search.samplers import Search
@@ -95,8 +94,7 @@ def print_results(rows: Sequence[Row], *, share: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, default=Path("runs/search_replay.csv"))
+    parser = study_parser(__doc__, Path("runs/search_replay.csv"))
     parser.add_argument("--data", type=Path, default=Path("docs/data"))
     parser.add_argument("--problem", nargs="+", default=["authors", "tofu"])
     parser.add_argument("--table-seed", nargs="+", type=int, default=[0, 1, 2, 3, 4])
@@ -105,7 +103,6 @@ def main() -> None:
     parser.add_argument("--candidates", nargs="+", default=["last", "all"])
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--trials", type=int, default=64)
-    parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")
     parser.add_argument("--share", type=float, default=0.1, choices=SHARES)
     given = parser.parse_args()
     if given.table:

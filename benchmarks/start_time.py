@@ -23,19 +23,8 @@ from study_rows import Row, read_rows
 from sweeper.execution.fork_server import VARIABLE
 
 COMMAND = [
-    "pareto",
-    "--sampler",
-    "grid",
-    "--method",
-    "gdiff",
-    "--c",
-    "0.5",
-    "--lr",
-    "1e-4",
-    "--lr",
-    "3e-4",
-    "--epochs",
-    "1",
+    *("pareto", "--sampler", "grid", "--method", "gdiff", "--c", "0.5"),
+    *("--lr", "1e-4", "--lr", "3e-4", "--epochs", "1"),
 ]
 SIDES: dict[str, dict[str, str]] = {"forked": {}, "new": {VARIABLE: "0"}}
 COLUMNS = ("to the first step", "from the last trial to the prompt", "in all")

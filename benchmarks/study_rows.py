@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,6 +10,14 @@ from pathlib import Path
 from typing import Any
 
 Row = dict[str, str]
+
+
+def study_parser(doc: str | None, rows: Path | None = None) -> argparse.ArgumentParser:
+    """Return a parser with the options ``--rows`` (required without the default ``rows``) and ``--table``."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=Path, default=rows, required=rows is None)
+    parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")
+    return parser
 
 
 def read_rows(path: Path) -> list[Row]:

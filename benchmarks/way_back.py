@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from auto_lr_safety import METHODS
 from study_rows import read_rows, run_missing
 
 from trainables.spec import TrialSpec
@@ -28,7 +29,6 @@ COLUMNS = (
     *(*KEY, "share", "retain_loss_rise", "forget_loss", "forget_loss_capped", "answers", "forgot"),
     *("utility", "verbmem"),
 )
-METHODS = {"gdiff": (("c", 0.5),), "ngdiff": (), "npo+ngdiff": (), "pcgrad": ()}
 SHARES = 16
 
 
