@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NARROW_LABEL, _LABEL_WIDTH = 56, 52
-"""The maximum number of letters per line, for an axis label in a narrow plot and for the label of a point."""
+_SIZE = (10.0, 6.875)
+"""The size in inches, which is 1600 x 1100 pixels."""
+_LABEL_WIDTH = 52
+"""The maximum number of letters per line of the label of a point."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
-def draw_pareto(
-    data: ParetoData, *, subtitle: str, notes: Sequence[str], size: tuple[float, float], links: Mapping[str, str]
-) -> Figure:
-    """Draw the frontier figure, with ``size`` in inches.
+def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
+    """Draw the frontier figure.
 
     ``subtitle`` and ``notes`` are the counts and the notes in ``data`` as text. ``links`` maps trial ids to anchors; in
     an SVG, a point links to the anchor of its trial.
@@ -43,14 +43,13 @@ def draw_pareto(
     with house_style():
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=_SIZE, layout="constrained")
         axes = figure.add_subplot()
         apply_scale(axes, "x", data.x.scale, *data.x.limits)
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
-        narrow = size[0] < size[1]
         # The calls are in the order of the legend; the zorder determines what is drawn on top.
         _trials(axes, data, links)
-        _landmarks(axes, data, narrow=narrow)
+        _landmarks(axes, data)
         if data.staircase:
             xs, ys = zip(*data.staircase, strict=True)
             axes.plot(xs, ys, color=INK, linewidth=1.4, zorder=2.5, label="attained frontier", solid_joinstyle="miter")
@@ -60,7 +59,7 @@ def draw_pareto(
             look = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
             _scatter(axes, series.points, links, label=series.name, **look)
         _guesses(axes, data)
-        _words(figure, axes, data, subtitle, notes, narrow=narrow)
+        _words(figure, axes, data, subtitle, notes)
         return figure
 
 
@@ -102,7 +101,7 @@ def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **look:
         drawn.set_urls([links.get(trial) and point_link(links[trial], epoch) for trial, epoch in models])
 
 
-def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
+def _landmarks(axes: Axes, data: ParetoData) -> None:
     """Mark the target before unlearning, and the model that the sweep's answer names."""
     if data.baseline is not None:
         x, y = data.baseline
@@ -114,8 +113,7 @@ def _landmarks(axes: Axes, data: ParetoData, *, narrow: bool) -> None:
     (x, y), role = data.chosen.at, "recommended" if data.chosen.recommended else "closest to the thresholds"
     axes.scatter([x], [y], **ring, zorder=5)
     settings = textwrap.fill(data.chosen.model.settings, _LABEL_WIDTH)
-    wide = f"{role}: {data.chosen.model.name}\n{settings}"
-    _call_out(axes, data, f"{role}:\n{data.chosen.model.name}" if narrow else wide)
+    _call_out(axes, data, f"{role}: {data.chosen.model.name}\n{settings}")
 
 
 def _call_out(axes: Axes, data: ParetoData, label: str) -> None:
@@ -160,26 +158,19 @@ def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
     return (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
 
 
-def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str], *, narrow: bool) -> None:
-    room = _NARROW_LABEL if narrow else 999
+def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str]) -> None:
     # An arrow points to the better side. The label of the y axis is rotated, so a left arrow points down.
     across, up = (
-        textwrap.fill(
-            f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192", room
-        )
+        f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192"
         for axis in (data.x, data.y)
     )
     axes.set(xlabel=across, ylabel=up)
-    size = 11 if narrow else 14
-    axes.set_title(data.title, loc="left", fontsize=size, fontweight="bold", pad=44)
+    axes.set_title(data.title, loc="left", fontsize=14, fontweight="bold", pad=44)
     # The subtitle is above the label of the random guess and below the title.
     axes.annotate(
         subtitle, (0, 1), xycoords="axes fraction", xytext=(0, 25), textcoords="offset points", color=MUTED,
-        fontsize=8 if narrow else 10,
+        fontsize=10,
     )  # fmt: skip
-    if narrow:
-        figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
-        return
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     if notes:
         figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)

@@ -23,8 +23,6 @@ INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#e
 """The colours of text and frontier (INK), secondary text and guides, grid, background, and dominated region (SHADE)."""
 
 DOTS_PER_INCH = 160
-WIDE, NARROW = (10.0, 6.875), (4.4, 5.6)
-"""Figure sizes in inches: ``WIDE`` for a page or a slide (1600 x 1100 pixels), ``NARROW`` for a phone."""
 
 LEAST_SPAN = 0.1
 """The minimum span of an axis, in nats for losses and as a share for scores and hypervolumes."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.pareto import ParetoData
-from analysis.figures.style import WIDE
 from analysis.report.render import note_text, say, sentence
 from analysis.tables.note import Note
 
@@ -23,10 +22,8 @@ def caption(facts: Note | None) -> str:
     return f"{facts.source}. {text}" if facts.source else text
 
 
-def draw_frontier(
-    data: ParetoData, *, size: tuple[float, float] = WIDE, links: Mapping[str, str] | None = None
-) -> Figure:
+def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -> Figure:
     """Draw the frontier figure with subtitle and notes."""
     subtitle = say("figure_frontier.subtitle", counts=data.counts).replace(" · ", "  \u00b7  ")
     notes = [f"{sentence(note_text(note))}." for note in data.notes]
-    return draw_pareto(data, subtitle=subtitle, notes=notes, size=size, links=links or {})
+    return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})

@@ -14,8 +14,7 @@ from typing import cast
 
 from analysis.figures.gallery import gallery
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
-from analysis.figures.style import NARROW
-from analysis.figures.svg import inline_svg, save_figure, svg_text
+from analysis.figures.svg import inline_svg, save_figure
 from analysis.frontier.frontier import Frontier, frontier
 from analysis.frontier.indicators import further_objectives
 from analysis.frontier.judgement import ModelChoice, choose_model
@@ -40,13 +39,12 @@ from search_spaces.durable import write_json, write_whole
 
 @dataclass(frozen=True, slots=True)
 class PageFrontier:
-    """A drawn frontier as ``<svg>``, for wide and for narrow screens.
+    """A drawn frontier as ``<svg>``.
 
     ``kind`` and ``labels`` name the scores on the axes. For the frontier over the objectives, both are empty.
     """
 
-    wide: str
-    narrow: str
+    svg: str
     kind: str = ""
     labels: Sequence[str] = ()
 
@@ -168,17 +166,9 @@ def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: Page
     for name, data, kind, axes in wanted:
         stem = file_stem(name, *problem.names) if item.anchor else name
         document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
-        pictures = {"wide": document, "narrow": svg_text(draw_frontier(data, size=NARROW, links=links))}
-        svgs = [
-            inline_svg(
-                picture,
-                prefix=f"{stem.replace('_', '-')}-{width}",
-                description=say("page.frontier", data=data),
-                labels=points,
-            )
-            for width, picture in pictures.items()
-        ]
-        yield PageFrontier(svgs[0], svgs[1], kind, axes)
+        words = say("page.frontier", data=data)
+        svg = inline_svg(document, prefix=stem.replace("_", "-"), description=words, labels=points)
+        yield PageFrontier(svg, kind, axes)
 
 
 def _page(

@@ -62,7 +62,7 @@ def ids(page: Page) -> list[str]:
 
 
 def link_to(trial_id: str) -> str:
-    return f"#frontier figure .wide a[href='#trial-{int(trial_id)}']"
+    return f"#frontier figure a[href='#trial-{int(trial_id)}']"
 
 
 def test_pointing_at_a_trial_of_the_figure_shows_its_values_and_a_click_unfolds_its_row(page: Page) -> None:
