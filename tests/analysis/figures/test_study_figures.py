@@ -66,7 +66,7 @@ def tuning(auto: float) -> PanelFigure[Panel]:
 def test_auto_lr_below_a_single_rate_equals_no_number_of_them() -> None:
     found = {auto: tuning(auto) for auto in (0.3, 0.4)}
     assert {auto: data.panels[0].guides[0].label for auto, data in found.items()} == {
-        0.3: "n* < 1: below a single rate",
+        0.3: "n* < 1: AutoLR is worse than one hand-picked rate",
         0.4: "n* = 1",
     }
     ticks = draw_panels(found[0.3]).axes[0].get_xticks()
