@@ -30,8 +30,7 @@ class Check:
         wanted: the threshold.
         value, target: the score of the model, and the score of the target before unlearning; None if not measured.
         met: whether the model meets the threshold; None if the threshold cannot be judged.
-        source: ``stated`` (by the user), ``paper``, ``replaced`` (a threshold of the paper that is not applied, because
-            the user stated another threshold for the same data set) or ``stand-in``.
+        source: ``stated`` (by the user), ``paper`` or ``stand-in``.
         side: whether the threshold is about ``forgetting`` or ``keeping``; "" if neither.
         miss: 0 if the model does not miss the threshold; otherwise the size of the miss, ``x / (1 + x)`` in (0, 1).
             Here, x is the distance from the score to the threshold, divided by the distance from the worst score to the
@@ -81,8 +80,6 @@ class Assessment:
 
     Attributes:
         checks: the results for every threshold that applies.
-        replaced: the results for missed thresholds of the paper that are not applied, because stated thresholds replace
-            them.
         evidence: the evidence about each side (forgetting or keeping) that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
         repetition, target_repetition, forget_repetition: the largest repetition score of the model's retain answers, of
@@ -93,7 +90,6 @@ class Assessment:
     """
 
     checks: tuple[Check, ...]
-    replaced: tuple[Check, ...]
     evidence: tuple[Evidence, ...]
     keeps_nothing: bool
     repetition: float
@@ -176,10 +172,6 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
         )
 
     checks = [check(item, "stated" if item in thresholds.stated else "paper") for item in thresholds.all]
-    judged = {columns[item.wanted.name].of for item in checks if item.source == "stated" and item.met is not None}
-    aside = {item: columns[item.name].of in judged for item in thresholds.aside}
-    checks += [check(item, "paper") for item, is_replaced in aside.items() if not is_replaced]
-    replaced = [check(item, "replaced") for item, is_replaced in aside.items() if is_replaced]
     instead = stand_ins(row, target, columns)
     evidence = []
     for side in SIDES:
@@ -190,11 +182,10 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
     measured = {name: value for name in repetition if (value := finite_cell(row, name)) is not None}
     changes = [value - target[name] for name, value in measured.items() if name in target]
     is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
-    kept = [item for item in checks if item.side == KEEPING and item.wanted.relative and item.wanted in thresholds.all]
+    kept = [item for item in checks if item.side == KEEPING and item.wanted.relative]
     shares = [item.target for item in kept if item.value is not None and item.target is not None]
     return Assessment(
         checks=tuple(checks),
-        replaced=tuple(item for item in replaced if item.met is False),
         evidence=tuple(evidence),
         keeps_nothing=bool(shares) and not any(shares) and KEEPING not in instead,
         repetition=_repetition(row, columns, "retain"),

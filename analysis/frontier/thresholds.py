@@ -41,8 +41,6 @@ class Thresholds:
 
     Attributes:
         all: the thresholds that apply; the ``stated`` thresholds come first.
-        aside: the paper's thresholds for data sets with a stated threshold. These thresholds apply to a model only if
-            the score of the stated threshold was not measured for this model.
         baseline_of: a function that returns the metrics of the target from which a row started.
     """
 
@@ -50,7 +48,6 @@ class Thresholds:
     stated: tuple[Constraint, ...]
     baseline_of: Callable[[pd.Series], Mapping[str, float]]
     columns: Columns = field(default_factory=Columns)
-    aside: tuple[Constraint, ...] = ()
 
     def of(self, name: str) -> tuple[Constraint, ...]:
         """Return the thresholds on the column ``name``."""
@@ -66,10 +63,8 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
     measured = {name for file in files for known in (file.baseline, *file.baselines.values()) for name in known}
     other = {name for name, item in columns.entries.items() if item.primary and item.threshold is None}
     papers = columns.thresholds if measured & columns.thresholds.keys() or not measured & other else {}
-    beside, aside = (
-        tuple(item for name, item in papers.items() if (columns[name].of in sets) is out) for out in (False, True)
-    )
-    return Thresholds((*stated, *beside), stated, sweep.baseline_of, columns, aside)
+    beside = (item for name, item in papers.items() if columns[name].of not in sets)
+    return Thresholds((*stated, *beside), stated, sweep.baseline_of, columns)
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:

@@ -162,7 +162,7 @@ CASES = {
     "a stated threshold on the retain set, and the paper's on the forget set": Case(
         [(6.0, 0.6, scores(0.05, 0.5)), (1.0, 0.1, KNOWN)],
         Outcome.GOOD,
-        named=["at least 0.4", "below 0.1", "70%"],
+        named=["at least 0.4", "below 0.1"],
         constraint="utility>=0.4",
     ),
     "verbmem is low, utility is unknown, and the retain loss does not show keeping": Case(
@@ -175,21 +175,21 @@ CASES = {
         *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [VERBMEM], "forgetting"),
         named=["forget loss capped", "0.13", "0.836"],
     ),
-    "a stated threshold on an unmeasured column does not replace the paper's": Case(
+    "a stated threshold on an unmeasured column replaces the paper's": Case(
         [(0.3, 0.06, scores(0.85, 0.79))],
-        *(Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "0", (VERBMEM, 0.85), None, ["knowmem<=0.2"]),
+        *(Outcome.ONE_SIDED, "--metrics", "0", None, None, ["knowmem<=0.2"], "forgetting"),
         constraint="knowmem<=0.2",
     ),
     "only the column of a stated threshold was not measured": Case(
         [(6.0, 0.06, KEPT)], Outcome.NOT_ASKED, "--metrics", unjudged=["knowmem<=0.2"], constraint="knowmem<=0.2"
     ),
     "a stated threshold is met, and the paper's on the same data set is missed": Case(
-        [(6.0, 0.06, scores(0.85, 0.79))], Outcome.GOOD, named=["verbmem 0.85", "0.1"], constraint="forget_loss>=2"
+        [(6.0, 0.06, scores(0.85, 0.79))], Outcome.GOOD, constraint="forget_loss>=2"
     ),
     "a stated share of an unknown target value": Case(
         [(6.0, 0.06, KEPT)],
         *(Outcome.NOT_ASKED, "--constraint"),
-        unjudged=["utility>=90%", UTILITY],
+        unjudged=["utility>=90%"],
         constraint="utility>=90%",
         baseline={name: value for name, value in BASELINE.items() if name != "utility"},
     ),
