@@ -18,7 +18,7 @@ from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import counted, number
 from search_spaces.constraint import Constraint
-from search_spaces.messages import expected_one_of, found_instead
+from search_spaces.messages import found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
@@ -92,13 +92,8 @@ def pick(
 
     Raises:
         NothingQualifies: no trial has finished, or no model is within the limits or meets the thresholds.
-        AnalysisError: the rule is unknown, the rule ``constraint`` is used without a limit, or the column of a limit
-            does not exist.
+        AnalysisError: the column of a limit does not exist, or a share of an unknown score of the target is asked for.
     """
-    if rule not in RULES:
-        raise AnalysisError(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}")
-    if rule == CONSTRAINT and not limits and best is None:
-        raise AnalysisError("the rule 'constraint' needs at least one limit on a score, such as verbmem<=0.1")
     objectives, columns = sweep.objectives, table.columns
     models = takeable(table, objectives).trials
     noun = "epoch" if table.every_epoch else "trial"

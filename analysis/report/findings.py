@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from analysis.figures.ablation import ablation_data
 from analysis.frontier.frontier import frontier
-from analysis.report.figures import caption
-from analysis.report.render import paragraphs, say
+from analysis.report.render import paragraphs
 from analysis.report.study import arms_table, differences_table, rates_table, sensitivity_line, verdict_lines
-from analysis.study.fronts import arm_fronts
+from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on
-from analysis.words import DataTable, number
+from analysis.words import DataTable
 
 HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
@@ -73,40 +71,29 @@ def findings(
             )
             tables = (differences_table(study),)
         elif anchor == "auto_lr":
-            described = [(f"{problem}: " if len(parts) > 1 else "", *_auto_lr(part)) for problem, part in parts.items()]
-            sentences = tuple(f"{name}{sentence}" for name, found, _ in described for sentence in found)
-            tables = tuple(
-                replace(item, caption=f"{name}{item.caption}") for name, _, found in described for item in found
-            )
+            described = {f"{problem}: " if len(parts) > 1 else "": _auto_lr(part) for problem, part in parts.items()}
+            sentences = tuple(f"{name}{sentence}" for name, found in described.items() for sentence in found)
         elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
-            found = arm_fronts(lr_grid([(part.table, part.sweep.objectives) for part in sources.each_sweep]))
+            found = study.fronts if study else _fronts(sources)
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
 
 
-def _auto_lr(sources: Sources) -> tuple[tuple[str, ...], tuple[DataTable, ...]]:
-    """Return sentences and tables that compare AutoLR with fixed rates; () and () if only one of the two was run."""
-    data = ablation_data(sources)
-    if data is None:
-        return (), ()
+def _fronts(sources: Sources) -> tuple[ArmFronts, ...]:
+    return arm_fronts(lr_grid([(part.table, part.sweep.objectives) for part in sources.each_sweep]))
+
+
+def _auto_lr(sources: Sources) -> tuple[str, ...]:
+    """Return sentences that compare AutoLR with fixed rates; () if only one of the two was run."""
     own = sources.table.own
     on = auto_lr_on(own.trials)
+    if on.nunique() < 2:
+        return ()
     parts = {"AutoLR": own.of(own.trials[on]), "a fixed rate": own.of(own.trials[~on])}
-    sentences = paragraphs(
+    return paragraphs(
         "page.auto_lr",
         hypervolumes={name: frontier(part, sources.sweep.objectives).hypervolume for name, part in parts.items()},
         finished={name: len(part.finished) for name, part in parts.items()},
         seeds=own.trials["seed"].nunique(),
     )
-    cells = []
-    for method in dict.fromkeys(change.method for panel in data.panels for change in panel.changes):
-        found = [next((item for item in panel.changes if item.method == method), None) for panel in data.panels]
-        texts = (f"{number(item.without)} \u2192 {number(item.with_auto)}" if item else "\u2013" for item in found)
-        cells.append((method, *texts))
-    labels = [
-        panel.label.partition(" (")[0] + (f" ({panel.better} is better)" if panel.better else "")
-        for panel in data.panels
-    ]
-    words = say("page.auto_lr_caption", caption=caption(data.caption))
-    return sentences, (DataTable(words, ("method", *labels), tuple(cells)),)

@@ -79,8 +79,6 @@ def test_a_pick_knows_why(choose: Choose) -> None:
         ({"rule": KNEE, "limits": [AT_LEAST, AT_MOST]}, r"verbmem.*0\.1\b.*lowest.* 1 trial .*utility.*0\.7\b.*0\.5"),
         ({"rule": KNEE, "limits": [AT_MOST, AT_LEAST]}, r"utility.*0\.7\b.*highest.* 3 trials .*verbmem.*0\.1\b.*0\.6"),
         ({"best": Best("knowmem", "max")}, "knowmem"),
-        ({"rule": "best"}, "'best'.*knee, constraint, success"),
-        ({"rule": CONSTRAINT}, "constraint.*limit"),
         ({"limits": [Constraint("knowmem", "<=", 0.1)]}, "knowmem"),
         ({"limits": [Constraint("retain_loss", "<=", 0.1, relative=True)]}, "retain_loss.*target"),
     ],
