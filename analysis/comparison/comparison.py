@@ -151,4 +151,4 @@ def _table(
     top = Entry("target", 1, 0, values) if targets.baseline else None
     every = (*notes, *notes_on(here, rows, targets))
     asked_of = tuple(study.columns.thresholds.values())
-    return ComparisonTable(*problem, metrics, top, tuple(rows), asked_of, study.problems.notes, every)
+    return ComparisonTable(problem, metrics, top, tuple(rows), asked_of, study.problems.notes, every)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from analysis.tables.note import Note
+from analysis.tables.problems import Problem
 from search_spaces.constraint import Constraint
 
 
@@ -83,15 +84,12 @@ class ComparisonTable:
     If every seed has its own target, the target's row has the mean over the targets.
 
     Attributes:
-        apart: the settings that distinguish the problem from other problems on the same model and data set.
         thresholds: the thresholds that a seed must meet to succeed.
         problem_notes: the notes on the columns in which the problems of the whole comparison differ.
         notes: the notes below this table.
     """
 
-    model: str
-    dataset: str
-    apart: str
+    problem: Problem
     metrics: tuple[str, ...]
     baseline: Entry | None
     rows: tuple[MethodRow, ...]

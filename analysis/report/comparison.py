@@ -53,8 +53,8 @@ def comparison_content(tables: Sequence[ComparisonTable]) -> object:
     """Return the content of ``compare --json``. NaN and infinite numbers become null."""
     return plain({
         "tables": [
-            {name: getattr(table, name) for name in ("model", "dataset", "apart", "metrics")}
-            | {"baseline": _entry(table.baseline)}
+            table.problem._asdict()
+            | {"metrics": table.metrics, "baseline": _entry(table.baseline)}
             | {"rows": [{"method": row.method, "without": _entry(row.without), "with_auto": _entry(row.with_auto)}
                         for row in table.rows]}
             | {"rule": _rule(table), "notes": list(map(note_text, table.notes))}
@@ -80,8 +80,8 @@ def _rule(table: ComparisonTable) -> str:
 def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
     shown = []
     for table in tables:
-        names = " on ".join(name for name in (table.model, table.dataset) if name) or "All methods"
-        title = f"{names} ({table.apart})" if table.apart else names
+        names = " on ".join(filter(None, table.problem[:2])) or "All methods"
+        title = f"{names} ({table.problem.apart})" if table.problem.apart else names
         header = ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"]
         rows = [_row(table, row) for row in table.every_row]
         shown.append(_Table(title, header, rows, list(map(note_text, table.notes))))
@@ -126,7 +126,7 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
         for row in table.every_row:
             for policy, entry in (("off", row.without), ("on", row.with_auto)):
                 if entry is not None:
-                    first = (table.model, table.dataset, table.apart, row.method, policy, entry.label, entry.seeds)
+                    first = (*table.problem, row.method, policy, entry.label, entry.seeds)
                     last = (entry.succeeded, " ".join(map(str, entry.seed_numbers)))
                     values: list[tuple[object, ...]] = [
                         (name, item.mean, item.deviation, item.met, item.seeds) for name, item in entry.values.items()

@@ -25,30 +25,22 @@ Configuration = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The model, the data set and the unlearning method.
+    """An unlearning problem and the unlearning method.
 
-    Attributes:
-        apart: the data and training settings, such as ``epochs 3, batch size 8``, if the study has the same model
-            and data set with several such settings; otherwise empty.
+    ``problem.apart`` has the data and training settings, such as ``epochs 3, batch size 8``, if the study has the same
+    model and data set with several such settings.
     """
 
-    model: str
-    dataset: str
+    problem: Problem
     method: str
-    apart: str = ""
 
     def __str__(self) -> str:
         return f"{self.method} on {self.problem}"
 
     @property
-    def problem(self) -> Problem:
-        """The unlearning problem of the task, which is the task without its method."""
-        return Problem(self.model, self.dataset, self.apart)
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The model, data set, method and settings as parts of a file name; empty parts are left out."""
-        return tuple(filter(None, (self.model, self.dataset, self.method, self.apart)))
+        return tuple(filter(None, (*self.problem[:2], self.method, self.problem.apart)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +137,7 @@ def study_runs(
         merged.trials.iterrows(), problems.of, scores, automatics, strict=True
     ):
         variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
-        task = Task(problem.model, problem.dataset, str(row["method"]), problem.apart)
+        task = Task(problem, str(row["method"]))
         configuration = tuple(nominal(row.get(name)) for name in varying)
         lr, seed = nominal(row["lr"]), known(row["seed"])
         place = (

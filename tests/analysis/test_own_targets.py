@@ -119,7 +119,7 @@ def test_a_comparison_does_not_pool_targets(make_sweep: MakeSweep) -> None:
     one = make_sweep([trial(f"{seed}", 6.0, 0.2, seed=seed, target_key="k1") for seed in range(3)], name="one")
     rows = [trial(f"{seed}", 1.0, 3.0, seed=seed, target_key="k2") for seed in range(3, 6)]
     tables = compared(one, make_sweep(rows, name="two", baseline=None))
-    found = [(table.apart, table.rows[0].without.seeds) for table in tables if table.rows[0].without]
+    found = [(table.problem.apart, table.rows[0].without.seeds) for table in tables if table.rows[0].without]
     assert found == [("target key k1", 3), ("target key k2", 3)]
     assert tables[1].baseline is None
     assert "differ in target key" in markdown(tables)
@@ -141,7 +141,7 @@ def test_report_and_study_score_every_model_in_its_own_box(make_sweep: MakeSweep
     assert alone == pytest.approx([0.3, 0.3])
     assert together[:2] == alone
     assert page == together
-    assert {verdict.task.model for verdict in on_page.verdicts} == {"tiny-phi", "tiny-gpt2"}
+    assert {verdict.task.problem.model for verdict in on_page.verdicts} == {"tiny-phi", "tiny-gpt2"}
     write_report(tmp_path / "both", folders)
     assert (tmp_path / "both" / "report.html").read_text().count("+0.3000") >= 2
 

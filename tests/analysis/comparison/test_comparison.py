@@ -19,6 +19,7 @@ from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
 from analysis.report.comparison import comma_separated, latex, markdown, web_page
 from analysis.report.render import say
+from analysis.tables.problems import Problem
 from sweeper.store.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary
 from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without
 from tests.analysis.conftest import MakeSweep, trial
@@ -202,9 +203,7 @@ def test_three_equal_seeds_are_judged_as_one(
 
 
 NASTY = ComparisonTable(
-    "a_b & 50%",
-    "<tofu>",
-    "target key 0x_1",
+    Problem("a_b & 50%", "<tofu>", "target key 0x_1"),
     ("my_metric",),
     None,
     (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, 1), None),),

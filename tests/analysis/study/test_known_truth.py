@@ -254,7 +254,7 @@ def test_the_verdict_is_the_one_the_table_was_made_for(make_sweep: MakeSweep, ro
     assert outcomes == list(case.outcomes)
     assert ("several_problems" in [note.code for note in study.notes]) is bool(case.apart)
     for verdict, apart in zip(study.verdicts, case.apart or itertools.repeat(""), strict=False):
-        assert verdict.task.apart == apart
+        assert verdict.task.problem.apart == apart
         single = verdict.baselines[0]
         if single.bounds is not None:
             low, high = single.bounds

@@ -192,10 +192,10 @@ def varied(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None, **entrie
 def test_declared_targets_of_seeds_are_one_problem(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None) -> None:
     verdicts = varied(make_sweep, row, seeds_vary).verdicts
     if seeds_vary is None:
-        assert {item.task.apart for item in verdicts} == {f"target key key{seed}" for seed in range(3)}
+        assert {item.task.problem.apart for item in verdicts} == {f"target key key{seed}" for seed in range(3)}
     else:
         (verdict,) = verdicts
-        assert (verdict.tuning, verdict.fresh, verdict.task.apart) == ((0,), (1, 2), "")
+        assert (verdict.tuning, verdict.fresh, verdict.task.problem.apart) == ((0,), (1, 2), "")
     assert verdicts[0].seeds_vary == (seeds_vary or "order")
     varies = words(verdicts[0])[-1].rpartition("Seeds vary ")[2].partition(":")[0]
     assert ("order" in varies, "target" in varies, "data" in varies) == (
