@@ -135,6 +135,8 @@ def config(folder: str, out: str | None) -> None:
 
     files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active() if not item.installed}
     settings = read_settings(Path(folder))
+    if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
+        refuse([f"{folder}: an older version recorded the options only as the 'command' in sweep.json"])
     text = config_text(settings, plugins=files)
     if out is None:
         click.echo(text, nl=False)

@@ -17,7 +17,7 @@ from sweeper.cli.main import EXAMPLES, main
 from sweeper.settings.sources import from_yaml
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
-from tests.sweeper.cli.conftest import invoke, resolved
+from tests.sweeper.cli.conftest import invoke, refused, resolved
 
 SWEEP = """
 # a comment
@@ -118,6 +118,15 @@ def test_no_password_is_stored_and_config_prints_the_file_that_it_wrote() -> Non
 
 
 # Help ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_whose_options_were_not_recorded_is_refused(tmp_path: Path) -> None:
+    begin(settings_of("--trials", "7"), tmp_path / "old")
+    file = tmp_path / "old" / "sweep.json"
+    content = json.loads(file.read_text())
+    del content["settings"]["given"]
+    file.write_text(json.dumps(content))
+    assert "'command' in sweep.json" in refused("config", tmp_path / "old")[0]
 
 
 def test_every_command_has_an_example_in_its_help_that_is_accepted() -> None:
