@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from search_spaces.messages import counted as counted
-
 PROBE_BATCHES = "auto_lr_probe_batches"
 
 
@@ -56,7 +54,7 @@ def duration(seconds: float | None) -> str:
 
 def model_name(row: pd.Series, *, with_epoch: bool) -> str:
     """Return ``trial 00007``, or ``trial 00007 after epoch 3`` if ``with_epoch`` is true and the epoch is known."""
-    after = f" after epoch {number(known(row['epoch']))}" if with_epoch and known(row.get("epoch")) is not None else ""
+    after = f" after epoch {number(cell(row['epoch']))}" if with_epoch and cell(row.get("epoch")) is not None else ""
     return f"trial {row['trial_id']}{after}"
 
 
@@ -65,9 +63,9 @@ def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
     others = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
     parts += [
-        f"{name} {number(known(row[name]))}" for name in varying if name not in others and known(row[name]) is not None
+        f"{name} {number(cell(row[name]))}" for name in varying if name not in others and cell(row[name]) is not None
     ]
-    return ", ".join([*parts, format_learning_rate(row)] if known(row["lr"]) is not None else parts)
+    return ", ".join([*parts, format_learning_rate(row)] if cell(row["lr"]) is not None else parts)
 
 
 def trial_name(row: pd.Series) -> str:
@@ -81,8 +79,8 @@ def format_learning_rate(row: pd.Series) -> str:
     """Return ``lr 1e-4`` or, for AutoLR, the variant and the initial rate: ``AutoLR clip/fresh from lr 1e-4``."""
     policy = str(row.get("auto_lr", "off"))
     if policy in ("off", ""):
-        return f"lr {number(known(row['lr']))}"
-    return format_policy(auto_lr_variant(row) if policy == "on" else policy, known(row["lr"]))
+        return f"lr {number(cell(row['lr']))}"
+    return format_policy(auto_lr_variant(row) if policy == "on" else policy, cell(row["lr"]))
 
 
 def format_policy(variant: str, rate: object) -> str:
@@ -96,24 +94,24 @@ def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
 
     The values of the ``further`` columns are appended.
     """
-    values = [known(row.get(name)) for name in (*_variant_columns(row), *further)]
-    batches = known(row.get(PROBE_BATCHES))
+    values = [cell(row.get(name)) for name in (*_variant_columns(row), *further)]
+    batches = cell(row.get(PROBE_BATCHES))
     # The number of batches matters: a rule with four batches differs from the same rule with one.
     times = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
     words = (f"{value}{times}" if value == "fresh" else str(value) for value in values if value is not None)
     return "/".join(words)
 
 
-def known(value: object) -> Hashable:
+def cell(value: object) -> Hashable:
     """Return a table cell as a Python value. A missing cell becomes None, so that missing cells compare equal."""
     item = getattr(value, "item", None)
     plain: Hashable = item() if callable(item) else value
     return None if plain == "" or plain != plain else plain
 
 
-def nominal(value: object) -> Hashable:
-    """Return a table cell as :func:`known` does, but round floats to nine digits, so that 0.0003 equals 3 * 0.0001."""
-    plain = known(value)
+def rounded_cell(value: object) -> Hashable:
+    """Return a table cell as :func:`cell` does, but round floats to nine digits, so that 0.0003 equals 3 * 0.0001."""
+    plain = cell(value)
     return float(f"{plain:.9g}") if isinstance(plain, float) else plain
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.comparison.choice import chosen
+from analysis.comparison.best_configuration import chosen
 from analysis.comparison.notes import notes_on
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
@@ -71,7 +71,7 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     tables = []
     problems = dict.fromkeys(study.problems.of)
     for problem in problems:
-        here = merged.of(merged.trials[[other == problem for other in study.problems.of]])
+        here = merged.with_trials(merged.trials[[other == problem for other in study.problems.of]])
         targets = _targets(problem, {name: named[str(name)] for name in here.trials["sweep"].unique()})
         unplaced = [note("unplaced_rows")] if len(problems) > 1 and not all(problem[:2]) else []
         tables.append(_table(problem, study, here, targets, [*merged.notes, *study.notes, *unplaced]))
@@ -104,7 +104,7 @@ def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
         meant = [place for place in places if model in ("", place[0]) and dataset in ("", place[1])]
         if len(meant) == 1:
             trials.loc[index, ["model", "dataset"]] = meant[0]
-    return replace(part, table=part.table.of(trials))
+    return replace(part, table=part.table.with_trials(trials))
 
 
 def _source(name: str) -> str:

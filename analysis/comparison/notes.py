@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from analysis.comparison.choice import succeeds
+from analysis.comparison.best_configuration import succeeds
 from analysis.comparison.table import MethodRow
 from analysis.tables.columns import short
 from analysis.tables.note import Note, note

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import PanelFigure, figure_of
-from analysis.figures.selection import selected, shown_metrics
+from analysis.figures.representatives import selected, shown_metrics
 from analysis.figures.style import (
     INK,
     LEAST_SPAN,
@@ -64,7 +64,7 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
-    best = selected(replace(sources, table=table.of(labelled)), by=("method", "_on"))
+    best = selected(replace(sources, table=table.with_trials(labelled)), by=("method", "_on"))
     panels = []
     for metric in shown_metrics(table):
         values = numbers(own.finished, metric)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, finite_lines
-from analysis.figures.selection import selected
+from analysis.figures.representatives import selected
 from analysis.figures.style import INK, MUTED, OKABE_ITO, scale_for
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
@@ -32,7 +32,7 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
     if updates.empty:
         return None
     trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(updates["trial_id"]))]
-    chosen = selected(replace(sources, table=table.of(trials)))
+    chosen = selected(replace(sources, table=table.with_trials(trials)))
     names = {str(row["trial_id"]): trial_name(row) for _, row in chosen.iterrows()}
     names = names or {str(trial_id): f"trial {trial_id}" for trial_id in dict.fromkeys(updates["trial_id"])}
     return figure_of(

@@ -50,7 +50,7 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
             trials = own.trials[arm & (own.trials["method"] == method)]
             if trials.empty:
                 continue
-            curve = anytime_data(own.of(trials), objectives)
+            curve = anytime_data(own.with_trials(trials), objectives)
             # The hypervolume is 0 until the first trial ends, and constant between two trials.
             stairs = [(0.0, 0.0)]
             for seconds, volume in zip(curve.seconds, curve.hypervolume, strict=True):

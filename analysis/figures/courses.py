@@ -20,7 +20,7 @@ from analysis.figures.panels import (
     finite_lines,
     graded,
 )
-from analysis.figures.selection import panel_title, shown_metrics, shown_trials
+from analysis.figures.representatives import panel_title, shown_metrics, shown_trials
 from analysis.figures.style import INK, LEAST_SPAN, scale_for
 from analysis.tables.columns import Columns
 from analysis.tables.note import note
@@ -81,8 +81,8 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     trials, and a band shows the range of the AutoLR trials. The result is None if no method was tried at two rates.
     """
     own = sources.table.own
-    metrics = own.of(own.finished).measured(shown_metrics(own))
-    parts = [own.of(own.trials[own.trials["method"] == method]) for method in _methods_with_rates(own.trials)]
+    metrics = own.with_trials(own.finished).measured(shown_metrics(own))
+    parts = [own.with_trials(own.trials[own.trials["method"] == method]) for method in _methods_with_rates(own.trials)]
     return figure_of(
         (_final(part, metric) for part in parts if len(part.finished) for metric in metrics),
         name="learning_rate_sensitivity",
@@ -100,7 +100,7 @@ def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
     table = sources.table.own
     methods = _methods_with_rates(table.finished)
     reporting = table.finished[table.finished["trial_id"].isin(set(table.history["trial_id"]))]
-    drawn = {method: table.of(reporting[reporting["method"] == method]) for method in methods}
+    drawn = {method: table.with_trials(reporting[reporting["method"] == method]) for method in methods}
     rates = [rate for part in drawn.values() for rate in _fixed_rates(part.trials)]
     if len(set(rates)) < 2:
         return None
@@ -170,10 +170,10 @@ def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -
 
 def _final(table: TrialTable, metric: str) -> Panel | None:
     """Return the panel of one metric over the learning rate, for the trials of one method; None if it has no data."""
-    done, method = table.of(table.finished), str(table.trials["method"].iloc[0])
+    done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
     absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
     on = auto_lr_on(done.trials)
-    fixed = done.of(done.trials[~on])
+    fixed = done.with_trials(done.trials[~on])
     rate, value = numbers(fixed.trials, "lr"), numbers(fixed.trials, metric)
     known = np.isfinite(rate) & (rate > 0) & np.isfinite(value)
     rate, value = rate[known], value[known]

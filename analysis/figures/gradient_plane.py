@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analysis.figures.panels import PanelFigure, figure_of
-from analysis.figures.selection import shown_trials
+from analysis.figures.representatives import shown_trials
 from analysis.figures.style import INK, MUTED, OKABE_ITO, house_style, legend_of, plots
 from analysis.tables.note import note
 from analysis.tables.sources import Sources

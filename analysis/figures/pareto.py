@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.figures.panels import colours_of
 from analysis.figures.style import LEAST_SPAN, MUTED, limits_of, scale_for
-from analysis.frontier.frontier import Frontier, Model, frontier, takeable
+from analysis.frontier.frontier import Frontier, Model, frontier, selectable_models
 from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
@@ -127,7 +127,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     front = frontier(table.models, sweep.objectives)
     pair = sweep.objectives[:2]
     # A model without all objectives cannot be on the frontier, so it is not drawn.
-    shown = takeable(table, sweep.objectives).trials
+    shown = selectable_models(table, sweep.objectives).trials
     finished = shown.loc[measured(values_of(shown, sweep.objectives))]
     own, external = finished[~finished["external"]], finished[finished["external"]]
     both = auto_lr_on(own).nunique() == 2

@@ -99,14 +99,14 @@ class Assessment:
     unchecked_repetition: bool
 
     @property
-    def held(self) -> tuple[Check, ...]:
+    def applied(self) -> tuple[Check, ...]:
         """The results for all thresholds, and the known results for the bounds ``least`` of stand-in scores."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
     def missed(self) -> tuple[Check, ...]:
-        """The results in :attr:`held` for thresholds that the model misses."""
-        return tuple(check for check in self.held if check.miss > 0)
+        """The results in :attr:`applied` for thresholds that the model misses."""
+        return tuple(check for check in self.applied if check.miss > 0)
 
     @property
     def met(self) -> bool | None:
@@ -131,7 +131,7 @@ class Assessment:
     @property
     def unknowns(self) -> tuple[int, int, bool]:
         """The number of sides in :attr:`not_shown` and of unjudged thresholds, and whether repetition is unknown."""
-        return len(self.not_shown), [check.met for check in self.held].count(None), self.repeats is None
+        return len(self.not_shown), [check.met for check in self.applied].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
@@ -139,7 +139,7 @@ class Assessment:
         Forgetting and keeping are both shown, at least one of the two by a threshold, the other by a threshold or a
         stand-in score."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
-        missed = any(check.met is False for check in self.held)
+        missed = any(check.met is False for check in self.applied)
         return stated and not missed and not self.unknown and bool(self.decided)
 
     @property

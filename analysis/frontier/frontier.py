@@ -111,7 +111,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     )
 
 
-def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
+def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
     For other epochs, no checkpoint exists, and only the losses were measured.
@@ -122,7 +122,7 @@ def takeable(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     front = frontier(models, objectives).members.index
     ends = set(zip(*(table.finished[name] for name in ("sweep", "trial_id", "steps")), strict=True))
     is_end = [key in ends for key in zip(*(models.trials[name] for name in ("sweep", "trial_id", "step")), strict=True)]
-    return table.of(models.trials[models.trials.index.isin(front) | np.asarray(is_end, dtype=bool)])
+    return table.with_trials(models.trials[models.trials.index.isin(front) | np.asarray(is_end, dtype=bool)])
 
 
 LEAST_GAIN = 0.01

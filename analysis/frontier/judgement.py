@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.assessment import Assessment, Check, assess
-from analysis.frontier.frontier import takeable
+from analysis.frontier.frontier import selectable_models
 from analysis.frontier.selection import Selection, select
 from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, bound_of, thresholds_of
 from analysis.tables.sweep_file import SweepFile
@@ -111,7 +111,7 @@ class ModelChoice:
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
     """Judge every model that can be selected, and choose one of them. External rows are left out."""
-    rows, thresholds = takeable(table.own, sweep.objectives).trials, thresholds_of(sweep)
+    rows, thresholds = selectable_models(table.own, sweep.objectives).trials, thresholds_of(sweep)
     return ModelChoice(rows, thresholds, judge(rows, thresholds, sweep.objectives))
 
 
@@ -128,12 +128,12 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     asked = judged or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
     if not asked:
         return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)
-    passed = [i for i in asked if all(check.met is not False for check in found[i].held)]
+    passed = [i for i in asked if all(check.met is not False for check in found[i].applied)]
     good = [i for i in passed if found[i].is_good]
     one_sided = [i for i in passed if found[i].decided]
     acceptable = good or one_sided or passed
     if not passed:
-        place = min(asked, key=lambda i: (sum(check.miss for check in found[i].held), *distance[i]))
+        place = min(asked, key=lambda i: (sum(check.miss for check in found[i].applied), *distance[i]))
         outcome, decisive, near = _outcome(rows, {i: found[i].missed for i in asked}, thresholds)
         return Judgement(outcome, place, len(rows), len(asked), decisive, near=near, assessment=found[place])
     chosen = select(rows, acceptable, found, distance, objectives, thresholds.columns)

@@ -11,14 +11,14 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.assessment import assess
-from analysis.frontier.frontier import frontier, gained, takeable
+from analysis.frontier.frontier import frontier, gained, selectable_models
 from analysis.frontier.thresholds import thresholds_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
-from analysis.words import counted, number
+from analysis.words import number
 from search_spaces.constraint import Constraint
-from search_spaces.messages import found_instead
+from search_spaces.messages import counted, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
@@ -95,7 +95,7 @@ def pick(
         AnalysisError: the column of a limit does not exist, or a share of an unknown score of the target is asked for.
     """
     objectives, columns = sweep.objectives, table.columns
-    models = takeable(table, objectives).trials
+    models = selectable_models(table, objectives).trials
     noun = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
@@ -112,7 +112,7 @@ def pick(
             )
         within = good
     # The metric of the retain set is compared before the metric of the forget set.
-    primaries = columns.primaries(table.of(within).measured(columns.metrics))
+    primaries = columns.primaries(table.with_trials(within).measured(columns.metrics))
     keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
     scores: Sequence[Objective | Best] = keys
     if best is not None:
@@ -130,7 +130,7 @@ def pick(
         row = within.iloc[int(order[0])]
         value, distance = float(row[best.column]), None
     else:
-        front = frontier(table.of(within), objectives)
+        front = frontier(table.with_trials(within), objectives)
         if front.members.empty:
             raise NothingQualifies(f"none of the objectives was measured in any {noun}{_with(limits)}")
         knee = int(front.distances.argmin())

@@ -22,7 +22,7 @@ from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import known
+from analysis.words import cell
 from search_spaces.constraint import Constraint, all_met
 
 
@@ -266,7 +266,7 @@ def _members(
             contribution=float(front.contributions[i]),
             met=assess(row, thresholds).met,
             roles=tuple(roles.get(model, ())),
-            measured=any(known(row.get(name)) is not None for name in sweep.columns.metrics),
+            measured=any(cell(row.get(name)) is not None for name in sweep.columns.metrics),
             collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept),
         )
         for i, (model, (_, row)) in enumerate(zip(models, front.members.iterrows(), strict=True))

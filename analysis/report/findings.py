@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.frontier.frontier import frontier
 from analysis.report.render import paragraphs
-from analysis.report.study import arms_table, differences_table, rates_table, sensitivity_line, verdict_lines
+from analysis.report.study_text import arms_table, differences_table, rates_table, sensitivity_line, verdict_lines
 from analysis.study.fronts import ArmFronts, arm_fronts
 from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
@@ -90,7 +90,7 @@ def _auto_lr(sources: Sources) -> tuple[str, ...]:
     on = auto_lr_on(own.trials)
     if on.nunique() < 2:
         return ()
-    parts = {"AutoLR": own.of(own.trials[on]), "a fixed rate": own.of(own.trials[~on])}
+    parts = {"AutoLR": own.with_trials(own.trials[on]), "a fixed rate": own.with_trials(own.trials[~on])}
     return paragraphs(
         "page.auto_lr",
         hypervolumes={name: frontier(part, sources.sweep.objectives).hypervolume for name, part in parts.items()},

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from analysis.study.verdict import seeds_for
 from analysis.tables.columns import short
 from analysis.tables.note import Note
-from analysis.words import counted, duration, number
+from analysis.words import duration, number
+from search_spaces.messages import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -21,11 +21,11 @@ from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.report.answer import Answer, answer
 from analysis.report.example_answers import ExampleAnswers, example_answers
-from analysis.report.figures import caption, draw_frontier
+from analysis.report.figure_text import caption, draw_frontier
 from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
 from analysis.report.render import listed, note_text, paragraphs, render, say, sentence
-from analysis.report.study import study_cautions, study_lines, study_title
+from analysis.report.study_text import study_cautions, study_lines, study_title
 from analysis.report.trials import anchors, charts, page_data, point_labels, trials_section
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.tables.columns import Columns, short

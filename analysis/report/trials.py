@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 import pandas as pd
 
-from analysis.figures.selection import shown_metrics
+from analysis.figures.representatives import shown_metrics
 from analysis.figures.svg import PointLabel, point_link
 from analysis.frontier.pareto_json import plain
 from analysis.tables.columns import short

@@ -17,7 +17,7 @@ from analysis.tables.problems import STRUCTURE, Problem, Problems, problems_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Objective, scored, widest
 from analysis.tables.trial_table import TrialTable, auto_lr_on
-from analysis.words import PROBE_BATCHES, auto_lr_variant, known, nominal
+from analysis.words import PROBE_BATCHES, auto_lr_variant, cell, rounded_cell
 
 Configuration = tuple[object, ...]
 """The values of all settings that vary between trials, such as c, except the learning rate."""
@@ -138,8 +138,8 @@ def study_runs(
     ):
         variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
         task = Task(problem, str(row["method"]))
-        configuration = tuple(nominal(row.get(name)) for name in varying)
-        lr, seed = nominal(row["lr"]), known(row["seed"])
+        configuration = tuple(rounded_cell(row.get(name)) for name in varying)
+        lr, seed = rounded_cell(row["lr"]), cell(row["seed"])
         place = (
             *(task, variant, float(lr) if isinstance(lr, (int, float)) else None, configuration),
             int(seed) if isinstance(seed, (int, float)) else None,
@@ -159,7 +159,7 @@ def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) ->
     different = tuple(
         (_named(first, later), _named(later, first))
         for first, later in pairs
-        if any(nominal(first.get(name)) != nominal(later.get(name)) for name in compared)
+        if any(rounded_cell(first.get(name)) != rounded_cell(later.get(name)) for name in compared)
     )
     return note("repeated_runs", count=len(pairs), different=different)
 

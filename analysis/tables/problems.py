@@ -15,7 +15,7 @@ from analysis.tables.sources import Sources, differences, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Mask
 from analysis.tables.trial_table import TrialTable
-from analysis.words import nominal, number
+from analysis.words import number, rounded_cell
 
 STRUCTURE = ("model", "dataset", "method", "lr", "seed")
 """Columns that do not distinguish problems on the same model and data set."""
@@ -83,7 +83,7 @@ def problems_of(
     asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
     asked = [name for name in asked if name not in _left_to_seeds(own, asked, seeds_vary)]
     places = pd.Series(list(zip(table.trials["model"], table.trials["dataset"], strict=True)), table.trials.index)
-    cells = {name: pd.Series(map(nominal, table.trials[name]), table.trials.index, dtype=object) for name in asked}
+    cells = {name: pd.Series(map(rounded_cell, table.trials[name]), table.trials.index, dtype=object) for name in asked}
     given = pd.DataFrame(cells, table.trials.index)
     silent = _silent(table, given, sweep)
     differ: dict[tuple[str, str], list[str]] = {}
@@ -178,7 +178,7 @@ def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     """Return the sources with only the trials in ``mask``, and with the baseline and bounds of the trials' sweeps."""
     table = sources.table
-    part = table.of(table.trials[mask])
+    part = table.with_trials(table.trials[mask])
     if alone:
         return replace(sources, table=part)
     names = set(part.trials["sweep"])

@@ -113,7 +113,7 @@ class TrialTable:
             concatenated([table.candidates for table in tables]),
         )
 
-    def of(self, trials: pd.DataFrame) -> TrialTable:
+    def with_trials(self, trials: pd.DataFrame) -> TrialTable:
         """Return a copy of the table with the given ``trials``. The history and the candidates stay the same."""
         return replace(self, trials=trials)
 
@@ -143,13 +143,13 @@ class TrialTable:
     @cached_property
     def own(self) -> TrialTable:
         """The table without external rows, because an external row has no model that can be selected."""
-        return self.of(self.trials[~self.trials["external"]]) if self.trials["external"].any() else self
+        return self.with_trials(self.trials[~self.trials["external"]]) if self.trials["external"].any() else self
 
     @cached_property
     def models(self) -> TrialTable:
         """The table with one row for each model that may be on a frontier. These models are all evaluated epochs of
         trials with candidates, and the last epochs of finished trials without candidates."""
-        return self.of(models_of(self.trials, self.candidates))
+        return self.with_trials(models_of(self.trials, self.candidates))
 
     @cached_property
     def every_epoch(self) -> bool:

@@ -79,7 +79,7 @@ def run_to_the_end(
 
 
 def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
-    from analysis.report.study import study_content
+    from analysis.report.study_text import study_content
     from sweeper.execution.shutdown import Interrupted
 
     try:
@@ -156,7 +156,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
     ``objectives`` replaces the objectives of the sweeps.
     """
-    from analysis.report.study import write_study
+    from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
     from analysis.tables.sweep_file import SweepFile
     from sweeper.settings.objectives import axes, parse_objectives
@@ -196,7 +196,7 @@ def print_study(study: LrStudy) -> None:
     from rich.console import Console
 
     from analysis.report.render import note_text
-    from analysis.report.study import (
+    from analysis.report.study_text import (
         arms_table,
         rates_table,
         sensitivity_line,

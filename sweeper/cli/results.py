@@ -118,8 +118,8 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
         problems.append(problem("out-file", "out", out=out, file="this"))
     refuse(problems)
     from analysis.comparison.comparison import comparison_data, comparison_parts
-    from analysis.report.comparison import FORMATS as WRITERS
-    from analysis.report.comparison import comparison_content
+    from analysis.report.comparison_text import FORMATS as WRITERS
+    from analysis.report.comparison_text import comparison_content
     from analysis.tables.columns import Columns
     from search_spaces.durable import write_whole
     from sweeper.store.columns import column_dictionary

@@ -46,7 +46,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool,
     options = Options(STUDY, raw)
     _check_finished(options, dry_run=dry_run)
     refuse(options.problems)
-    from analysis.report.study import study_content
+    from analysis.report.study_text import study_content
 
     folders, out = [*map(Path, options["folders"])], options["out"]
     study = judge(folders, target=Path(out) if out else None, objectives=options.asked("objectives"))

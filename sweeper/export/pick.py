@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import plain, whole
 from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Best, numeric_columns
-from analysis.report.choice import JudgedPick
-from analysis.report.choice import choose as choose_model
+from analysis.report.pick import JudgedPick
+from analysis.report.pick import choose as choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.words import known
+from analysis.words import cell
 from trainables import plugins
 from trainables.methods import option_names
 from trainables.modality import dataset_modality
@@ -23,20 +23,20 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
     """Return the trial spec in a row of trials.csv. Fields without a column have their default values."""
     values: dict[str, Any] = {}
     for name, item in FIELDS.items():
-        cell = known(row.get(name))
-        if cell is None:
+        value = cell(row.get(name))
+        if value is None:
             if item.optional:
                 values[name] = None
         elif item.kind is bool:
-            values[name] = str(cell) in ("True", "1.0")
+            values[name] = str(value) in ("True", "1.0")
         elif item.many:
-            values[name] = tuple(str(cell).split(","))
+            values[name] = tuple(str(value).split(","))
         elif item.kind is str:  # the class named 3 is read as a number
-            values[name] = f"{cell:g}" if isinstance(cell, int | float) else str(cell)
+            values[name] = f"{value:g}" if isinstance(value, int | float) else str(value)
         else:
-            values[name] = item.kind(float(str(cell)))
-    cells = {name: known(row.get(name)) for name in option_names()}
-    options = {name: float(str(cell)) for name, cell in cells.items() if cell is not None}
+            values[name] = item.kind(float(str(value)))
+    cells = {name: cell(row.get(name)) for name in option_names()}
+    options = {name: float(str(value)) for name, value in cells.items() if value is not None}
     return TrialSpec(**values, options=tuple(sorted(options.items())))
 
 

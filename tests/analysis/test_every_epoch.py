@@ -14,9 +14,9 @@ import pytest
 
 from analysis.figures.pareto import pareto_data, scores_data
 from analysis.frontier.anytime import anytime_data
-from analysis.frontier.frontier import frontier, takeable
+from analysis.frontier.frontier import frontier, selectable_models
 from analysis.frontier.pick import CONSTRAINT, KNEE, NothingQualifies, pick
-from analysis.report.choice import choose
+from analysis.report.pick import choose
 from analysis.report.report import write_report
 from analysis.tables.note import note
 from analysis.tables.sources import read_sources
@@ -124,7 +124,7 @@ def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> Non
         for epoch, (forget, retain) in enumerate(epochs, start=1)
     }
     assert (found.row["trial_id"], found.row["epoch"]) == min(distances, key=lambda key: distances[key])
-    assert found.eligible == len(takeable(table, sweep.objectives).trials) - 1  # one has hardly begun
+    assert found.eligible == len(selectable_models(table, sweep.objectives).trials) - 1  # one has hardly begun
     assert choose(table, sweep).row["checkpoint"]
 
 
@@ -168,7 +168,7 @@ def test_the_volume_over_compute_ends_at_the_frontiers_volume(make_epochs: MakeE
     table, sweep = tables_of(make_epochs())
     curve = anytime_data(table, sweep.objectives)
     assert len(curve.hypervolume) == len(EPOCHS)
-    first = table.of(table.trials[:1])
+    first = table.with_trials(table.trials[:1])
     for place, part in ((-1, table), (0, first)):
         volume = frontier(part.models, sweep.objectives).hypervolume
         assert curve.hypervolume[place] == pytest.approx(volume, abs=1e-12)

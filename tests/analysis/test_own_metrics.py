@@ -15,9 +15,9 @@ import analysis
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.errors import AnalysisError
 from analysis.frontier.pick import CONSTRAINT, SUCCESS, Best, NothingQualifies, pick
-from analysis.report.comparison import markdown
+from analysis.report.comparison_text import markdown
 from analysis.report.report import write_report
-from analysis.report.study import rates_table
+from analysis.report.study_text import rates_table
 from analysis.study.lr_study import read_study
 from analysis.tables.columns import Columns
 from search_spaces.constraint import Constraint

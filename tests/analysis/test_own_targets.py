@@ -11,7 +11,7 @@ import pytest
 
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.table import ComparisonTable
-from analysis.report.comparison import markdown
+from analysis.report.comparison_text import markdown
 from analysis.report.report import write_report
 from analysis.study.lr_study import read_study, study_in
 from analysis.tables.columns import Column, Columns

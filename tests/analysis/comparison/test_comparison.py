@@ -17,7 +17,7 @@ import pytest
 
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from analysis.report.comparison import comma_separated, latex, markdown, web_page
+from analysis.report.comparison_text import comma_separated, latex, markdown, web_page
 from analysis.report.render import say
 from analysis.tables.problems import Problem
 from sweeper.store.columns import METRIC_COLUMNS, OUTCOME_METRICS, TRIAL_COLUMNS, column_dictionary

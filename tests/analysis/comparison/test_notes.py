@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.report.comparison import comparison_content, latex, markdown, web_page
+from analysis.report.comparison_text import comparison_content, latex, markdown, web_page
 from analysis.report.render import note_text
 from analysis.tables.note import Note, note
 from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without

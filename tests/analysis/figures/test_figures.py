@@ -214,7 +214,9 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
 
 def test_the_learning_rate_over_steps_has_its_jumps(sources: Sources) -> None:
     """Only trial 2 has AutoLR updates."""
-    only = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["trial_id"] == "2"]))
+    only = replace(
+        sources, table=sources.table.with_trials(sources.table.trials[sources.table.trials["trial_id"] == "2"])
+    )
     data = some(gradients_data(only))
     (line,) = next(panel for panel in data.panels if panel.y_label.startswith("learning rate")).lines
     assert (line.xs[:3], line.ys[:3]) == ((0, 1, 1), (1e-4, 1e-4, 2e-4))
@@ -226,7 +228,9 @@ def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) ->
     front = pareto_data(sources.table, sources.sweep)
     assert {series.name: series.colour for series in front.methods} == colours
     # The colours are the same in figures of a part of the trials.
-    part = replace(sources, table=sources.table.of(sources.table.trials[sources.table.trials["method"] == "ngdiff"]))
+    part = replace(
+        sources, table=sources.table.with_trials(sources.table.trials[sources.table.trials["method"] == "ngdiff"])
+    )
     front = pareto_data(part.table, part.sweep)
     assert [series.colour for series in front.methods] == [colours["ngdiff"]]
     drawn = [metrics_data(part), final_metrics_data(part), anytime_panels({Problem("tiny-phi", "authors"): part})]
@@ -259,7 +263,7 @@ def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None
     assert data.both_policies
     points = pd.concat([series.points for series in data.methods])
     assert set(points.loc[points["filled"], "trial_id"]) == {"2", "3"}
-    other = sources.table.of(sources.table.trials.assign(lr=[10.0**-i for i in range(7)]))
+    other = sources.table.with_trials(sources.table.trials.assign(lr=[10.0**-i for i in range(7)]))
     assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
 

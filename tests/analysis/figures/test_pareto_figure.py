@@ -16,7 +16,7 @@ from PIL import Image
 from analysis.figures.pareto import ParetoData, pareto_data, scale_of
 from analysis.figures.style import limits_of, tick_numbers
 from analysis.figures.svg import PointLabel, inline_svg, save_figure, svg_text
-from analysis.report.figures import draw_frontier
+from analysis.report.figure_text import draw_frontier
 from analysis.report.render import say
 from analysis.tables.note import note
 from analysis.tables.trade_off import Objective

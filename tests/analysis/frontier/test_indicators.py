@@ -151,7 +151,7 @@ def test_the_difference_of_two_groups_is_that_of_their_shares_everywhere(one: li
 def anytime(out: Path, **columns: object) -> tuple[list[float], list[float]]:
     """The seconds and hypervolumes of the anytime curve, with columns replaced in the table."""
     table, sweep = tables_of(out)
-    curve = anytime_data(table.of(table.trials.assign(**columns)), sweep.objectives)
+    curve = anytime_data(table.with_trials(table.trials.assign(**columns)), sweep.objectives)
     return curve.seconds.tolist(), curve.hypervolume.tolist()
 
 

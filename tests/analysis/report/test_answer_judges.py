@@ -14,11 +14,11 @@ import pytest
 from optuna._hypervolume import compute_hypervolume
 
 from analysis.frontier.assessment import assess
-from analysis.frontier.frontier import frontier, takeable
+from analysis.frontier.frontier import frontier, selectable_models
 from analysis.frontier.judgement import Outcome, choose_model, judge
 from analysis.frontier.thresholds import thresholds_of
 from analysis.report.answer import Answer, answer
-from analysis.report.choice import choose
+from analysis.report.pick import choose
 from analysis.report.report import write_report
 from analysis.tables.columns import short
 from analysis.words import number
@@ -221,11 +221,11 @@ def swept(make_sweep: MakeSweep, case: Case) -> Path:
 def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Case) -> None:
     out = swept(make_sweep, case)
     table, sweep = tables_of(out)
-    rows, thresholds = takeable(table.own, sweep.objectives).trials, thresholds_of(sweep)
+    rows, thresholds = selectable_models(table.own, sweep.objectives).trials, thresholds_of(sweep)
     judgement = judge(rows, thresholds, sweep.objectives)
     row = rows.loc[rows["trial_id"] == case.trial_id].iloc[0]
     assessment = assess(row, thresholds)
-    held, verdicts = ({check.wanted: check.met for check in found} for found in (assessment.held, assessment.checks))
+    held, verdicts = ({check.wanted: check.met for check in found} for found in (assessment.applied, assessment.checks))
     decisive = judgement.decisive
     assert (judgement.outcome, judgement.unknown) == (case.outcome, case.side)
     assert (decisive and (str(decisive[0]), decisive[1])) == case.decisive

@@ -16,8 +16,8 @@ from optuna._hypervolume import compute_hypervolume
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import hypervolume
 from analysis.frontier.indicators import LOG_FLOOR, LOG_RETAIN, further_objectives
-from analysis.report.study import arms_table, rates_table, write_study
-from analysis.report.study import verdict_lines as words
+from analysis.report.study_text import arms_table, rates_table, write_study
+from analysis.report.study_text import verdict_lines as words
 from analysis.study.lr_study import read_study
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from analysis.report.render import say
-from analysis.report.study import study_cautions, study_content, study_lines
+from analysis.report.study_text import study_cautions, study_content, study_lines
 from analysis.study.lr_study import fronts_table, read_study
 from analysis.study.verdict import BETTER
 from tests.analysis.conftest import MakeRow, MakeSweep, Row

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from analysis.report.study import verdict_lines
+from analysis.report.study_text import verdict_lines
 from analysis.study.lr_study import read_study
 from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
 from tests.analysis.conftest import MakeRow, MakeSweep, Row

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from analysis.report.study import sensitivity_line
+from analysis.report.study_text import sensitivity_line
 from analysis.study.fronts import arm_fronts, study_attainment
 from analysis.study.judging import verdicts_data
 from analysis.study.sensitivity import rate_sensitivity

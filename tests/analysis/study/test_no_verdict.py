@@ -9,7 +9,7 @@ import pytest
 from analysis.report.render import note_text
 from analysis.report.render import seeds as seeds_in_words
 from analysis.report.report import write_report
-from analysis.report.study import study_content, study_lines
+from analysis.report.study_text import study_content, study_lines
 from analysis.study.lr_study import LrStudy, read_study
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import FAILED, PEAK

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from analysis.report.report import write_report
-from analysis.report.study import differences_table, study_cautions, study_content, study_lines, study_title
-from analysis.report.study import verdict_lines as words
+from analysis.report.study_text import differences_table, study_cautions, study_content, study_lines, study_title
+from analysis.report.study_text import verdict_lines as words
 from analysis.study.lr_study import LrStudy, read_study
 from analysis.study.verdict import BETTER, OPEN, UNDECIDED, WORSE, Primary
 from tests.analysis.conftest import MakeRow, MakeSweep, trial

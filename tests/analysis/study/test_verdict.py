@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.report.study import study_cautions, study_content, study_lines, write_study
-from analysis.report.study import verdict_lines as words
+from analysis.report.study_text import study_cautions, study_content, study_lines, write_study
+from analysis.report.study_text import verdict_lines as words
 from analysis.study.judging import verdicts_data
 from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import read_study

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from analysis.comparison.table import ComparisonTable
-from analysis.report.comparison import FORMATS, comma_separated
+from analysis.report.comparison_text import FORMATS, comma_separated
 from analysis.tables.note import note
 from tests.analysis.comparison.conftest import GOOD, Compared, without
 from tests.analysis.conftest import Row, trial
