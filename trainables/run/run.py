@@ -53,7 +53,7 @@ class UnlearningRun:
         items: the per-item values of the metrics that were measured last.
 
     Raises:
-        ValueError: the method cannot be used with the retain objective or with this model.
+        ValueError: the model does not have the layer that an option of the method names.
     """
 
     def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory: MemoryFallback | None = None) -> None:

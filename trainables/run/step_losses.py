@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from trainables.device import on_device
-from trainables.methods import retain_objective_problem
 from trainables.objectives import ForgetBatch, HiddenBatch, MeanOver, Reference
 from trainables.objectives.retain import hidden_distance, kl_to_target
 from trainables.objectives.rmu import layer_index
@@ -50,12 +49,9 @@ class StepLosses:
             micro_batch: the maximum number of examples per forward pass; None for the whole batch.
 
         Raises:
-            ValueError: the method cannot be used with the retain objective, or the model does not have the layer that
-                an option of the objective names.
+            ValueError: the model does not have the layer that an option of the objective names.
         """
         method = spec.parsed_method
-        if problem := retain_objective_problem(method, spec.retain_objective):
-            raise ValueError(problem)
         self._workspace, self.model = workspace, model
         self._forget, self._retain = workspace.train_sets(max_length=spec.max_length)
         self._objective, self._options = method.objective, spec.option_values
