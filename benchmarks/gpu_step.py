@@ -23,7 +23,7 @@ from random_phi import random_phi, word_problem
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.worker.gpu_memory import empty_gpu_cache
+from trainables.worker.process import empty_gpu_cache
 
 STEPS = 8
 """The number of steps in an epoch."""

@@ -11,7 +11,7 @@ from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.target.prepare import prepare_target
-from trainables.worker.workspaces import worker_workspace
+from trainables.worker.process import worker_workspace
 
 
 def unlearn(spec: TrialSpec) -> tuple[UnlearningRun, Report, Workspace]:

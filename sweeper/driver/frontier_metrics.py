@@ -73,7 +73,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
 
     from sweeper.execution.ray_payload import task_with
     from trainables.scoring.item_log import write_item_log
-    from trainables.worker.workspaces import measure_checkpoint
+    from trainables.worker.process import measure_checkpoint
 
     settings, display = sweep.settings, sweep.display
     sweep.checkpoints.fetch_models()

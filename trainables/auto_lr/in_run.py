@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Memory
+from trainables.auto_lr.rule import Fit, Memory
 from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.step import Update, auto_lr_step
 from trainables.batches import EndlessBatches

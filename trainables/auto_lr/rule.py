@@ -1,11 +1,58 @@
-"""The interface of an AutoLR rule. A rule computes the new learning rate from its memory and from fitted parabolas."""
+"""The parabola that AutoLR fits, and the interface of a rule, which computes the new rate from fitted parabolas.
+
+Along ``theta - x d`` (weights ``theta``, update direction ``d``, rate ``x``), the retain loss is approximately
+``L0 - x G + x^2 H / 2``. Its minimum, at ``eta* = G / H``, is AutoLR's learning rate (paper, Eq. 8). Two losses are
+computed at a probed rate ``eta``, without gradients: ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``. Then
+
+    G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
+
+The paper's Algorithm 1 exchanges ``theta + eta d`` and ``theta - eta d``, which gives the step a wrong sign. This
+module corrects the sign.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from trainables.auto_lr.parabola import Fit
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One fitted parabola: the probed losses, slope ``G``, curvature ``H``, and the minimum ``eta*`` if defined.
+
+    If ``eta*`` is undefined, ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent``
+    (``G <= 0``, so the step does not lower ``L_R``) or ``no curvature`` (``H <= 0``, so no minimum exists).
+    """
+
+    eta: float
+    loss_zero: float
+    loss_plus: float
+    loss_minus: float
+    slope: float
+    curvature: float
+    eta_star: float | None
+    fallback: str | None
+
+
+def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: float) -> Fit:
+    """Compute G, H and ``eta*`` by the formulas in the module's docstring, in float64. ``eta`` must be positive."""
+    slope = (loss_minus - loss_plus) / (2.0 * eta)
+    curvature = (loss_minus + loss_plus - 2.0 * loss_zero) / eta**2
+    fallback = None
+    if not (math.isfinite(slope) and math.isfinite(curvature)):
+        fallback = "not finite"
+    elif slope <= 0.0:
+        fallback = "no descent"
+    elif curvature <= 0.0:
+        fallback = "no curvature"
+    eta_star = None
+    if fallback is None:
+        eta_star = slope / curvature
+        if not (math.isfinite(eta_star) and eta_star > 0.0):
+            eta_star, fallback = None, "not finite"
+    return Fit(eta, loss_zero, loss_plus, loss_minus, slope, curvature, eta_star, fallback)
+
 
 Memory = Mapping[str, float]
 """The values that a rule keeps between updates and saves with the run. A memory is replaced, never mutated."""

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Guard, Memory, Probe, Proposal, Rule
+from trainables.auto_lr.rule import Fit, Guard, Memory, Probe, Proposal, Rule
 
 BEND = 0.2
 """The rise of the retain loss, due to curvature alone, at the wanted distance (nats per token)."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.parabola import Fit
-from trainables.auto_lr.rule import Memory, Probe, Proposal, Rule, within_twice
+from trainables.auto_lr.rule import Fit, Memory, Probe, Proposal, Rule, within_twice
 
 TRUST = 2.0
 """A parabola's minimum is trusted if the minimum is within this factor of the probe's distance."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rule import Memory, Rule
+from trainables.auto_lr.rule import Fit, Memory, Rule, fit_parabola
 
 if TYPE_CHECKING:
     from torch import Tensor

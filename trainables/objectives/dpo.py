@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LOG, Field
@@ -9,6 +12,17 @@ from trainables.objectives.base import ForgetBatch, ForgetObjective, MeanOver, O
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@cache
+def refusals() -> tuple[str, ...]:
+    """Read all refusals from refusals.txt."""
+    return tuple(Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines())
+
+
+def refusal(question: str, *, seed: int = 0) -> str:
+    """Return a refusal for a question. The choice depends only on the question's text and the seed."""
+    return random.Random(f"refusal:{seed}:{question}").choice(refusals())
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:

@@ -10,8 +10,7 @@ import numpy as np
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import ItemLosses, SetLosses, agreement
-from trainables.scoring.lazy_dict import LazyDict
-from trainables.scoring.measured import ItemLog, ModelEvaluator, Scores
+from trainables.scoring.measured import ItemLog, LazyDict, ModelEvaluator, Scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

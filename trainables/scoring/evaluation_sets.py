@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.metric import has_choices
-from trainables.scoring.lazy_dict import LazyDict
+from trainables.scoring.measured import LazyDict
 from trainables.scoring.prompted import prompted_sets
 from trainables.text.scorer import TextScorer
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from trainables.metrics.losses import SetLosses, agreement, standard_error
-from trainables.metrics.registry import LOSS_METRICS, METRICS
-from trainables.scoring.chosen_metrics import chosen_metrics
+from trainables.metrics.registry import LOSS_METRICS, METRICS, chosen_metrics
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -20,6 +19,24 @@ if TYPE_CHECKING:
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
 """The per-item values by evaluation set and column, as JSON values; see :mod:`trainables.scoring.item_log`."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class LazyDict(dict[K, V]):
+    """A dictionary whose values are computed by ``compute(key)`` when they are first looked up.
+
+    ``key in values``, ``get`` and iteration only find values that were already looked up.
+    """
+
+    def __init__(self, compute: Callable[[K], V]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, key: K) -> V:
+        self[key] = found = self._compute(key)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.evaluation_sets import EvaluationSets, QuestionSet
 from trainables.scoring.item_log import item_log
-from trainables.scoring.lazy_dict import LazyDict
-from trainables.scoring.measured import ItemLog, Scores
+from trainables.scoring.measured import ItemLog, LazyDict, Scores
 from trainables.text.token_scores import TokenScores
 
 if TYPE_CHECKING:

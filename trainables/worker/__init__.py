@@ -1,1 +1,1 @@
-"""The parts of a Ray worker: the trainable, its workspace, its share of the GPU, and the files of its trials."""
+"""The parts of a Ray worker: the trainable, the process that runs it, and the files of its trials."""

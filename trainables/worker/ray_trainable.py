@@ -29,10 +29,10 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import local_target
 from trainables.target.target import Target
-from trainables.worker import gpu_memory
+from trainables.worker import process
 from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates
+from trainables.worker.process import worker_workspace
 from trainables.worker.trial_files import TrialFiles
-from trainables.worker.workspaces import worker_workspace
 
 if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
@@ -75,7 +75,7 @@ class UnlearningTrainable(tune.Trainable):
         self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same number
         self._device = default_device(self._gpus)
         self._gpu_gb: float | None = None
-        gpu_memory.limit_to_share(self._device, self._gpus)
+        process.limit_to_share(self._device, self._gpus)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -144,8 +144,8 @@ class UnlearningTrainable(tune.Trainable):
         from trainables.run.run import UnlearningRun
 
         if self._device == "cuda":
-            gpu_memory.empty_gpu_cache()
-        self._gpu_gb = gpu_memory.gpu_size(self._device)  # read now, because a GPU does not answer after an error
+            process.empty_gpu_cache()
+        self._gpu_gb = process.gpu_size(self._device)  # read now, because a GPU does not answer after an error
         self._target = local_target(self._target, self._files.storage)
         folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
         run = UnlearningRun(self._spec, self._workspace(), memory=memory)
@@ -191,6 +191,6 @@ class UnlearningTrainable(tune.Trainable):
             columns["retried_with"] = str(self._trial.retried_with)
         if self._gpus > 0:
             columns |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
-        if (peak := gpu_memory.peak_gpu_memory(self._device)) is not None:
+        if (peak := process.peak_gpu_memory(self._device)) is not None:
             columns["peak_gpu_gb"] = peak
         return columns

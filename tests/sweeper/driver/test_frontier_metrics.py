@@ -19,7 +19,7 @@ from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import SETTINGS, bare_sweep, running
 from trainables.scoring.measured import Measured
-from trainables.worker.workspaces import measure_checkpoint
+from trainables.worker.process import measure_checkpoint
 
 GUESS = 8.0
 AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_loss", "min"))

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.auto_lr.parabola import Fit
+from trainables.auto_lr.rule import Fit
 from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.step import Update, auto_lr_step
 

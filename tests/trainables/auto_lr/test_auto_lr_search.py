@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from trainables.auto_lr.parabola import Fit, fit_parabola
-from trainables.auto_lr.rule import Proposal
+from trainables.auto_lr.rule import Fit, Proposal, fit_parabola
 from trainables.auto_lr.rules import RULES
 from trainables.auto_lr.search import MOST_FITS, search
 from trainables.auto_lr.step import Update, auto_lr_step

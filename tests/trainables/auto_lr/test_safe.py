@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.auto_lr.in_run import AutoLR
-from trainables.auto_lr.parabola import Fit, fit_parabola
+from trainables.auto_lr.rule import Fit, fit_parabola
 from trainables.auto_lr.rules import RULES, enough_probe_batches
 from trainables.auto_lr.safe import ANNEALED, BEND, SHARE, bending_distance
 from trainables.batches import EndlessBatches

@@ -13,8 +13,8 @@ import pytest
 from trainables.data import load_data
 from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
-from trainables.data.refusals import refusals
 from trainables.metrics.rouge import rouge_l_recall
+from trainables.objectives.dpo import refusals
 
 PINNED = "1166819a1d89d13bf846a7964673d3324c903d578270b8e48d979401e3d2257c"
 """The content hash of the default data: another one means other text, and every cached target lost."""

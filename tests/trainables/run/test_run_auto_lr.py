@@ -16,7 +16,7 @@ from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits, weights_of
-from trainables.auto_lr.parabola import fit_parabola
+from trainables.auto_lr.rule import fit_parabola
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.models.checkpoints import save_model
 from trainables.run.run import UnlearningRun

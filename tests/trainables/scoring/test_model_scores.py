@@ -23,9 +23,8 @@ from transformers import PhiForCausalLM
 from tests.facts import assert_names
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.registry import METRICS, SETS
+from trainables.metrics.registry import METRICS, SETS, MetricError, chosen_metrics
 from trainables.metrics.repetition import longest_loop, repetition
-from trainables.scoring.chosen_metrics import MetricError, chosen_metrics
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log

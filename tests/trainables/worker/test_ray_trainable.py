@@ -20,11 +20,11 @@ from tests.trainables.runs import same_bits
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
+from trainables.worker import process as worker_module
 from trainables.worker import trial_files
-from trainables.worker import workspaces as worker_module
 from trainables.worker.candidates import write_front
+from trainables.worker.process import measure_checkpoint, worker_workspace
 from trainables.worker.ray_trainable import UnlearningTrainable
-from trainables.worker.workspaces import measure_checkpoint, worker_workspace
 
 MakeWorker = Callable[..., UnlearningTrainable]
 
