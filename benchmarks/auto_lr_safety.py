@@ -59,7 +59,7 @@ def run(data: str, model: str, seed: int, batch_size: int, method: str, arm: str
         "ruined": int(not kept[0]),
         "last_lr": unlearning.optimizer.param_groups[0]["lr"],
         "steps": report.step,
-        "steps_undone": unlearning.auto_lr.counts["rolled_back"],
+        "steps_undone": unlearning.auto_lr.counts["rolled_back"] if unlearning.auto_lr else 0,
         "interpolation": report.training.get("interpolation", 1.0),
         "train_seconds": round(report.timers.train_seconds, 2),
         "eval_seconds": round(report.timers.eval_seconds, 2),

@@ -58,7 +58,8 @@ def run_once(
     run = UnlearningRun(spec, workspace)
     if out is None:
         return _run(run, workspace, None, console, started)
-    run.auto_lr.landscape_points = landscape_points
+    if run.auto_lr is not None:
+        run.auto_lr.landscape_points = landscape_points
     unfinished = UnfinishedRun(out)
     with unfinished.held():
         epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)
@@ -97,7 +98,7 @@ def _run(
         way = f"is {share:.0%} of the way from the target to the last weights"
         place = "has the last weights" if share == 1.0 else way
         console.print(f"the model {place} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
-    if out is not None and run.auto_lr.landscape:
+    if out is not None and run.auto_lr is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
         CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(points)
     checkpoint = None

@@ -102,7 +102,8 @@ class UnfinishedRun:
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written once, at the end of a run
         if (state := load_state_file(self._state)) is not None:
             run.load_state_dict(state)
-            run.auto_lr.landscape.extend(state["landscape"])
+            if run.auto_lr is not None:
+                run.auto_lr.landscape.extend(state["landscape"])
         unused = unused_columns([run.spec.method], run.spec.metrics)
         ResultTables(self.out, without=unused).cut(run.step if state is not None else -1)
         return run.epoch
@@ -111,7 +112,8 @@ class UnfinishedRun:
         """Save the state if a save is due. If the disk cannot be written, the run continues without saving."""
         if self._throttle.is_due():
             with self._throttle.saving():
-                save_state_file({**run.state_dict(), "landscape": run.auto_lr.landscape}, self._state)
+                landscape = [] if run.auto_lr is None else run.auto_lr.landscape
+                save_state_file({**run.state_dict(), "landscape": landscape}, self._state)
 
     def discard(self) -> None:
         """Delete unfinished.json and the saved state, after the run has ended."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr.rule import Fit, Memory
@@ -23,7 +22,7 @@ reasons, the clipped rates, and the steps undone by restarts."""
 
 
 class AutoLR:
-    """Fits the learning rate of a run, at the steps given by ``auto_lr_start`` and ``auto_lr_every`` in the spec.
+    """Steps the optimizer of a run, and fits the rate at the steps given by ``auto_lr_start`` and ``auto_lr_every``.
 
     Args:
         losses: the losses of the run's model.
@@ -47,11 +46,10 @@ class AutoLR:
         self.updates: list[tuple[int, Update]] = []
         self.landscape: list[dict[str, float | None]] = []
         self.landscape_points = 0
-        self._spec, self._on = spec, spec.auto_lr == "on"
-        self._optimizer, self._losses = optimizer, losses
+        self._spec, self._optimizer, self._losses = spec, optimizer, losses
         self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
         self._memory: Memory = self.rule.init()
-        self._last: Update | None = None
+        self._last: Mapping[str, Any] | None = None  # the row of the last update
         self._restarted_at, self._steps = 0, steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
 
@@ -59,20 +57,25 @@ class AutoLR:
         """Return whether the rate is fitted at a step. A rule with a guard stops fitting after one success."""
         after = step - self._spec.auto_lr_start
         is_settled = self.rule.guard is not None and self._memory["settled"]
-        return self._on and after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
-
-    def anneal(self, step: int) -> None:
-        """Set a step's rate to the chosen rate times the guard's annealing factor. Without a guard, do nothing."""
-        if self._on and self.rule.guard is not None and step >= self._spec.auto_lr_start:
-            self._set_rate(self._rate * self.rule.guard.share(step, self._steps))
+        return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
-        """Step the optimizer once along ``p.grad``, at the fitted rate.
+        """Step the optimizer once along ``p.grad``: at the fitted rate if an update is due, else at the current rate.
+
+        A rule with a guard multiplies the chosen rate by the guard's annealing factor.
 
         Args:
             forget, retain: the indices of the examples in the step's batches.
             retain_loss: the training loss on the retain batch; None if it was not computed.
         """
+        if self.rule.guard is not None and step >= self._spec.auto_lr_start:
+            self._set_rate(self._rate * self.rule.guard.share(step, self._steps))
+        if self.is_due(step):
+            self._fit(step, forget, retain, retain_loss)
+        else:
+            self._optimizer.step()
+
+    def _fit(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
         model, points, count = self._losses.model, self.landscape_points, self._fresh_batches
         batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
         retain_now = self._losses.retain_probe(batches or [retain])
@@ -103,10 +106,15 @@ class AutoLR:
         model.train()
         self.counts[(update.fallback or "updates").replace(" ", "_")] += 1
         self.counts["clipped"] += update.clipped
-        self._last = update
+        self._last = update.row()
         if update.eta_new != update.eta:  # otherwise keep the rate from before annealing
             self._rate = update.eta_new
         self.updates.append((step, update))
+
+    def take_updates(self) -> list[tuple[int, Update]]:
+        """Return ``updates``, and clear it for the next report."""
+        updates, self.updates = self.updates, []
+        return updates
 
     def restart(self, step: int, *, steps: int) -> None:
         """Lower the rate after the run was restarted from the target at ``step``, because a value was not finite.
@@ -126,21 +134,19 @@ class AutoLR:
             group["lr"] *= share
 
     def columns(self) -> dict[str, float]:
-        """Return the columns for history.csv: the counters and the last fit; empty if AutoLR is off."""
-        if not self._on:
-            return {}
+        """Return the columns for history.csv: the counters and the last fit."""
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
         if (last := self._last) is not None:
-            columns |= {"auto_lr_slope": last.slope, "auto_lr_curvature": last.curvature}
-            if last.eta_star is not None:
-                columns["auto_lr_eta_star"] = last.eta_star
+            columns |= {"auto_lr_slope": last["slope"], "auto_lr_curvature": last["curvature"]}
+            if last["eta_star"] is not None:
+                columns["auto_lr_eta_star"] = last["eta_star"]
         return columns
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a resumed run needs. ``updates`` are not included, because they belong to reports."""
         return {
             "counts": dict(self.counts),
-            "last": None if self._last is None else asdict(self._last),
+            "last": None if self._last is None else dict(self._last),
             "memory": dict(self._memory),
             "rate": self._rate,
             "begun_at": self._restarted_at,
@@ -150,7 +156,6 @@ class AutoLR:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state. The state may come from an earlier version with other counters."""
         self.counts = {name: state["counts"].get(name, 0) for name in OUTCOMES}
-        self._last = None if state["last"] is None else Update(**state["last"])
-        self._memory, self._rate = state["memory"], state["rate"]
+        self._last, self._memory, self._rate = state["last"], state["memory"], state["rate"]
         self._restarted_at = state.get("begun_at", 0)
         self._steps = state.get("steps", self._steps)

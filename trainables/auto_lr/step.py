@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from trainables.auto_lr.rule import Fit, Memory, Rule, fit_parabola
 
@@ -19,36 +19,61 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One AutoLR update. Its fields are the columns of auto_lr.csv.
+    """One AutoLR update.
 
     Attributes:
         eta, eta_new: the rate before the update and after it.
-        probe_eta, slope, curvature, loss_zero, loss_plus, loss_minus, eta_star: values of the last fit. ``probe_eta``
-            is the rate at which the fit was probed. Losses are in nats per token.
+        fit: the last fit. Losses are in nats per token.
         forget_plus, forget_minus: ``L_F`` after a step at the rate ``eta`` and after the opposite step, if logged.
         probes: the number of evaluations of ``L_R`` at weights other than the weights before the step.
         fallback: the reason why no minimum was found; None if a minimum was found.
-        clipped: whether a minimum was found but the rule chose a rate other than ``eta_star``.
+        clipped: whether a minimum was found but the rule chose a rate other than ``fit.eta_star``.
     """
 
     eta: float
-    eta_star: float | None
     eta_new: float
-    probe_eta: float
-    slope: float
-    curvature: float
-    loss_zero: float
-    loss_plus: float
-    loss_minus: float
+    fit: Fit
     forget_plus: float | None
     forget_minus: float | None
     probes: int
     fallback: str | None
     clipped: bool
 
+    def row(self) -> dict[str, Any]:
+        """Return the columns of auto_lr.csv, except trial and step. ``probe_eta`` is the rate of the fit's probes."""
+        values = {"probe_eta": self.fit.eta} | asdict(self.fit) | asdict(self)
+        return {name: values[name] for name in UPDATE_COLUMNS}
 
-UPDATE_COLUMNS = tuple(field.name for field in fields(Update))
+
+UPDATE_COLUMNS = (
+    *("eta", "eta_star", "eta_new", "probe_eta", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"),
+    *("forget_plus", "forget_minus", "probes", "fallback", "clipped"),
+)
 """The columns of auto_lr.csv, except trial and step."""
+
+
+class Line:
+    """The line ``theta - x d`` through the tensors ``theta``, along the update ``d`` of an optimizer.
+
+    The constructor steps the optimizer once, at its rate ``eta``, so the tensors are at ``x = eta`` afterwards.
+    """
+
+    def __init__(self, optimizer: Optimizer, tensors: Sequence[Tensor]) -> None:
+        self.eta = float(optimizer.param_groups[0]["lr"])
+        self._tensors, self._start = tensors, [tensor.detach().clone() for tensor in tensors]
+        optimizer.step()
+        # Integer and boolean buffers (counters, masks) are not moved, only restored.
+        self._moves = [
+            tensor.detach() - before if tensor.is_floating_point() else None
+            for tensor, before in zip(tensors, self._start, strict=True)
+        ]
+
+    def go(self, x: float) -> None:
+        """Set the tensors to ``theta - x d``, from a copy of theta, as adding ``x d`` again leaves rounding errors."""
+        for tensor, before, move in zip(self._tensors, self._start, self._moves, strict=True):
+            tensor.copy_(before)
+            if move is not None:
+                tensor.add_(move, alpha=x / self.eta)
 
 
 def auto_lr_step(  # noqa: PLR0913
@@ -76,58 +101,36 @@ def auto_lr_step(  # noqa: PLR0913
     """
     import torch
 
+    logged: Callable[[], float | None] = forget_loss or (lambda: None)
     with torch.no_grad():
-        start = [tensor.detach().clone() for tensor in tensors]
         zero = retain_loss() if loss_zero is None else loss_zero
-        eta = float(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        # Integer and boolean buffers (counters, masks) are not moved, only restored.
-        moves = [
-            tensor.detach() - before if tensor.is_floating_point() else None
-            for tensor, before in zip(tensors, start, strict=True)
-        ]
-
-        def go(x: float) -> None:
-            """Set the tensors to ``theta - x d``, from a copy of theta: adding ``x d`` again would leave rounding
-            errors."""
-            for tensor, before, move in zip(tensors, start, moves, strict=True):
-                tensor.copy_(before)
-                if move is not None:
-                    tensor.add_(move, alpha=x / eta)
-
-        plus = retain_loss()
-        forget_plus = forget_loss() if forget_loss else None
-        go(-eta)
-        minus = retain_loss()
-        forget_minus = forget_loss() if forget_loss else None
+        line = Line(optimizer, tensors)
+        eta = line.eta
+        plus, forget_plus = retain_loss(), logged()
+        line.go(-eta)
+        minus, forget_minus = retain_loss(), logged()
         fits = [fit_parabola(eta, zero, plus, minus)]
 
         def probe(x: float) -> Fit:
-            go(x)
+            line.go(x)
             ahead = retain_loss()
-            go(-x)
+            line.go(-x)
             fits.append(fit_parabola(x, zero, ahead, retain_loss()))
             return fits[-1]
 
         proposal, memory = rule.propose(memory, fits[0], probe)
         new_eta = eta if proposal.eta is None else proposal.eta
         if observe is not None:
-            observe(go, fits[-1])
-        go(new_eta)
-        for group in optimizer.param_groups:
-            group["lr"] *= new_eta / eta
-    last = fits[-1]
-    reached = last.eta_star is not None and math.isclose(new_eta, last.eta_star, rel_tol=1e-9)
+            observe(line.go, fits[-1])
+        line.go(new_eta)
+    for group in optimizer.param_groups:
+        group["lr"] *= new_eta / eta
+    wanted = fits[-1].eta_star
+    reached = wanted is not None and math.isclose(new_eta, wanted, rel_tol=1e-9)
     update = Update(
         eta=eta,
-        eta_star=last.eta_star,
         eta_new=new_eta,
-        probe_eta=last.eta,
-        slope=last.slope,
-        curvature=last.curvature,
-        loss_zero=last.loss_zero,
-        loss_plus=last.loss_plus,
-        loss_minus=last.loss_minus,
+        fit=fits[-1],
         forget_plus=forget_plus,
         forget_minus=forget_minus,
         probes=2 * len(fits),

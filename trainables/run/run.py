@@ -49,6 +49,7 @@ class UnlearningRun:
 
     Attributes:
         model: the model that is being unlearned; ``parameters`` are its trainable parameters.
+        auto_lr: chooses the learning rate; None if AutoLR is off.
         step, epoch: the number of optimizer steps and of passes over the forget set so far.
         items: the per-item values of the metrics that were measured last.
 
@@ -86,7 +87,9 @@ class UnlearningRun:
         keeps_initial = spec.is_interpolated or spec.can_restart
         self._initial = training_state(self.model, self.optimizer) if keeps_initial else None
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory.micro_batch)
-        self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe, steps=self._total_steps())
+        self.auto_lr: AutoLR | None = None
+        if spec.auto_lr == "on":
+            self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe, steps=self._total_steps())
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
         """Take one optimizer step on a forget batch and a retain batch. Return columns for history.csv.
@@ -112,13 +115,12 @@ class UnlearningRun:
         clip_([p.grad for p in self.parameters], self.spec.max_grad_norm, columns["grad_norm"])
         self.step += 1
 
-        # The step theta <- theta - lr d, preconditioned by the optimizer. If an AutoLR update is due, AutoLR takes the
-        # same step, at a rate that it chooses by fitting L_R along the step.
-        self.auto_lr.anneal(self.step)
-        if self.auto_lr.is_due(self.step):
-            self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
-        else:
+        # The step theta <- theta - lr d, preconditioned by the optimizer. If AutoLR is on, it takes the same step, at a
+        # rate that it chooses by fitting L_R along the step.
+        if self.auto_lr is None:
             self.optimizer.step()
+        else:
+            self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
         check_distance(self.optimizer, when)
         self.optimizer.zero_grad()
         return columns
@@ -163,6 +165,7 @@ class UnlearningRun:
     def _restart(self, epoch: float) -> None:
         """Continue from the initial weights at a lower learning rate, after ``epoch`` epochs."""
         assert self._initial is not None
+        assert self.auto_lr is not None
         load_training_state(self._initial, self.model, self.optimizer)
         self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch))
         self.optimizer.zero_grad()
@@ -240,8 +243,10 @@ class UnlearningRun:
                 training["violations"] = float(self._weighting_state["violations"])
             if not math.isnan(self._interpolation):
                 training["interpolation"] = self._interpolation
-            training |= distance_columns(self.optimizer) | self.auto_lr.columns()
-        updates, self.auto_lr.updates = self.auto_lr.updates, []
+            training |= distance_columns(self.optimizer)
+            if self.auto_lr is not None:
+                training |= self.auto_lr.columns()
+        updates = [] if self.auto_lr is None else self.auto_lr.take_updates()
         return Report(
             step=self.step,
             epoch=self.epoch,
@@ -251,7 +256,7 @@ class UnlearningRun:
             final=final or {},
             status=status,
             error=error,
-            auto_lr=tuple({"step": step, **asdict(update)} for step, update in updates),
+            auto_lr=tuple({"step": step, **update.row()} for step, update in updates),
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -266,7 +271,7 @@ class UnlearningRun:
             "done": self._done,
             "weighting": dict(self._weighting_state),
             "references": dict(self.losses.references),
-            "auto_lr": self.auto_lr.state_dict(),
+            "auto_lr": None if self.auto_lr is None else self.auto_lr.state_dict(),
             "losses": dict(self._last_losses),
             "tally": asdict(self._timers),
             **training_state(self.model, self.optimizer),
@@ -287,7 +292,8 @@ class UnlearningRun:
         self.step, self.epoch, self._done = state["step"], state["epoch"], state["done"]
         self._weighting_state = state["weighting"]
         self.losses.references = state["references"]
-        self.auto_lr.load_state_dict(state["auto_lr"])
+        if self.auto_lr is not None:
+            self.auto_lr.load_state_dict(state["auto_lr"])
         self._last_losses = state["losses"]
         saved = {field.name: state["tally"][field.name] for field in fields(Timers)}  # without fields of other versions
         self._timers = Timers(**saved)

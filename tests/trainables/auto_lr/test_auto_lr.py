@@ -72,11 +72,11 @@ def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, 
     update = paper_step(problem, optimizer)
     gradient = CURVATURE @ START
     best = float(gradient @ direction / (direction @ CURVATURE @ direction))
-    assert (update.fallback, update.eta_star) == (None, pytest.approx(best, rel=1e-6))
+    assert (update.fallback, update.fit.eta_star) == (None, pytest.approx(best, rel=1e-6))
     assert optimizer.param_groups[0]["lr"] == pytest.approx(best, rel=1e-6)
     torch.testing.assert_close(problem.theta.detach(), START - best * direction, rtol=1e-6, atol=1e-9)
-    assert update.slope == pytest.approx(float(gradient @ direction), rel=1e-6)
-    assert update.curvature == pytest.approx(float(direction @ CURVATURE @ direction), rel=1e-4)
+    assert update.fit.slope == pytest.approx(float(gradient @ direction), rel=1e-6)
+    assert update.fit.curvature == pytest.approx(float(direction @ CURVATURE @ direction), rel=1e-4)
 
 
 @OPTIMIZERS
@@ -87,8 +87,8 @@ def test_the_probes_see_the_start_the_step_and_its_mirror_image_and_the_step_bea
     stepped = plain_step(make, 1e-2)
     assert all(map(torch.equal, problem.seen, (START, stepped, START - (stepped - START))))
     assert len(problem.seen) == 3
-    assert update.loss_plus < update.loss_zero < update.loss_minus
-    assert problem.loss() < update.loss_plus
+    assert update.fit.loss_plus < update.fit.loss_zero < update.fit.loss_minus
+    assert problem.loss() < update.fit.loss_plus
 
 
 def test_the_final_step_starts_from_the_exact_parameters() -> None:
@@ -103,9 +103,9 @@ def test_the_final_step_starts_from_the_exact_parameters() -> None:
     update = auto_lr_step(optimizer, [parameter], lambda: next(losses), rule=PAPER, memory={})[0]
     delta = start.add(gradient, alpha=-0.1) - start
     assert not torch.equal(start + delta - delta, start)
-    assert update.eta_star is not None
-    assert update.eta_star == pytest.approx(0.25)
-    assert torch.equal(parameter.detach(), start.add(delta, alpha=update.eta_star / 0.1))
+    assert update.fit.eta_star is not None
+    assert update.fit.eta_star == pytest.approx(0.25)
+    assert torch.equal(parameter.detach(), start.add(delta, alpha=update.fit.eta_star / 0.1))
 
 
 @OPTIMIZERS
@@ -126,7 +126,7 @@ def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[
     problem = Quadratic()
     optimizer = make(problem, 0.01)
     update = paper_step(problem, optimizer, iter(losses).__next__)
-    assert (update.fallback, update.eta_star) == (reason, None)
+    assert (update.fallback, update.fit.eta_star) == (reason, None)
     assert optimizer.param_groups[0]["lr"] == 0.01
     torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01), rtol=1e-6, atol=1e-12)
 

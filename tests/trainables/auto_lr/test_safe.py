@@ -114,9 +114,7 @@ def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
     assert SAFE.guard is not None
     for step in range(1, steps + 1):
         optimizer.param_groups[0]["params"][0].grad = torch.zeros(2, 2)
-        auto_lr.anneal(step)
-        if auto_lr.is_due(step):
-            auto_lr.take_step(step, [0], [0], None)
+        auto_lr.take_step(step, [0], [0], None)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * SAFE.guard.share(step, steps))
     assert auto_lr.counts["no_curvature"] == steps / every
     assert auto_lr.counts["clipped"] == 0
