@@ -222,8 +222,9 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
 
     load_plugins(raw)
     from trainables.modality import dataset_modality
+    from trainables.models.adapters import checkpoint_problems
     from trainables.models.registry import MODELS
-    from trainables.target.checkpoint_scores import checkpoint_problems, score_checkpoint
+    from trainables.target.prepare import score_checkpoint
 
     found = list(problems)
     if options["retain_eval_log"] is not None:
@@ -246,7 +247,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     from sweeper.execution.target_task import print_left_out_metrics, progress_shown
     from sweeper.followers.console import own_console
     from trainables.scoring.item_log import write_item_log
-    from trainables.target.target_spec import target_spec_of
+    from trainables.target.target import target_spec_of
 
     console = own_console()
     print_left_out_metrics(target_spec_of(resolved.base).left_out, console)

@@ -30,8 +30,7 @@ from sweeper.store.lease import hold_lease
 from sweeper.store.plugins import set_worker_plugins
 from trainables.spec import TrialSpec
 from trainables.target.shared import fetch_target, share_target
-from trainables.target.target import Target
-from trainables.target.target_spec import target_spec_of
+from trainables.target.target import Target, target_spec_of
 
 _UNHEARD = """error: interrupted, but Ray did not stop; all finished trials are kept. Continue with:
   {command}

@@ -25,7 +25,7 @@ from trainables.models.registry import find_model
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import cache_folder, is_made
-from trainables.target.target_spec import target_spec_of
+from trainables.target.target import target_spec_of
 
 NO_TARGET = "the target is not fine-tuned yet"
 NO_DOWNLOAD = "the model or the data are not downloaded yet"

@@ -206,7 +206,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
     """Yield a problem if ``--template chat`` is set but the tokenizer is known to have no chat template."""
     from trainables.models.registry import MODELS
-    from trainables.target.target_spec import CHAT_FILE
+    from trainables.target.target import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT
 
     if spec.template != CHAT:
@@ -226,7 +226,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     """Return the problems with the files and hub repositories that the trial needs."""
     from trainables.data import DATASETS, DataError
     from trainables.models.registry import find_model
-    from trainables.target.target_spec import target_spec_of
+    from trainables.target.target import target_spec_of
 
     dataset = DATASETS.get(spec.dataset)
     if dataset is None:

@@ -19,9 +19,8 @@ from multiprocessing.connection import Connection
 
 from sweeper.execution.target_task import FillCache, Show
 from trainables.spec import TrialSpec
-from trainables.target.cache import Cache, is_made
-from trainables.target.finetune import TargetError
-from trainables.target.target_spec import target_spec_of
+from trainables.target.cache import Cache, TargetError, is_made
+from trainables.target.target import target_spec_of
 
 
 @contextmanager

@@ -24,12 +24,11 @@ from trainables import plugins
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.storage import Storage
-from trainables.target.cache import Cache, NotCached
-from trainables.target.finetune import Progress, TargetError
+from trainables.target.cache import Cache, NotCached, TargetError
 from trainables.target.prepare import RETAIN, WAITING, Preparation, prepare_target
 from trainables.target.shared import fetch_target, share_target
-from trainables.target.target import Target
-from trainables.target.target_spec import TargetSpec, target_spec_of
+from trainables.target.target import Target, TargetSpec, target_spec_of
+from trainables.target.training import Progress
 from trainables.worker.failures import one_line
 
 if TYPE_CHECKING:

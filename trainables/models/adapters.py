@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,3 +51,25 @@ def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
         tokenizer = load_tokenizer(adapter)
     folder.mkdir(parents=True, exist_ok=True)
     write_model(merged, tokenizer, folder)
+
+
+def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:
+    """Return a message if the folder has an adapter whose base model is missing. For a folder without an adapter,
+    return the problems that ``other`` finds."""
+    if not (folder / ADAPTER_CONFIG).is_file():
+        return list(other(folder))
+    base = base_of(folder)
+    if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
+        return [
+            f"{folder}: the adapter's base model {base} is missing; 'python -m sweeper target' makes the target again"
+        ]
+    return []
+
+
+def base_of(folder: Path) -> str | None:
+    """Return the folder or hub id of an adapter's base model; None if the adapter's configuration has none."""
+    try:
+        found = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return str(found) if found else None

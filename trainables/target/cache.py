@@ -12,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.durable import write_whole
-from trainables.target.finetune import TargetError
 
 FORMAT = 3
 """A part of every cache key, increased when the meaning of a recipe or the format of cached files changes."""
+
+
+class TargetError(RuntimeError):
+    """The target cannot be prepared; the message is for the user."""
+
+    exit_code = 1
 
 
 def cache_folder() -> Path:
@@ -87,8 +92,9 @@ class Cache:
         if found is None:
             if not self.computing:
                 raise NotCached(f"the cache has no entry {path}")
-            write_whole(path, json.dumps(compute()))  # the JSON may contain NaN, which Python can read
-            found = json.loads(path.read_text(encoding="utf-8"))
+            text = json.dumps(compute())  # the JSON may contain NaN, which Python can read
+            write_whole(path, text)
+            found = dict(json.loads(text))
         else:
             used(path)
         self.notes[name] = dict(found)

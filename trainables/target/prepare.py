@@ -1,4 +1,4 @@
-"""Prepare the target and the retain model for a spec: load them from the cache, or train them."""
+"""Prepare the target and the retain model: load them from the cache, or train them. Score any model folder."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache as once
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from search_spaces.durable import wait_for_lock
 from trainables.data import TaskData
 from trainables.device import default_device
 from trainables.metrics.registry import DEFAULT_SET, chosen_metrics, needs_retain_model
 from trainables.modality import ModelEvaluator
+from trainables.models.adapters import ADAPTER_CONFIG, base_of
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
 from trainables.predictions import evaluate_items
-from trainables.scoring.measured import generated_answers
+from trainables.scoring.measured import Measured, generated_answers
 from trainables.scoring.model_scores import RetainValues
 from trainables.spec import TrialSpec
-from trainables.target.cache import FORMAT, Cache, digest, folder_digest, is_made, unfinished, used
-from trainables.target.finetune import Progress, TargetError
-from trainables.target.target import Target
-from trainables.target.target_spec import TargetSpec, target_spec_of
-from trainables.target.training import require_undamaged, train
+from trainables.target.cache import FORMAT, Cache, TargetError, digest, folder_digest, is_made, unfinished, used
+from trainables.target.target import Target, TargetSpec, target_spec_of
+from trainables.target.training import Progress, require_undamaged, train
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
+Load: TypeAlias = "Callable[[], tuple[PreTrainedModel, Any, ModelEvaluator]]"
+"""Loads a model with its processor and evaluator, once."""
 RETAIN = "retain model, "
 """The beginning of the progress text while the retain model is trained."""
 WAITING = "waiting for another process that trains the same model"
@@ -36,19 +37,57 @@ WAITING = "waiting for another process that trains the same model"
 
 
 def prepare_target(
-    spec: TrialSpec, *, recipe: TargetRecipe | None = None, cache: Path | None = None, **settings: Any
+    spec: TrialSpec,
+    *,
+    recipe: TargetRecipe | None = None,
+    cache: Path | None = None,
+    device: torch.device | str | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Target:
     """Return the target for a spec: from the cache, from ``target_path``, or by fine-tuning.
 
     Args:
-        recipe: the fine-tuning recipe; by default the result of :func:`~trainables.target.target_spec.target_recipe`.
+        recipe: the fine-tuning recipe; by default the result of :func:`~trainables.target.target.target_recipe`.
         cache: the folder of the cache; by default the result of :func:`~trainables.target.cache.cache_folder`.
-        settings: the arguments ``device`` and ``on_progress`` of :class:`Preparation`.
+        device, on_progress: see :class:`Preparation`.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
     """
-    return Preparation(spec=target_spec_of(spec, recipe=recipe), cache=Cache(cache), **settings).target()
+    target_spec = target_spec_of(spec, recipe=recipe)
+    return Preparation(spec=target_spec, cache=Cache(cache), device=device, on_progress=on_progress).target()
+
+
+def score_checkpoint(
+    spec: TrialSpec,
+    *,
+    cache: Path | None = None,
+    device: torch.device | str | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Measured:
+    """Return the losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
+
+    The prompt template is ``spec.template`` or, if this is None, the template of ``spec.model``. If a metric needs a
+    retain model, the retain model is loaded from ``spec.retain_path``.
+
+    Raises:
+        DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
+        MetricError: the data do not allow a metric that was requested by name.
+    """
+    assert spec.target_path is not None, "the folder to score"
+    folder, target_spec = Path(spec.target_path), target_spec_of(spec)
+    preparation = Preparation(spec=target_spec, cache=Cache(cache), device=device, on_progress=on_progress)
+    retain, names = preparation.retain_values(), target_spec.measured()
+
+    def compute() -> dict[str, object]:
+        model, _, evaluator = preparation.load(folder)
+        scores = evaluator.scores(model, retain=retain)
+        losses, found = scores.loss_metrics(), scores.measure(names)
+        return asdict(replace(found, metrics={**losses, **found.metrics}))
+
+    asked = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)
+    name = digest(FORMAT, "scores", _content(folder), target_spec.data, *asked, *target_spec.measured_by(names))
+    return Measured(**preparation.cache.note(f"scores/{name}", compute))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,60 +112,66 @@ class Preparation:
             TargetError, LoadError: the target cannot be prepared; the message is for the user.
             NotCached: a cache entry is missing, and the cache must not compute it.
         """
-        spec, cache, retain = self.spec, self.cache, self.retain_values()
-        if spec.target_path is not None:
-            folder, name = spec.target_path, folder_digest(spec.target_path)
-        else:
-            name = spec.trained_key
-            folder = self._trained(name, spec.data)
+        spec, retain = self.spec, self.retain_values()
+        folder, name = self._model()
         key = digest(FORMAT, name, spec.data, spec.trial.max_length, spec.template_key)
-
-        loaded = once(lambda: self.load(folder))
-
-        def own_scores() -> dict[str, object]:
-            model, processor, evaluator = loaded()
-            forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
-            batch_size = spec.trial.eval_batch_size
-            reference = evaluate_items(spec.modality, model, forget, processor=processor, batch_size=batch_size)
-            scores = evaluator.scores(model)
-            losses, scored = scores.loss_metrics(), scores.measure()
-            return {
-                "baseline": {**losses, **scored.metrics},
-                "reference_nll": reference.totals.tolist(),
-                "answers": generated_answers(scored.items),
-            }
-
-        def measured(names: tuple[str, ...], of: str) -> dict[str, float]:
-            def compute() -> dict[str, float]:
-                model, _, evaluator = loaded()
-                return dict(evaluator.scores(model, retain=retain).measure(names).metrics)
-
-            return cache.note(f"baselines/{digest(FORMAT, of, names, *spec.measured_by(names))}", compute)
-
         # The shape is cached so that the driver of a sweep with a cached target does not import transformers.
-        shape = cache.note(f"shapes/{name}", lambda: {"classes": _classes(spec, folder)})
+        shape = self.cache.note(f"shapes/{name}", lambda: {"classes": _classes(spec, folder)})
+        load = once(lambda: self.load(folder))
         own = spec.measured_by(DEFAULT_SET)
-        known = cache.note(f"baselines/{digest(key, own) if own else key}", own_scores)
-        baseline = known["baseline"]
+        scores = self.cache.note(f"baselines/{digest(key, own) if own else key}", lambda: self._own_scores(load))
+        baseline = dict(scores["baseline"])
         # The note may come from an earlier version with fewer default metrics.
         default = chosen_metrics((), spec.data, retain_model=False)
         if missing := tuple(name for name in default if name not in baseline):
-            baseline |= measured(missing, key)
+            baseline |= self._chosen_scores(missing, key, retain, load)
         if spec.trial.metrics:
             key = key if retain is None else digest(FORMAT, key, retain.key)
-            baseline |= measured(spec.measured(), key)
+            baseline |= self._chosen_scores(spec.measured(), key, retain, load)
         return Target(
             key=key,
             path=str(folder.resolve()),
             data=spec.data,
             vocabulary_size=shape["classes"],
             baseline=baseline,
-            reference_nll=tuple(known["reference_nll"]),
+            reference_nll=tuple(scores["reference_nll"]),
             template=spec.info.template,
             retain=retain,
             left_out=spec.left_out,
-            answers=known.get("answers", {}),
+            answers=scores.get("answers", {}),
         )
+
+    def _model(self) -> tuple[Path, str]:
+        """Return the folder of the target's model, and a name that identifies its content."""
+        if self.spec.target_path is not None:
+            return self.spec.target_path, folder_digest(self.spec.target_path)
+        name = self.spec.trained_key
+        return self._trained(name, self.spec.data), name
+
+    def _own_scores(self, load: Load) -> dict[str, object]:
+        """Return the losses, the default metrics, the reference NLL and the answers of the target."""
+        spec, (model, processor, evaluator) = self.spec, load()
+        forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
+        batch_size = spec.trial.eval_batch_size
+        reference = evaluate_items(spec.modality, model, forget, processor=processor, batch_size=batch_size)
+        scores = evaluator.scores(model)
+        losses, scored = scores.loss_metrics(), scores.measure()
+        return {
+            "baseline": {**losses, **scored.metrics},
+            "reference_nll": reference.totals.tolist(),
+            "answers": generated_answers(scored.items),
+        }
+
+    def _chosen_scores(
+        self, names: tuple[str, ...], key: str, retain: RetainValues | None, load: Load
+    ) -> dict[str, float]:
+        """Return the metrics ``names`` of the target with this key."""
+
+        def compute() -> dict[str, float]:
+            model, _, evaluator = load()
+            return dict(evaluator.scores(model, retain=retain).measure(names).metrics)
+
+        return self.cache.note(f"baselines/{digest(FORMAT, key, names, *self.spec.measured_by(names))}", compute)
 
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
@@ -205,3 +250,10 @@ def _classes(spec: TargetSpec, folder: Path) -> int:
     with loading(folder):
         configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         return spec.modality.classes(configuration)
+
+
+def _content(folder: Path) -> str:
+    """Return a hash that identifies the weights. For an adapter, the hash includes the base model's weights."""
+    own = folder_digest(folder)
+    base = base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
+    return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -1,17 +1,36 @@
-"""The target: the fine-tuned model from which all trials start, with its data and its scores.
+"""The specification of a target (model, data and recipe, derived from a trial's spec), and the prepared target.
 
-The target's metrics are the baseline for every trial. The target's log-likelihoods of the forget set are also stored,
-so that NPO and similar objectives do not need a second model in memory.
+The target is the fine-tuned model from which all trials start. Its metrics are the baseline for every trial. Its
+log-likelihoods of the forget set are also stored, so that NPO and similar objectives do not need a second model in
+memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from trainables.data import TaskData
+from trainables.data import DataError, TaskData, load_data
+from trainables.metrics.registry import chosen_metrics
+from trainables.modality import Modality, ModelEvaluator, modality_of
+from trainables.models.hub_cache import hub_commit
+from trainables.models.registry import TEMPLATES, ModelInfo, TargetRecipe, find_model
+from trainables.plugins import digests
 from trainables.scoring.measured import ItemLog
 from trainables.scoring.model_scores import RetainValues
-from trainables.template import QUESTION_ANSWER
+from trainables.spec import FIELDS, TrialSpec
+from trainables.target.cache import FORMAT, digest, folder_digest
+from trainables.template import CHAT, QUESTION_ANSWER
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+CHAT_FILE = "chat_template.jinja"
+"""The file of the chat template in newer model folders. Older folders have the template in the tokenizer's
+configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +60,152 @@ class Target:
     retain: RetainValues | None = None
     left_out: tuple[str, ...] = ()
     answers: ItemLog = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSpec:
+    """The data, the model to unlearn, and the settings for creating this model.
+
+    Attributes:
+        trial: the spec of a trial on the target. The trial's method and training settings are not used.
+        info: the base model's entry in the registry, or an entry created for a hub id or a local folder.
+        recipe: the recipe for fine-tuning the target.
+    """
+
+    trial: TrialSpec
+    info: ModelInfo
+    recipe: TargetRecipe
+    data: TaskData
+
+    @property
+    def base_folder(self) -> Path | None:
+        """The folder of the base model, if the user gave one."""
+        return None if self.trial.model_path is None else Path(self.trial.model_path)
+
+    @property
+    def target_path(self) -> Path | None:
+        """The folder of a finished target, if the user gave one."""
+        return None if self.trial.target_path is None else Path(self.trial.target_path)
+
+    @property
+    def retain_path(self) -> Path | None:
+        """The folder of a retain model, if the user gave one."""
+        return None if self.trial.retain_path is None else Path(self.trial.retain_path)
+
+    @cached_property
+    def modality(self) -> Modality:
+        """The modality of the data, with the model's prompt template."""
+        return modality_of(self.data, self.info.template)
+
+    @cached_property
+    def base(self) -> str:
+        """A text that identifies the base model: the digest of its files, its hub commit, or its name.
+
+        Raises:
+            TargetError, LoadError: the folder does not exist, or the hub cannot be reached.
+        """
+        if self.base_folder is not None:
+            return folder_digest(self.base_folder)
+        hub_id = self.info.hub_id
+        if hub_id is not None:
+            return f"{hub_id}@{hub_commit(hub_id)}"
+        return ":".join([self.info.name, str(hub_id), *digests([("model", self.info.name)])])
+
+    @property
+    def trained_key(self) -> str:
+        """The name of the fine-tuned target in the cache. The name is known before the target is trained."""
+        return digest(FORMAT, self.base, self.recipe, self.data.full, *self._settings)
+
+    @property
+    def retain_key(self) -> str:
+        """The name of the retain model in the cache.
+
+        The name depends on the full set, not only on the retain set, because a tokenizer may be trained on the full
+        set.
+        """
+        sets = (self.data.retain, self.data.full)
+        return digest(FORMAT, "retain", self.base, self.recipe, *sets, *self._settings)
+
+    @property
+    def template_key(self) -> str:
+        """A text that identifies the template: its text or, for a chat template in a file, the file's digest."""
+        folder = self.target_path or self.base_folder
+        if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
+            return self.info.template
+        return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
+
+    def measured_by(self, names: Sequence[str]) -> list[str]:
+        """Return the digests, for cache keys, of the plug-ins that define any of the named metrics."""
+        return digests(("metric", name.removesuffix("_distance")) for name in names)
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        seed = self.trial.target_seed  # for seed 0, names are equal to those of versions without a seed
+        return (self.trial.max_length, self.template_key, *((seed,) if seed else ()))
+
+    def measured(self) -> tuple[str, ...]:
+        """Return the metrics to measure.
+
+        If no retain model can be trained, a metric that needs one is omitted if it was requested as part of a set of
+        metrics. For a finished target, no retain model can be trained, because the target's base model is unknown.
+
+        Raises:
+            MetricError: the data do not allow a metric that was requested by name.
+        """
+        may_have_retain_model = self.retain_path is not None or self.target_path is None
+        return chosen_metrics(self.trial.metrics, self.data, retain_model=may_have_retain_model)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The requested metrics that are not measured because no retain model is available. Raises MetricError."""
+        return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
+
+    def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
+        """Return an evaluator for a model with its processor, on ``data`` or, if None, on the target's data."""
+        return self.modality.evaluator(
+            data or self.data,
+            processor,
+            classes=self.modality.classes(model.config),
+            max_length=self.trial.max_length,
+            batch_size=self.trial.eval_batch_size,
+            device=model.device,
+        )
+
+
+def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> TargetSpec:
+    """Return the target's specification for a trial's spec. ``recipe`` is by default the result of
+    :func:`target_recipe`.
+
+    Raises:
+        DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.
+    """
+    if wrong := FIELDS["template"].problem(spec.template):
+        raise DataError(wrong)
+    info = find_model(spec.model)
+    return TargetSpec(
+        trial=spec,
+        info=info if spec.template is None else replace(info, template=TEMPLATES[spec.template].text),
+        recipe=recipe or target_recipe(spec),
+        data=load_data(
+            spec.dataset,
+            forget_split=spec.forget_split,
+            forget_class=spec.forget_class,
+            data_dir=Path(spec.data_dir) if spec.data_dir else None,
+            limit=spec.limit,
+            seed=spec.data_seed,
+        ).with_loss_examples(spec.loss_examples),
+    )
+
+
+def target_recipe(spec: TrialSpec) -> TargetRecipe:
+    """Return the model's recipe with the spec's settings. If the spec sets the epochs, training does not stop early."""
+    recipe = find_model(spec.model).recipe
+    if spec.target_epochs is not None:
+        recipe = replace(recipe, epochs=spec.target_epochs, stop_when_memorised=False)
+    if spec.target_lr is not None:
+        recipe = replace(recipe, lr=spec.target_lr)
+    if spec.target_batch_size is not None:
+        recipe = replace(recipe, batch_size=spec.target_batch_size)
+    if spec.target_lora_rank is not None:
+        recipe = replace(recipe, lora_rank=spec.target_lora_rank or None)
+    return recipe

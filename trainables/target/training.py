@@ -1,31 +1,50 @@
-"""Fine-tune a base model for the cache, and check the files of cached models."""
+"""Fine-tune the target or the retain model for the cache, and check the files of cached models.
+
+The target is the model that has learned the full set, which includes the forget set and the retain set.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
-from search_spaces.durable import free_bytes, staged
-from search_spaces.messages import expected_one_of, size
+from search_spaces.durable import Throttle, free_bytes, staged
+from search_spaces.messages import counted, expected_one_of, size
+from trainables.batches import epoch_batches
 from trainables.data import TaskData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
-from trainables.target.cache import unfinished
-from trainables.target.finetune import Progress, TargetError, finetune
-from trainables.target.target_spec import TargetSpec
+from trainables.predictions import evaluate_items, mean_loss
+from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
+from trainables.target.cache import TargetError, unfinished
+from trainables.target.target import TargetSpec
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
+
+
+MEMORISED_LOSS = 0.05
+"""The full set counts as memorised if its mean loss is below this value (nats per supervised token)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a long computation, for a progress bar."""
+
+    done: int
+    total: int
+    text: str
 
 
 def train(
@@ -116,3 +135,96 @@ def require_undamaged(folder: Path) -> None:
             f"the cached model {folder} is damaged: {', '.join(differing)} "
             f"{'have' if len(differing) > 1 else 'has'} changed; delete this folder to train the model again"
         )
+
+
+def finetune(
+    model: PreTrainedModel,
+    processor: Any,
+    spec: TargetSpec,
+    *,
+    data: TaskData,
+    on_progress: Callable[[Progress], None],
+    state: Path | None = None,
+) -> int:
+    """Train ``model`` in place on ``data.full`` by the recipe of ``spec``, with AdamW. Return the number of epochs.
+
+    The learning rate rises linearly over 5% of the steps and then falls linearly. With ``stop_when_memorised``,
+    training ends after the first epoch at which the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.
+
+    Args:
+        state: the file in which the state of the training is saved from time to time. A killed training continues from
+            this file, with bit-identical results. The file's name must depend on the model, the data and the recipe.
+
+    Raises:
+        TargetError: the loss is not finite, or all epochs of the recipe ended before the data were memorised.
+    """
+    import torch
+
+    modality, recipe, seed = spec.modality, spec.recipe, spec.trial.target_seed
+    evaluator = spec.evaluator(model, processor, data=data)
+    items = modality.encode(processor, data.full, max_length=spec.trial.max_length)
+
+    def mean_nll() -> float:
+        losses = evaluate_items(modality, model, items, processor=processor, batch_size=64)
+        return float(sum(losses.totals.tolist()) / sum(losses.counts.tolist()))
+
+    torch.manual_seed(seed)  # for dropout
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    lengths = modality.lengths(items)
+    per_epoch = -(-len(lengths) // recipe.batch_size)
+    total = per_epoch * recipe.epochs
+    warmup = max(1, total // 20)
+    model.train()
+    done, saves = 0, Throttle(share=0.02, pause=60.0)
+    if state is not None and (saved := load_state_file(state)) is not None:
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        load_random_state(saved)
+        done = int(saved["epoch"])
+    step = done * per_epoch
+    for epoch in range(1 + done, recipe.epochs + 1):
+        running = 0.0
+        for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
+            step += 1
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
+            batch = modality.collate(items, indices, processor=processor, device=model.device)
+            predicted = modality.predict(model, batch)
+            loss = mean_loss(predicted.nll, predicted.supervised)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            running += loss.item()
+        if not math.isfinite(running):
+            raise TargetError(
+                f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
+            )
+        on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
+        # The running mean mixes losses at different weights, so it only decides whether the loss is evaluated.
+        is_low = running / per_epoch < 1.5 * MEMORISED_LOSS
+        if recipe.stop_when_memorised and is_low and mean_nll() < MEMORISED_LOSS and evaluator.memorised(model):
+            return epoch
+        if state is not None and saves.is_due():
+            parts = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            with saves.saving():
+                save_state_file(parts | random_state(), state)
+    if recipe.stop_when_memorised:
+        raise TargetError(
+            f"the data were not memorised within {recipe.epochs} epochs: their mean loss is {mean_nll():.3g}, expected "
+            f"below {MEMORISED_LOSS:g} with verbmem above 0.95; --target-epochs N uses the target as it is after N "
+            f"epochs{_contradictions(data)}"
+        )
+    return recipe.epochs
+
+
+def _contradictions(data: TaskData) -> str:
+    """Return a text about questions with more than one answer, which cannot be memorised; empty if there are none."""
+    answers: dict[str, set[str]] = {}
+    for item in data.full:
+        if question := getattr(item, "question", ""):
+            answers.setdefault(question, set()).add(item.answer)
+    several = [question for question, found in answers.items() if len(found) > 1]
+    if not several:
+        return ""
+    return f"; {counted(len(several), 'question')} with more than one answer, such as '{several[0]}'"

@@ -41,7 +41,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
         "sweeper.checks.plan.measured_pace",
         "trainables.target.prepare.prepare_target",
         "trainables.target.prepare.train",
-        "trainables.target.finetune.finetune",
+        "trainables.target.training.finetune",
         "trainables.run.run.UnlearningRun.__init__",
     ):
         monkeypatch.setattr(entry, refuse_to_work)

@@ -17,7 +17,7 @@ from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted
 from sweeper.store.folder import SweepError, UsageError
 from tests.sweeper.cli.conftest import Command, names, summary_of
-from trainables.target.finetune import TargetError
+from trainables.target.cache import TargetError
 
 End = Callable[..., None]
 NONE_GOOD = {

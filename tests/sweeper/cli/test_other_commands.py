@@ -42,7 +42,7 @@ def test_a_method_is_listed_with_its_options_other_name_and_needs() -> None:
 def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
     scores = Measured({"forget_loss": 1.0}, {}, 0.0)
-    monkeypatch.setattr("trainables.target.checkpoint_scores.score_checkpoint", lambda spec, **named: scores)
+    monkeypatch.setattr("trainables.target.prepare.score_checkpoint", lambda spec, **named: scores)
     problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
     return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
 

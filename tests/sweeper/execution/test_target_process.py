@@ -11,8 +11,9 @@ import pytest
 from sweeper.execution.target_process import target_process
 from trainables.models.checkpoints import LoadError
 from trainables.spec import TrialSpec
-from trainables.target.finetune import Progress, TargetError
+from trainables.target.cache import TargetError
 from trainables.target.prepare import prepare_target
+from trainables.target.training import Progress
 
 
 @pytest.fixture(autouse=True)

@@ -21,11 +21,9 @@ from sweeper.execution.target_task import TargetTask, is_prepared_remotely, prep
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
-from trainables.target.cache import Cache, NotCached
-from trainables.target.finetune import TargetError
+from trainables.target.cache import Cache, NotCached, TargetError
 from trainables.target.prepare import Preparation, prepare_target
-from trainables.target.target import Target
-from trainables.target.target_spec import target_spec_of
+from trainables.target.target import Target, target_spec_of
 
 
 @pytest.fixture(autouse=True)

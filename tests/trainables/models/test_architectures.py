@@ -144,7 +144,7 @@ def test_the_adapter_is_on_every_linear_layer_but_the_head_and_starts_as_the_ide
 def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
     tiny_data: UnlearningData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Any, twin: Twin
 ) -> None:
-    monkeypatch.setattr("trainables.target.target_spec.load_data", lambda *arguments, **named: tiny_data)
+    monkeypatch.setattr("trainables.target.target.load_data", lambda *arguments, **named: tiny_data)
     recipe = TargetRecipe(lr=1e-2, batch_size=8, epochs=3, stop_when_memorised=False, lora_rank=4)
     spec = make_spec(model=twin.name)
     target = prepare_target(spec, recipe=recipe, device="cpu", cache=tmp_path)

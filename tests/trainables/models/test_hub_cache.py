@@ -118,7 +118,7 @@ def test_a_model_that_cannot_be_fetched_whole_is_named(publish: Any, local_hub: 
 
 @pytest.fixture
 def prepare(tmp_path: Path, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Target]:
-    monkeypatch.setattr("trainables.target.target_spec.load_data", lambda *arguments, **named: tiny_data)
+    monkeypatch.setattr("trainables.target.target.load_data", lambda *arguments, **named: tiny_data)
 
     def made(model: str, **changes: Any) -> Target:
         spec = TrialSpec(model=model, max_length=64, **changes)

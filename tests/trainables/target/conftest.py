@@ -13,9 +13,9 @@ import trainables.models.tiny
 from trainables.data.examples import UnlearningData
 from trainables.models.registry import TargetRecipe
 from trainables.spec import TrialSpec
-from trainables.target.finetune import Progress
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
+from trainables.target.training import Progress
 
 RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=2, stop_when_memorised=False)
 SPEC = TrialSpec(max_length=64)
@@ -51,6 +51,6 @@ def prepare(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Preparation:
     made = Preparation(tmp_path / "cache", tiny_data)
-    monkeypatch.setattr("trainables.target.target_spec.load_data", lambda *arguments, **named: made.data)
+    monkeypatch.setattr("trainables.target.target.load_data", lambda *arguments, **named: made.data)
     monkeypatch.setattr(trainables.models.tiny, "make_tiny", lambda name, tokenizer, seed=0: make_network())
     return made

@@ -10,8 +10,7 @@ import pytest
 from search_spaces.checksums import CHECKSUMS, write_checksums
 from tests.facts import assert_names
 from tests.trainables.target.conftest import Preparation
-from trainables.target.cache import folder_digest
-from trainables.target.finetune import TargetError
+from trainables.target.cache import TargetError, folder_digest
 from trainables.target.training import require_undamaged
 
 

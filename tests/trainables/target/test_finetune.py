@@ -15,8 +15,9 @@ from trainables.data.examples import UnlearningData
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
-from trainables.target.finetune import MEMORISED_LOSS, Progress, TargetError, finetune
-from trainables.target.target_spec import TargetSpec
+from trainables.target.cache import TargetError
+from trainables.target.target import TargetSpec
+from trainables.target.training import MEMORISED_LOSS, Progress, finetune
 from trainables.text.tokens import encode_examples
 
 QUICK = TargetRecipe(lr=1e-2, batch_size=8, epochs=150, stop_when_memorised=True)

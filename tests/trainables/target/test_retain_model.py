@@ -15,7 +15,7 @@ from scipy.stats import ks_2samp
 from transformers import PhiForCausalLM
 
 import trainables.models.tiny
-import trainables.target.finetune
+import trainables.target.training
 from search_spaces.durable import Throttle
 from tests.trainables.runs import same_bits
 from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
@@ -23,8 +23,9 @@ from trainables.data.errors import DataError
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.scoring.evaluator import Evaluator
-from trainables.target.finetune import Progress, TargetError
+from trainables.target.cache import TargetError
 from trainables.target.target import Target
+from trainables.target.training import Progress
 from trainables.text.scorer import TextScorer
 
 Train = Callable[..., Target]
@@ -96,7 +97,7 @@ def test_a_killed_training_continues_to_the_same_weights(
     tiny = trainables.models.tiny
     monkeypatch.setattr(tiny, "make_tiny", lambda name, tokenizer, seed=0: make_network(resid_pdrop=0.2))
     whole = train()
-    monkeypatch.setattr(trainables.target.finetune, "Throttle", lambda **_: Throttle(share=math.inf))
+    monkeypatch.setattr(trainables.target.training, "Throttle", lambda **_: Throttle(share=math.inf))
 
     def kill(progress: Progress) -> None:
         if progress.text.startswith("retain model") and "epoch 3" in progress.text:

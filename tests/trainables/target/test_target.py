@@ -23,12 +23,10 @@ from trainables.models.checkpoints import LoadError, load_model, save_model
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
-from trainables.target.cache import cache_folder, folder_digest
-from trainables.target.finetune import Progress, TargetError
+from trainables.target.cache import TargetError, cache_folder, folder_digest
 from trainables.target.prepare import WAITING
-from trainables.target.target import Target
-from trainables.target.target_spec import target_recipe, target_spec_of
-from trainables.target.training import load_base
+from trainables.target.target import Target, target_recipe, target_spec_of
+from trainables.target.training import Progress, load_base
 from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode_examples
 
