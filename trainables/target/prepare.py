@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from search_spaces.durable import wait_for_lock
 from trainables.data import TaskData
 from trainables.device import default_device
-from trainables.metrics.registry import DEFAULT_SET, chosen_metrics, needs_retain_model
+from trainables.metrics.registry import DEFAULT_SET, needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.models.adapters import ADAPTER_CONFIG, base_of
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
 from trainables.predictions import evaluate_items
-from trainables.scoring.measured import Measured, generated_answers
+from trainables.scoring.measured import Measured, chosen_metrics, generated_answers
 from trainables.scoring.model_scores import RetainValues
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, Cache, TargetError, digest, folder_digest, is_made, unfinished, used

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.data import DataError, TaskData, load_data
-from trainables.metrics.registry import chosen_metrics
 from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import TEMPLATES, ModelInfo, TargetRecipe, find_model
 from trainables.plugins import digests
-from trainables.scoring.measured import ItemLog
+from trainables.scoring.measured import ItemLog, chosen_metrics
 from trainables.scoring.model_scores import RetainValues
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest

@@ -23,11 +23,12 @@ from transformers import PhiForCausalLM
 from tests.facts import assert_names
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.registry import METRICS, SETS, MetricError, chosen_metrics
+from trainables.metrics.registry import METRICS, SETS
 from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
+from trainables.scoring.measured import MetricError, chosen_metrics
 from trainables.text.tokens import encode
 
 NAMES = tuple(
