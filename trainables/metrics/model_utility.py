@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from statistics import harmonic_mean
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainables.metrics.metric import EXTRA_SETS, FURTHER_CHOICES, RETAIN_CHOICES, TOFU, Cost, Metric
@@ -28,6 +27,8 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
 
     Maini et al., TOFU (arXiv:2401.06121).
     """
+    from statistics import harmonic_mean  # imported here, because the import takes 10 ms, too long for --help
+
     nine = (*retain, *real_authors, *world_facts)
     return math.nan if any(map(math.isnan, nine)) else harmonic_mean(nine)
 
