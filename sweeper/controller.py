@@ -62,7 +62,6 @@ class Controller(Follower):
             return
         if event.kind is Kind.TRIAL_REQUEUED:
             self.failure = None
-            self.study.forget(trial.id)
         elif event.kind is Kind.TRIAL_REPORTED and not trial.reused_from:
             self.decide(trial.id, event.payload["report"])
         elif event.kind is Kind.TRIAL_ENDED and trial.has_result:

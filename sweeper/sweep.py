@@ -139,7 +139,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
         if not has_trials:
             controller.stop_waiting(all_trials=True)
             sweep.checkpoints.fetch_models()
-            if not unmeasured(sweep.out, sweep.settings):
+            if controller.failure is not None or not unmeasured(sweep.out, sweep.settings):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
         most = cluster.slots(sharing=sweep.settings.shared(*folders))

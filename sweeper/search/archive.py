@@ -56,10 +56,6 @@ class ParetoArchive:
         self.constraints = tuple(constraints)
         self._baseline = dict(baseline or {})
         self._every_epoch = every_epoch
-        self.clear()
-
-    def clear(self) -> None:
-        """Remove all trials."""
         self._front: Floats = np.empty((0, len(self.objectives)))
         self.trace: list[float] = []
 

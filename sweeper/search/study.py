@@ -79,7 +79,7 @@ class SweepStudy:
         logging.getLogger("optuna").setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         self.archive = archive
-        self._outcomes: dict[str, tuple[Row, Sequence[Row]]] = {}
+        self._told: set[str] = set()
         self._space = search.space
         self._trials = search.trials
         self._seeds = tuple(seeds)
@@ -180,25 +180,16 @@ class SweepStudy:
         """
         import optuna
 
-        if trial_id in self._outcomes or trial_id in self._unfinished:
+        if trial_id in self._told or trial_id in self._unfinished:
             return
         final = self._final(row, self._add_outcome(trial_id, row, candidates))
         trial = self._own_trials()[int(trial_id)]
-        if trial.state.is_finished():
-            return  # forgotten and told again, during a replay
         for name, violation in (final.pop("constraints", None) or {}).items():
             optuna.trial.Trial(self._study, trial._trial_id).set_constraint(name, violation)
         self._study.tell(trial.number, **final)
 
-    def forget(self, trial_id: str) -> None:
-        """Remove a trial's outcome, because the trial runs again."""
-        if self._outcomes.pop(trial_id, None) is not None:
-            self.archive.clear()
-            for row, candidates in self._outcomes.values():
-                self.archive.add(row, candidates)
-
     def _add_outcome(self, trial_id: str, row: Row, candidates: Sequence[Row]) -> Result | None:
-        self._outcomes[trial_id] = row, candidates
+        self._told.add(trial_id)
         return self.archive.add(row, candidates)
 
     def _final(self, row: Row, result: Result | None) -> dict[str, Any]:

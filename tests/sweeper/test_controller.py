@@ -157,8 +157,10 @@ def test_the_study_has_the_last_result_of_a_trial_that_was_retried(sweep: OpenSw
     retried = bare_sweep(out)
     assert run_trial(retried) == trial_id
     assert states(out) == {"COMPLETE": 1}
-    bare_sweep(out)
-    assert states(out) == {"COMPLETE": 1}
+    assert run_trial(retried, outcome={**OUTCOME, "retain_loss": 0.1}) == "00001"
+    reopened = bare_sweep(out)
+    assert states(out) == {"COMPLETE": 2}
+    assert reopened.controller.study.archive.trace == retried.controller.study.archive.trace, "the order of the ends"
 
 
 # Budgets ------------------------------------------------------------------------------------------------------------

@@ -192,10 +192,6 @@ def test_a_finished_trial_is_reported_with_its_best_epoch(tmp_path: Path) -> Non
         proposal = study.ask()
         assert proposal is not None
         study.tell(proposal[0], row, [early | {"utility": 0.3}, FINE])
-    study.forget("00000")
-    assert len(study.archive.trace) == 1
-    study.tell("00000", {**FINE, "retain_loss": 0.1})
-    assert len(study.archive.trace) == 2, "a trial that runs again counts once"
     finished, stopped = plain_trials(tmp_path)
     assert (finished.values, finished.constraints) == ([4.0, 1.0], {"utility>=0.5": pytest.approx(0.2)})
     assert (stopped.state.name, stopped.values) == ("PRUNED", None)

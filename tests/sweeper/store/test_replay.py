@@ -64,15 +64,14 @@ def with_pauses(sweep: OpenSweep) -> None:
 
 
 def with_failures(sweep: OpenSweep) -> None:
-    """A trial on a lost node continues from its state; a trial diverges; a trial fails by itself and runs again."""
+    """A trial on a lost node continues from its state; a trial diverges; a trial fails by itself."""
     lost = running(sweep)
     epoch(sweep, lost, 1, 5.0)
     epoch(sweep, lost, 2, 6.0)
     sweep.controller.end_trial(lost, NODE_LOST)
     sweep.log.record(Kind.TRIAL_REQUEUED, lost, {"step": 1})
     run_trial(sweep, outcome={"status": "diverged", "error": "NaN", "steps": 2})
-    failed = run_trial(sweep, outcome={"status": "failed", "error": "ValueError", "steps": 2})
-    sweep.log.record(Kind.TRIAL_REQUEUED, failed, {"step": -1})
+    run_trial(sweep, outcome={"status": "failed", "error": "ValueError", "steps": 2})
     sweep.log.record(Kind.TRIAL_STARTED, lost)
     epoch(sweep, lost, 2, 6.0)
     sweep.controller.end_trial(lost, OUTCOME | {"checkpoint": None})
