@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 import torch
 from random_phi import random_phi, word_problem
 
+from trainables.device import empty_gpu_cache
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.worker.process import empty_gpu_cache
 
 STEPS = 8
 """The number of steps in an epoch."""

@@ -21,7 +21,7 @@ from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle
-from trainables.device import default_device
+from trainables import device
 from trainables.run.memory_fallback import FallbackRun, MemoryFallback
 from trainables.run.reports import Report, Status
 from trainables.saved_state import STATE_FILE, read_state
@@ -29,7 +29,6 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import local_target
 from trainables.target.target import Target
-from trainables.worker import process
 from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates
 from trainables.worker.process import worker_workspace
 from trainables.worker.trial_files import TrialFiles
@@ -73,9 +72,9 @@ class UnlearningTrainable(tune.Trainable):
         torch.set_num_threads(max(1, int(cpus)))
         self._targets, self._goals, self._files = targets, goals, TrialFiles(out, storage)
         self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same number
-        self._device = default_device(self._gpus)
+        self._device = device.default_device(self._gpus)
         self._gpu_gb: float | None = None
-        process.limit_to_share(self._device, self._gpus)
+        device.limit_to_share(self._device, self._gpus)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -144,8 +143,8 @@ class UnlearningTrainable(tune.Trainable):
         from trainables.run.run import UnlearningRun
 
         if self._device == "cuda":
-            process.empty_gpu_cache()
-        self._gpu_gb = process.gpu_size(self._device)  # read now, because a GPU does not answer after an error
+            device.empty_gpu_cache()
+        self._gpu_gb = device.gpu_size(self._device)  # read now, because a GPU does not answer after an error
         self._target = local_target(self._target, self._files.storage)
         folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
         run = UnlearningRun(self._spec, self._workspace(), memory=memory)
@@ -191,6 +190,6 @@ class UnlearningTrainable(tune.Trainable):
             columns["retried_with"] = str(self._trial.retried_with)
         if self._gpus > 0:
             columns |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
-        if (peak := process.peak_gpu_memory(self._device)) is not None:
+        if (peak := device.peak_gpu_memory(self._device)) is not None:
             columns["peak_gpu_gb"] = peak
         return columns

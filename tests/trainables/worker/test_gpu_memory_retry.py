@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tests.trainables.ray_worker import steps_of, worker_config
+from trainables import device
 from trainables.modality.language import Language
 from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
-from trainables.worker import process
 from trainables.worker.ray_trainable import UnlearningTrainable
 
 MakeWorker = Callable[..., UnlearningTrainable]
@@ -70,8 +70,8 @@ def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
     make_worker: MakeWorker, make_spec: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The values are in every report, because a scheduler may stop the trial. The GPU is simulated."""
-    monkeypatch.setattr(process, "peak_gpu_memory", lambda device: 10.0)
-    monkeypatch.setattr(process, "gpu_size", lambda device: 80.0)
+    monkeypatch.setattr(device, "peak_gpu_memory", lambda device: 10.0)
+    monkeypatch.setattr(device, "gpu_size", lambda device: 80.0)
     results = steps_of(make_worker({**worker_config(make_spec()), "gpus": 0.25}, gpus=1.0))
     expected = {"peak_gpu_gb": 10.0, "gpu_share": 0.25, "gpu_gb": 80.0}
     for row in (*(result["report"] for result in results), results[-1]["outcome"]):
@@ -94,6 +94,6 @@ def test_passes_halve_down_to_one_example_and_then_activations_are_recomputed() 
 def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     shares: list[float] = []
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
-    for device, gpus in (("cuda", 0.25), ("cuda", 1.0), ("cuda", 2.0), ("cpu", 0.25), ("cpu", 0.0)):
-        process.limit_to_share(device, gpus)
+    for kind, gpus in (("cuda", 0.25), ("cuda", 1.0), ("cuda", 2.0), ("cpu", 0.25), ("cpu", 0.0)):
+        device.limit_to_share(kind, gpus)
     assert shares == [0.25]
