@@ -13,7 +13,7 @@ from pathlib import Path
 
 from search_spaces.durable import write_whole
 
-_FOLDER = "requests"
+_NAME = "stop-{}.json"
 
 
 def ask(out: Path, run: str, trial_id: str | None = None) -> None:
@@ -22,13 +22,13 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
     Raises:
         OSError: the disk cannot be written.
     """
-    write_whole(out / _FOLDER / f"{uuid.uuid4().hex}.json", json.dumps({"run": run, "trial_id": trial_id}))
+    write_whole(out / _NAME.format(uuid.uuid4().hex), json.dumps({"run": run, "trial_id": trial_id}))
 
 
 def take(out: Path, run: str) -> list[str | None]:
     """Delete all request files. Return what the process ``run`` should stop: trial ids, or None for the whole sweep."""
     found: list[str | None] = []
-    for path in (out / _FOLDER).glob("*.json"):
+    for path in out.glob(_NAME.format("*")):
         request = {}
         with contextlib.suppress(OSError, ValueError):
             request = json.loads(path.read_text(encoding="utf-8"))
@@ -38,6 +38,4 @@ def take(out: Path, run: str) -> list[str | None]:
             continue  # a request that cannot be deleted would be executed again
         if isinstance(request, dict) and request.keys() == {"run", "trial_id"} and request["run"] == run:
             found.append(request["trial_id"])
-    with contextlib.suppress(OSError):  # the folder is missing, or another request has just arrived
-        (out / _FOLDER).rmdir()
     return found
