@@ -37,7 +37,7 @@ def run_missing(
     """Run the jobs that have no row in a CSV file, and append the rows of each job when it is done.
 
     A job is a tuple of the values of the key columns. ``columns`` has the key columns and all columns. ``run`` is
-    called with the values of a job and returns its rows, without the key columns.
+    called with the values of a job and returns its rows, without the key columns. A file with other columns is refused.
     """
     key, names = columns
     header = ",".join(names)
