@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
 from search_spaces.durable import exclusive
+from sweeper.controller import FULL_DISK
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
@@ -25,9 +27,10 @@ from sweeper.execution import shutdown
 from sweeper.execution.cluster import Cluster
 from sweeper.execution.placement import PlacementError
 from sweeper.execution.shutdown import Interrupted, interruptible
+from sweeper.search.stopping import End
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
-from sweeper.sweep import run
+from sweeper.sweep import _run_to_end, run
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import TARGET, bare_sweep
 from trainables.spec import TrialSpec
@@ -306,6 +309,19 @@ def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials
     (out / "events.jsonl").unlink()
     discard(out)
     assert not out.exists()
+
+
+@pytest.mark.parametrize(("failure", "starts"), [(None, 1), (FULL_DISK, 0)])
+def test_without_trials_ray_starts_only_to_measure_the_frontier(
+    out: Path, monkeypatch: pytest.MonkeyPatch, failure: End | None, starts: int
+) -> None:
+    for name in ("watch_head", "measure_frontier"):
+        monkeypatch.setattr(f"sweeper.sweep.{name}", Mock(return_value=nullcontext()))
+    monkeypatch.setattr("sweeper.sweep.unmeasured", lambda out, settings: ["an epoch"])
+    sweep, cluster = bare_sweep(out, replace(SETTINGS, trials=0)), Mock()
+    sweep.controller.failure = failure
+    _run_to_end(sweep, cluster, Mock())
+    assert cluster.slots.call_count == starts
 
 
 def test_tune_saves_no_state_of_a_trial_that_has_ended(out: Path) -> None:

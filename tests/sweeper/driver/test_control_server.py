@@ -43,6 +43,25 @@ def test_a_request_is_taken_once_by_its_process_and_other_requests_are_deleted(o
     assert list(out.iterdir()) == []
 
 
+def test_requests_can_be_made_while_requests_are_taken(out: Path) -> None:
+    taken: list[str | None] = []
+    over = threading.Event()
+
+    def take_all() -> None:
+        while not over.is_set():
+            taken.extend(take(out, "mine"))
+
+    taker = threading.Thread(target=take_all)
+    taker.start()
+    try:
+        for number in range(300):
+            ask(out, "mine", str(number))
+    finally:
+        over.set()
+        taker.join()
+    assert {*taken, *take(out, "mine")} == set(map(str, range(300)))
+
+
 def test_a_resumed_sweep_ignores_requests_to_the_killed_process(sweep: OpenSweep, out: Path) -> None:
     ControlServer(out).poll()  # the process is killed afterwards
     ask(out, status_of(out).run, "00000")
