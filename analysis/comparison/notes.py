@@ -27,7 +27,7 @@ def notes_on(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) ->
 
 
 def _lost(here: TrialTable) -> Iterator[Note]:
-    """Yield a note for each method of which no trial without AutoLR, or no trial with AutoLR, finished."""
+    """Yield a note for each method that has no finished trial without AutoLR, or no finished trial with AutoLR."""
     trials = here.trials.assign(automatic=auto_lr_on(here.trials))
     for (method, automatic), own in trials.groupby(["method", "automatic"], sort=False):
         if not (own["status"] == "finished").any():

@@ -114,7 +114,7 @@ def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) 
 
 
 def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
-    """Return the summary of a sweep that ``end`` has ended before all requested trials ran, or None if all ran."""
+    """Return the summary. ``end`` is the limit that ended the sweep early, or None if all requested trials ran."""
     trials, failure, members = sweep.log.state.ended_trials, sweep.controller.failure, pareto.get("front", ())
     unscored = len(unmeasured(sweep.out, sweep.settings))
     end = end or (failure if unscored else None)

@@ -50,7 +50,7 @@ def state_keys(states: Storage, trial_id: str) -> list[str]:
 
 
 def remove_states(states: Storage, trial_id: str) -> None:
-    """Delete all saved states of a trial. A state that cannot be deleted does not keep the others.
+    """Delete all saved states of a trial. If a state cannot be deleted, the others are deleted anyway.
 
     Raises:
         StorageError, OSError: a state could not be deleted.
