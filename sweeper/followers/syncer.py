@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -199,13 +200,15 @@ class Syncer(Follower):
         with self._throttle.saving():
             log = self._out / EVENTS
             # The event log is read before all files to which its events refer.
-            stamps, contents = ({log: _stamp(log)} if log.is_file() else {}), {log: _content(log)}
+            stamps, contents = {log: _stamp(log)}, {log: _content(log)}
             last = [self._out / name for name in _LAST]
             found = {path for pattern in _DRIVERS_FILES for path in self._out.glob(pattern)}
             for path in (*sorted(found.difference(last)), *last):
-                if path.name.startswith(".") or not path.is_file():
+                if path.name.startswith(".") or path.suffix == ".lock":
                     continue
                 name, stamp = path.relative_to(self._out).as_posix(), stamps.get(path) or _stamp(path)
+                if stamp is None:
+                    continue
                 content = None if self._uploaded.get(name) == stamp else contents.get(path) or _content(path)
                 if content is not None:
                     self._storage.write(name, content)
@@ -260,6 +263,10 @@ def _content(path: Path) -> bytes | None:
     return whole_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    state = path.stat()
-    return state.st_mtime_ns, state.st_size
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return a value that changes with the content of a file; None for a folder, or if the file was deleted."""
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return None
+    return (state.st_mtime_ns, state.st_size) if stat.S_ISREG(state.st_mode) else None

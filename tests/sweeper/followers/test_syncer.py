@@ -149,6 +149,23 @@ def test_the_files_of_a_trial_are_downloaded_when_the_storage_answers_again(
     syncer.close()
 
 
+def test_files_that_exist_only_briefly_are_not_uploaded(
+    out: Path, syncer: Syncer, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optuna's lock, a stop request, and a file that is deleted after the folder was listed."""
+    for name in ("first.txt", "second.txt", "optuna.log.lock", ".stop-1.json"):
+        (out / name).write_text("x")
+    write = Storage.write
+
+    def delete_second(to: Storage, key: str, content: bytes) -> None:
+        (out / "second.txt").unlink(missing_ok=True)
+        write(to, key, content)
+
+    monkeypatch.setattr(Storage, "write", delete_second)
+    assert syncer.close() is None
+    assert storage.files() == ["first.txt"]
+
+
 def test_states_of_all_attempts_are_found_newest_first_and_deleted_with_their_trial(
     sweep: OpenSweep, syncer: Syncer, storage: Storage
 ) -> None:
