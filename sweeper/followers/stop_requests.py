@@ -13,7 +13,7 @@ from pathlib import Path
 
 from search_spaces.durable import write_whole
 
-_NAME = "stop-{}.json"
+_NAME = ".stop-{}.json"
 
 
 def ask(out: Path, run: str, trial_id: str | None = None) -> None:

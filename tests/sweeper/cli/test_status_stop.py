@@ -90,14 +90,14 @@ def test_only_a_running_trial_can_be_stopped(out: Path, running_sweep: OpenSweep
     wait_until(lambda: status_of(out)["doing"] == "trials")
     assert names(refused("stop", out, ended)[0], [ended, "finished"])
     assert names(refused("stop", out, "7")[0], ["7", trial_id])
-    assert not [*out.glob("stop-*")]
+    assert not [*out.glob(".stop-*")]
 
 
 def test_no_trial_can_be_stopped_before_the_target_is_prepared(out: Path, sweep: OpenSweep) -> None:
     trial_id = running(sweep)  # by a driver that was killed
     with exclusive(out, RuntimeError()), ControlServer(out):
         assert_names(refused("stop", out, trial_id)[0], out, "try again")
-    assert not [*out.glob("stop-*")]
+    assert not [*out.glob(".stop-*")]
 
 
 def stopping(*arguments: str | Path) -> tuple[threading.Thread, list[Result]]:

@@ -38,7 +38,7 @@ def test_a_request_is_taken_once_by_its_process_and_other_requests_are_deleted(o
     ask(out, "mine", "00001")
     ask(out, "other")
     for name, content in (("a", "{"), ("b", '{"run": "mine", "more": 1}'), ("c", "3")):
-        (out / f"stop-{name}.json").write_text(content)
+        (out / f".stop-{name}.json").write_text(content)
     assert [take(out, run) for run in ("mine", "mine", "other")] == [["00001"], [], []]
     assert list(out.iterdir()) == []
 
@@ -105,7 +105,7 @@ def test_requests_for_the_sweep_interrupt_the_sweep_once(out: Path, monkeypatch:
         work()
     assert signals == 1
     assert status_of(out).state == "interrupted"
-    assert not [*out.glob("stop-*")]
+    assert not [*out.glob(".stop-*")]
 
 
 # The status file ----------------------------------------------------------------------------------------------------
