@@ -23,7 +23,7 @@ from trainables.run.reports import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
-    """The status of a sweep.
+    """The status of a sweep. The fields are the keys of ``status --json``, except ``spent`` and ``left``.
 
     ``state`` is running, finished, interrupted or failed. ``doing`` is the current step, and ``process`` names the
     driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to its number

@@ -49,7 +49,7 @@ _Transfer = Callable[[str], None]
 class Syncer(Follower):
     """Transfers a sweep's files until :meth:`close`. After ``resume``, a new syncer transfers the remaining files.
 
-    The many fields are the queue of transfers, the names of the files in the storage, and the state of the thread.
+    The fields are the queue of transfers, the names of the files in the storage, and the state of the thread.
     """
 
     def __init__(self, out: Path, storage: Storage) -> None:

@@ -55,7 +55,8 @@ _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGA
 class SweepStudy:
     """Proposes and records all trials of a search. ``archive`` has the results so far.
 
-    If the sweep has previous trials or points to try first, :meth:`begin` is called first, then :meth:`restore`.
+    If the sweep has previous trials or points to try first, :meth:`begin` is called first, then :meth:`restore`. The
+    fields are the plan (space, seeds, grid, points), the Optuna study, and the trials that were told or must run again.
 
     Args:
         storage: a storage without a study.

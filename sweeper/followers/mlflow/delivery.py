@@ -81,8 +81,8 @@ class Attempts:
 class Delivery:
     """Sends the runs of one sweep to one MLflow experiment.
 
-    ``is_awaited`` returns whether files of a trial are still to be downloaded from object storage. The many fields are
-    the position in the event log and what MLflow already has.
+    ``is_awaited`` returns whether files of a trial are still to be downloaded from object storage. The other fields
+    are the position in the event log and what MLflow already has.
     """
 
     def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
