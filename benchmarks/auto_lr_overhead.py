@@ -3,8 +3,7 @@
     python benchmarks/auto_lr_overhead.py [--steps 100] [--repeats 5]
 
 Prints the seconds per step and the ratio to the fixed rate. A backward pass counts as two forward passes, so ten steps
-with two losses cost 60 forward passes. An update of the paper's rule adds two forward passes (3.3%). An update of
-``search`` adds at least 6 forward passes, because each of its three losses uses two fresh batches. The default stops
+with two losses cost 60 forward passes. An update of the paper's rule adds two forward passes (3.3%). The default stops
 updating after the first success. Each of its updates adds 8 to 28 forward passes, including two for the logged forget
 loss.
 """
@@ -46,7 +45,6 @@ def main() -> None:
             silent, auto_lr_smoothing="official", auto_lr_probe="same", auto_lr_log_forget=True
         ),
         "default": replace(fixed, auto_lr="on"),
-        "search": replace(silent, auto_lr_smoothing="search"),
     }
     seconds_per_step(fixed, workspace)
     times = [{name: seconds_per_step(spec, workspace) for name, spec in arms.items()} for _ in range(given.repeats)]

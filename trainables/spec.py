@@ -190,7 +190,7 @@ class TrialSpec:
     auto_lr_smoothing: str = setting(
         "auto_lr",
         "safe",
-        "AutoLR's rule: safe, search, trust, paper, clip or official.",
+        "AutoLR's rule: safe, paper, clip or official.",
         choices=_names("auto_lr.rules", "RULES"),
     )
     auto_lr_probe: str = setting(

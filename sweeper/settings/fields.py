@@ -195,8 +195,7 @@ DESCRIBED: list[Field] = [
         "auto_lr_smoothing",
         STUDY,
         repeats=True,
-        help="AutoLR's rule: safe, search, trust, paper, clip or official. Each rule is a variant that is compared; "
-        "can be repeated.",
+        help="AutoLR's rule: safe, paper, clip or official. Each rule is a variant that is compared; can be repeated.",
     ),
     _trial(
         "auto_lr_probe",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr.rule import Fit, Memory
+import torch
+
+from trainables.auto_lr.rule import Fit, fit_parabola
 from trainables.auto_lr.rules import RULES
-from trainables.auto_lr.step import Update, auto_lr_step
+from trainables.auto_lr.step import Line, Update
 from trainables.batches import EndlessBatches
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ class AutoLR:
         self.landscape_points = 0
         self._spec, self._optimizer, self._losses = spec, optimizer, losses
         self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
-        self._memory: Memory = self.rule.init()
+        self._has_chosen = False  # whether an update has chosen a rate
         self._last: Mapping[str, Any] | None = None  # the row of the last update
         self._restarted_at, self._steps = 0, steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
@@ -56,7 +59,7 @@ class AutoLR:
     def is_due(self, step: int) -> bool:
         """Return whether the rate is fitted at a step. A rule with a guard stops fitting after one success."""
         after = step - self._spec.auto_lr_start
-        is_settled = self.rule.guard is not None and self._memory["settled"]
+        is_settled = self.rule.guard is not None and self._has_chosen
         return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
@@ -75,41 +78,76 @@ class AutoLR:
         else:
             self._optimizer.step()
 
+    @torch.no_grad()
     def _fit(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
-        model, points, count = self._losses.model, self.landscape_points, self._fresh_batches
-        batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
-        retain_now = self._losses.retain_probe(batches or [retain])
-        logs_forget = self._spec.auto_lr_log_forget
-        forget_now = self._losses.forget_probe([forget]) if logs_forget or points else None
+        """Step the optimizer once, at the rate that the rule chooses, and record the update.
 
-        def record_landscape(go: Callable[[float], None], fit: Fit) -> None:
-            assert forget_now is not None
-            rate = max(fit.eta, fit.eta_star or 0.0)
-            for index in range(points):  # evenly spaced from -1.5 rate to 2.5 rate
-                go(x := rate * (-1.5 + 4.0 * index / max(1, points - 1)))
-                fitted = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
-                self.landscape.append(
-                    {"step": step, "x": x, "retain_loss": retain_now(), "forget_loss": forget_now(), **fitted}
-                )
+        Probes move the parameters and buffers. Before the final step, their values are restored bit for bit.
+        """
+        losses, model, count = self._losses, self._losses.model, self._fresh_batches
+        batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
+        retain_now = losses.retain_probe(batches or [retain])
+        logs_forget = self._spec.auto_lr_log_forget
+        needs_forget = logs_forget or self.landscape_points > 0
+        forget_now = losses.forget_probe([forget]) if needs_forget else lambda: None
 
         model.eval()
-        update, self._memory = auto_lr_step(
-            self._optimizer,
-            [*(parameter for parameter in model.parameters() if parameter.requires_grad), *model.buffers()],
-            retain_now,
-            rule=self.rule,
-            memory=self._memory,
-            loss_zero=None if batches or not self._losses.retain_loss_is_probe else retain_loss,
-            forget_loss=forget_now if logs_forget else None,
-            observe=record_landscape if points else None,
-        )
+        if retain_loss is None or batches or not losses.retain_loss_is_probe:
+            retain_loss = retain_now()
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        line = Line(self._optimizer, [*trained, *model.buffers()])
+        eta = line.eta
+        plus, forget_plus = retain_now(), forget_now() if logs_forget else None
+        line.go(-eta)
+        minus, forget_minus = retain_now(), forget_now() if logs_forget else None
+        fits = [fit_parabola(eta, retain_loss, plus, minus)]
+
+        def probe(x: float) -> Fit:
+            line.go(x)
+            ahead = retain_now()
+            line.go(-x)
+            fits.append(fit_parabola(x, retain_loss, ahead, retain_now()))
+            return fits[-1]
+
+        choice = self.rule.choose(fits[0], probe)
+        fit, fallback = fits[-1], choice if isinstance(choice, str) else None
+        eta_new = eta if isinstance(choice, str) else choice
+        self._record_landscape(step, line, fit, retain_now, forget_now)
+        line.go(eta_new)
+        self._set_rate(eta_new)
         model.train()
-        self.counts[(update.fallback or "updates").replace(" ", "_")] += 1
+
+        has_minimum = fallback is None and self.rule.guard is None
+        is_minimum = fit.eta_star is not None and math.isclose(eta_new, fit.eta_star, rel_tol=1e-9)
+        update = Update(
+            eta=eta,
+            eta_new=eta_new,
+            fit=fit,
+            forget_plus=forget_plus,
+            forget_minus=forget_minus,
+            probes=2 * len(fits),
+            fallback=fallback,
+            clipped=has_minimum and not is_minimum,
+        )
+        self.updates.append((step, update))
+        self.counts[(fallback or "updates").replace(" ", "_")] += 1
         self.counts["clipped"] += update.clipped
         self._last = update.row()
-        if update.eta_new != update.eta:  # otherwise keep the rate from before annealing
-            self._rate = update.eta_new
-        self.updates.append((step, update))
+        self._has_chosen = self._has_chosen or fallback is None
+        if eta_new != eta:  # otherwise keep the rate from before annealing
+            self._rate = eta_new
+
+    def _record_landscape(
+        self, step: int, line: Line, fit: Fit, retain_now: Callable[[], float], forget_now: Callable[[], float | None]
+    ) -> None:
+        """Evaluate both losses at ``landscape_points`` evenly spaced points from -1.5 to 2.5 times the larger rate."""
+        rate = max(fit.eta, fit.eta_star or 0.0)
+        for index in range(self.landscape_points):
+            line.go(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
+            fitted = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
+            self.landscape.append(
+                {"step": step, "x": x, "retain_loss": retain_now(), "forget_loss": forget_now(), **fitted}
+            )
 
     def take_updates(self) -> list[tuple[int, Update]]:
         """Return ``updates``, and clear it for the next report."""
@@ -147,15 +185,14 @@ class AutoLR:
         return {
             "counts": dict(self.counts),
             "last": None if self._last is None else dict(self._last),
-            "memory": dict(self._memory),
+            "memory": {"settled": self._has_chosen},
             "rate": self._rate,
             "begun_at": self._restarted_at,
             "steps": self._steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state. The state may come from an earlier version with other counters."""
-        self.counts = {name: state["counts"].get(name, 0) for name in OUTCOMES}
-        self._last, self._memory, self._rate = state["last"], state["memory"], state["rate"]
-        self._restarted_at = state.get("begun_at", 0)
-        self._steps = state.get("steps", self._steps)
+        """Continue from a saved state."""
+        self.counts, self._last, self._rate = dict(state["counts"]), state["last"], state["rate"]
+        self._has_chosen = bool(state["memory"].get("settled"))
+        self._restarted_at, self._steps = state["begun_at"], state["steps"]

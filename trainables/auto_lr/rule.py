@@ -13,7 +13,7 @@ module corrects the sign.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -54,27 +54,8 @@ def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: flo
     return Fit(eta, loss_zero, loss_plus, loss_minus, slope, curvature, eta_star, fallback)
 
 
-Memory = Mapping[str, float]
-"""The values that a rule keeps between updates and saves with the run. A memory is replaced, never mutated."""
-
 Probe = Callable[[float], Fit]
 """A function that evaluates ``L_R`` at a distance on both sides of the weights, and returns the fitted parabola."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """The result of a rule for one update: the new rate, or None to keep the current rate.
-
-    ``reason`` is the reason why no minimum was found (the rule may still propose a rate); None if a minimum was found.
-    If ``is_minimum``, the rule aims at the minimum ``eta*``, so a rate other than ``eta*`` counts as clipped.
-    """
-
-    eta: float | None
-    reason: str | None = None
-    is_minimum: bool = True
-
-
-Propose = Callable[[Memory, Fit, Probe], tuple[Proposal, Memory]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,28 +83,16 @@ class Guard:
 class Rule:
     """A rule of AutoLR.
 
-    ``propose(memory, fit, probe) -> (proposal, new_memory)`` is a pure function except for its calls of ``probe``.
-    ``fit`` is the parabola at the current rate, ``fit.eta``. ``init()`` returns the memory before the first update.
-    ``guard`` has the settings for annealing and restarts; None if the rule does not use them.
+    Attributes:
+        choose: ``choose(fit, probe)`` returns the new rate, or the reason why the current rate is kept. ``fit`` is the
+            parabola at the current rate, ``fit.eta``.
+        guard: the settings for annealing and restarts. A rule with a guard keeps the first rate that it chooses. A rule
+            without a guard aims at the minimum ``eta*`` at every update, so a rate other than ``eta*`` counts as
+            clipped.
     """
 
     name: str
     formula: str
     citation: str
-    propose: Propose
-    init: Callable[[], Memory] = dict
+    choose: Callable[[Fit, Probe], float | str]
     guard: Guard | None = None
-
-
-def of_one_fit(choose: Callable[[float, float], float]) -> Propose:
-    """Return the ``propose`` of a rule without memory. The rule proposes ``choose(eta, eta*)`` if ``eta*`` exists."""
-
-    def propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-        return Proposal(None if fit.eta_star is None else choose(fit.eta, fit.eta_star), fit.fallback), memory
-
-    return propose
-
-
-def within_twice(eta: float, wanted: float) -> float:
-    """Return ``wanted`` clipped to ``[eta/2, 2 eta]``."""
-    return min(max(wanted, eta / 2.0), 2.0 * eta)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from trainables.auto_lr.rule import Rule, of_one_fit, within_twice
+from trainables.auto_lr.rule import Fit, Probe, Rule
 from trainables.auto_lr.safe import SAFE
-from trainables.auto_lr.search import SEARCH, TRUST_REGION
 
 _PAPER = (
     "Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "
@@ -16,20 +15,33 @@ _PAPER = (
 )
 _GEN = "Bu and Xu, Gradient descent with generalized Newton's method, 2024 (arXiv:2407.02772), released code"
 
+
+def _from_minimum(rate: Callable[[float, float], float]) -> Callable[[Fit, Probe], float | str]:
+    """Return the ``choose`` of a rule that sets the rate to ``rate(eta, eta*)`` if the parabola has a minimum."""
+
+    def choose(fit: Fit, probe: Probe) -> float | str:
+        return str(fit.fallback) if fit.eta_star is None else rate(fit.eta, fit.eta_star)
+
+    return choose
+
+
+def _within_twice(eta: float, wanted: float) -> float:
+    """Return ``wanted`` clipped to ``[eta/2, 2 eta]``."""
+    return min(max(wanted, eta / 2.0), 2.0 * eta)
+
+
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
         rule.name: rule
         for rule in (
-            Rule("paper", "eta*", _PAPER, of_one_fit(lambda eta, wanted: wanted)),
-            Rule("clip", "eta* clipped to [eta/2, 2 eta]", _GEN + ", its clipping alone", of_one_fit(within_twice)),
+            Rule("paper", "eta*", _PAPER, _from_minimum(lambda eta, wanted: wanted)),
+            Rule("clip", "eta* clipped to [eta/2, 2 eta]", _GEN + ", its clipping alone", _from_minimum(_within_twice)),
             Rule(
                 name="official",
                 formula="0.9 eta + 0.1 (eta* clipped to [eta/2, 2 eta])",
                 citation=_GEN,
-                propose=of_one_fit(lambda eta, wanted: 0.9 * eta + 0.1 * within_twice(eta, wanted)),
+                choose=_from_minimum(lambda eta, wanted: 0.9 * eta + 0.1 * _within_twice(eta, wanted)),
             ),
-            SEARCH,
-            TRUST_REGION,
             SAFE,
         )
     }

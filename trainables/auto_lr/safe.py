@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.rule import Fit, Guard, Memory, Probe, Proposal, Rule
+from trainables.auto_lr.rule import Fit, Guard, Probe, Rule
 
 BEND = 0.2
 """The rise of the retain loss, due to curvature alone, at the wanted distance (nats per token)."""
@@ -66,20 +66,15 @@ def _wanted(fit: Fit) -> float:
     return fit.eta * math.sqrt(BEND / bend) if bend > RESOLVED else math.inf
 
 
-def _propose(memory: Memory, fit: Fit, probe: Probe) -> tuple[Proposal, Memory]:
-    if memory["settled"]:
-        return Proposal(None, fit.fallback), memory
+def _choose(fit: Fit, probe: Probe) -> float | str:
     distance = bending_distance(fit, probe)
-    if distance is None:
-        return Proposal(None, "no curvature"), memory
-    return Proposal(SHARE * distance, is_minimum=False), {"settled": 1}
+    return "no curvature" if distance is None else SHARE * distance
 
 
 SAFE = Rule(
     name="safe",
     formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; interpolated towards the target",
     citation="this project",
-    propose=_propose,
-    init=lambda: {"settled": 0},
+    choose=_choose,
     guard=Guard(annealed=ANNEALED, cut=CUT),
 )

@@ -1,16 +1,12 @@
-"""Take one AutoLR step: the optimizer steps once, at the learning rate that a rule fits along the optimizer's update.
-
-Probes move the parameters. Before the final step is applied, the parameters are restored bit for bit.
-"""
+"""The parts of an AutoLR update: a row of auto_lr.csv, and the line along which the weights move."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainables.auto_lr.rule import Fit, Memory, Rule, fit_parabola
+from trainables.auto_lr.rule import Fit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +51,9 @@ UPDATE_COLUMNS = (
 class Line:
     """The line ``theta - x d`` through the tensors ``theta``, along the update ``d`` of an optimizer.
 
-    The constructor steps the optimizer once, at its rate ``eta``, so the tensors are at ``x = eta`` afterwards.
+    The constructor steps the optimizer once, at its rate ``eta``, so the tensors are at ``x = eta`` afterwards. The
+    optimizer's update must be linear in the rate, as for SGD and AdamW. ``tensors`` are all tensors that the step or
+    the probes may change: the trainable parameters and the buffers. Use the line under ``no_grad``.
     """
 
     def __init__(self, optimizer: Optimizer, tensors: Sequence[Tensor]) -> None:
@@ -74,67 +72,3 @@ class Line:
             tensor.copy_(before)
             if move is not None:
                 tensor.add_(move, alpha=x / self.eta)
-
-
-def auto_lr_step(  # noqa: PLR0913
-    optimizer: Optimizer,
-    tensors: Sequence[Tensor],
-    retain_loss: Callable[[], float],
-    *,
-    rule: Rule,
-    memory: Memory,
-    loss_zero: float | None = None,
-    forget_loss: Callable[[], float] | None = None,
-    observe: Callable[[Callable[[float], None], Fit], None] | None = None,
-) -> tuple[Update, Memory]:
-    """Step ``optimizer`` once, at the rate that ``rule`` proposes. Return the update and the rule's new memory.
-
-    Args:
-        optimizer: an optimizer whose update is linear in lr, such as SGD or AdamW. The rates of all parameter groups
-            are multiplied by the same factor; ``eta`` is the rate of the first group.
-        tensors: all tensors that the step or the probes may change: the trainable parameters and the buffers.
-        retain_loss: evaluates ``L_R`` at the current parameters without gradients.
-        loss_zero: ``L_R`` before the step, on the batches of ``retain_loss``; if None, this loss is computed.
-        forget_loss: evaluates ``L_F``, which is logged at the first two probes; None if ``L_F`` is not logged.
-        observe: a function that is called before the final step. Its arguments are a function that moves the parameters
-            to ``theta - x d``, and the last fit. Changes of the parameters by ``observe`` are undone.
-    """
-    import torch
-
-    logged: Callable[[], float | None] = forget_loss or (lambda: None)
-    with torch.no_grad():
-        zero = retain_loss() if loss_zero is None else loss_zero
-        line = Line(optimizer, tensors)
-        eta = line.eta
-        plus, forget_plus = retain_loss(), logged()
-        line.go(-eta)
-        minus, forget_minus = retain_loss(), logged()
-        fits = [fit_parabola(eta, zero, plus, minus)]
-
-        def probe(x: float) -> Fit:
-            line.go(x)
-            ahead = retain_loss()
-            line.go(-x)
-            fits.append(fit_parabola(x, zero, ahead, retain_loss()))
-            return fits[-1]
-
-        proposal, memory = rule.propose(memory, fits[0], probe)
-        new_eta = eta if proposal.eta is None else proposal.eta
-        if observe is not None:
-            observe(line.go, fits[-1])
-        line.go(new_eta)
-    for group in optimizer.param_groups:
-        group["lr"] *= new_eta / eta
-    wanted = fits[-1].eta_star
-    reached = wanted is not None and math.isclose(new_eta, wanted, rel_tol=1e-9)
-    update = Update(
-        eta=eta,
-        eta_new=new_eta,
-        fit=fits[-1],
-        forget_plus=forget_plus,
-        forget_minus=forget_minus,
-        probes=2 * len(fits),
-        fallback=proposal.reason,
-        clipped=proposal.is_minimum and proposal.reason is None and not reached,
-    )
-    return update, memory

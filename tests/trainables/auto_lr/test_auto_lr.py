@@ -7,27 +7,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from trainables.auto_lr.in_run import AutoLR
 from trainables.auto_lr.rule import Fit
-from trainables.auto_lr.rules import RULES
-from trainables.auto_lr.step import Update, auto_lr_step
+from trainables.auto_lr.rules import RULES, enough_probe_batches
+from trainables.auto_lr.safe import ANNEALED, SAFE
+from trainables.auto_lr.step import Update
+from trainables.batches import EndlessBatches
+from trainables.spec import TrialSpec
 
-PAPER = RULES["paper"]
 CURVATURE = torch.diag(torch.tensor([1.0, 4.0, 0.25], dtype=torch.float64))
 CURVATURE[0, 1] = CURVATURE[1, 0] = 0.5
 START = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
 
+Make = Callable[..., torch.optim.Optimizer]
 
-class Quadratic:
-    """A parameter, its gradient, and probes that record what they see."""
 
-    def __init__(self) -> None:
-        self.theta = nn.Parameter(START.clone())
-        self.theta.grad = CURVATURE @ START
+class Quadratic(nn.Module):
+    """A model of one parameter, which records the parameter at each evaluation of its loss."""
+
+    def __init__(self, start: Tensor = START) -> None:
+        super().__init__()
+        self.theta = nn.Parameter(start.clone())
         self.seen: list[Tensor] = []
 
     def loss(self) -> float:
@@ -35,60 +42,64 @@ class Quadratic:
         return float(self.theta @ CURVATURE @ self.theta / 2)
 
 
-def sgd(problem: Quadratic, lr: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD([problem.theta], lr=lr)
+def auto_lr_for(
+    model: nn.Module, optimizer: torch.optim.Optimizer, loss: Callable[[], float], **changes: Any
+) -> AutoLR:
+    """Return AutoLR for a run of 100 steps, by default with the rule ``paper``. ``loss`` replaces both losses."""
+    losses: Any = SimpleNamespace(
+        model=model, retain_probe=lambda batches: loss, forget_probe=None, retain_loss_is_probe=False
+    )
+    settings = {"auto_lr_smoothing": "paper", "auto_lr_probe": "same", "auto_lr_log_forget": False, **changes}
+    return AutoLR(TrialSpec(auto_lr="on", **settings), optimizer, losses, EndlessBatches([1], 1, "probe"), steps=100)
 
 
-def momentum(problem: Quadratic, lr: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD([problem.theta], lr=lr, momentum=0.9)
+def update_of(model: Quadratic, optimizer: torch.optim.Optimizer, loss: Callable[[], float] | None = None) -> Update:
+    """Take one step from the gradient of the quadratic with the rule ``paper``, and return the update."""
+    model.theta.grad = CURVATURE @ START
+    auto_lr = auto_lr_for(model, optimizer, loss or model.loss)
+    auto_lr.take_step(1, [0], [0], None)
+    ((step, update),) = auto_lr.take_updates()
+    assert step == 1
+    return update
 
 
-def adamw(problem: Quadratic, lr: float) -> torch.optim.Optimizer:
-    return torch.optim.AdamW([problem.theta], lr=lr, weight_decay=0.1)
+def sgd(model: nn.Module, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=lr)
 
 
-OPTIMIZERS = pytest.mark.parametrize("make", [sgd, adamw])
-Make = Callable[[Quadratic, float], torch.optim.Optimizer]
+def momentum(model: nn.Module, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
 
 
-def paper_step(problem: Quadratic, optimizer: torch.optim.Optimizer, loss: Callable[[], float] | None = None) -> Update:
-    """Take a step with the rule ``paper``. It probes ``loss``, by default the problem's own loss."""
-    return auto_lr_step(optimizer, [problem.theta], loss or problem.loss, rule=PAPER, memory={})[0]
+def adamw(model: nn.Module, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.1)
 
 
 def plain_step(make: Make, lr: float) -> Tensor:
-    """Return the parameters after a step of the optimizer alone, at ``lr``."""
-    problem = Quadratic()
-    make(problem, lr).step()
-    return problem.theta.detach()
+    """Return the parameter after a step of the optimizer alone, at ``lr``."""
+    model = Quadratic()
+    model.theta.grad = CURVATURE @ START
+    make(model, lr).step()
+    return model.theta.detach()
 
 
-@OPTIMIZERS
+@pytest.mark.parametrize("make", [sgd, adamw])
 @pytest.mark.parametrize("lr", [1e-4, 1e-2, 0.3])
-def test_on_a_quadratic_the_fitted_rate_is_exact_wherever_it_starts(make: Make, lr: float) -> None:
-    problem = Quadratic()
-    direction = (START - plain_step(make, lr)) / lr
-    optimizer = make(problem, lr)
-    update = paper_step(problem, optimizer)
-    gradient = CURVATURE @ START
-    best = float(gradient @ direction / (direction @ CURVATURE @ direction))
+def test_on_a_quadratic_the_fitted_rate_is_exact_for_any_initial_rate(make: Make, lr: float) -> None:
+    """The paper's Algorithm 1 exchanges the two probes, so its step would go uphill."""
+    model, stepped = Quadratic(), plain_step(make, lr)
+    direction, gradient = (START - stepped) / lr, CURVATURE @ START
+    optimizer = make(model, lr)
+    update = update_of(model, optimizer)
+    slope, curvature = float(gradient @ direction), float(direction @ CURVATURE @ direction)
+    best = slope / curvature
     assert (update.fallback, update.fit.eta_star) == (None, pytest.approx(best, rel=1e-6))
     assert optimizer.param_groups[0]["lr"] == pytest.approx(best, rel=1e-6)
-    torch.testing.assert_close(problem.theta.detach(), START - best * direction, rtol=1e-6, atol=1e-9)
-    assert update.fit.slope == pytest.approx(float(gradient @ direction), rel=1e-6)
-    assert update.fit.curvature == pytest.approx(float(direction @ CURVATURE @ direction), rel=1e-4)
-
-
-@OPTIMIZERS
-def test_the_probes_see_the_start_the_step_and_its_mirror_image_and_the_step_beats_them(make: Make) -> None:
-    """The paper's Algorithm 1 exchanges the two probes, so its step would go uphill."""
-    problem = Quadratic()
-    update = paper_step(problem, make(problem, 1e-2))
-    stepped = plain_step(make, 1e-2)
-    assert all(map(torch.equal, problem.seen, (START, stepped, START - (stepped - START))))
-    assert len(problem.seen) == 3
-    assert update.fit.loss_plus < update.fit.loss_zero < update.fit.loss_minus
-    assert problem.loss() < update.fit.loss_plus
+    torch.testing.assert_close(model.theta.detach(), START - best * direction, rtol=1e-6, atol=1e-9)
+    assert update.fit.slope == pytest.approx(slope, rel=1e-6)
+    assert update.fit.curvature == pytest.approx(curvature, rel=1e-4)
+    assert len(model.seen) == 3
+    assert all(map(torch.equal, model.seen, (START, stepped, START - (stepped - START))))
 
 
 def test_the_final_step_starts_from_the_exact_parameters() -> None:
@@ -97,23 +108,21 @@ def test_the_final_step_starts_from_the_exact_parameters() -> None:
     start = torch.randn(1000, generator=generator) * 10.0 ** torch.randint(-8, 9, (1000,), generator=generator)
     gradient = torch.randn(1000, generator=generator)
     losses = iter([1.0, 0.8, 1.3])  # G = 0.25/eta, H = 0.1/eta^2: eta* = 2.5 eta
-    parameter = nn.Parameter(start.clone())
-    parameter.grad = gradient.clone()
-    optimizer = torch.optim.SGD([parameter], lr=0.1)
-    update = auto_lr_step(optimizer, [parameter], lambda: next(losses), rule=PAPER, memory={})[0]
+    model = Quadratic(start)
+    model.theta.grad = gradient.clone()
+    auto_lr = auto_lr_for(model, sgd(model, 0.1), losses.__next__)
+    auto_lr.take_step(1, [0], [0], None)
     delta = start.add(gradient, alpha=-0.1) - start
     assert not torch.equal(start + delta - delta, start)
-    assert update.fit.eta_star is not None
-    assert update.fit.eta_star == pytest.approx(0.25)
-    assert torch.equal(parameter.detach(), start.add(delta, alpha=update.fit.eta_star / 0.1))
+    ((_, update),) = auto_lr.take_updates()
+    assert update.eta_new == pytest.approx(0.25)
+    assert torch.equal(model.theta.detach(), start.add(delta, alpha=update.eta_new / 0.1))
 
 
-@OPTIMIZERS
 @pytest.mark.parametrize(
     ("losses", "reason"),
     [
         ([1.0, math.nan, 1.2], "not finite"),
-        ([1.0, 0.9, math.inf], "not finite"),
         ([1.0, math.inf, math.inf], "not finite"),
         ([math.nan, 0.9, 1.2], "not finite"),
         ([1.0, 1.2, 0.9], "no descent"),
@@ -122,47 +131,41 @@ def test_the_final_step_starts_from_the_exact_parameters() -> None:
         ([1.0, 0.75, 1.25], "no curvature"),
     ],
 )
-def test_a_refused_fit_is_a_plain_step_at_the_old_rate(make: Make, losses: list[float], reason: str) -> None:
-    problem = Quadratic()
-    optimizer = make(problem, 0.01)
-    update = paper_step(problem, optimizer, iter(losses).__next__)
+def test_a_refused_fit_is_a_plain_step_at_the_old_rate(losses: list[float], reason: str) -> None:
+    model = Quadratic()
+    optimizer = adamw(model, 0.01)
+    update = update_of(model, optimizer, iter(losses).__next__)
     assert (update.fallback, update.fit.eta_star) == (reason, None)
     assert optimizer.param_groups[0]["lr"] == 0.01
-    torch.testing.assert_close(problem.theta.detach(), plain_step(make, 0.01), rtol=1e-6, atol=1e-12)
+    torch.testing.assert_close(model.theta.detach(), plain_step(adamw, 0.01), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("make", [adamw, momentum])
 def test_an_optimizer_under_auto_lr_is_the_plain_one_at_the_rates_it_chose(make: Make) -> None:
     """The optimizer's state advances once per step."""
-    problem, twin = Quadratic(), Quadratic()
-    optimizer, plain = make(problem, 1e-3), make(twin, 1e-3)
+    model, twin = Quadratic(), Quadratic()
+    optimizer, plain = make(model, 1e-3), make(twin, 1e-3)
+    auto_lr = auto_lr_for(model, optimizer, model.loss, auto_lr_smoothing="official", auto_lr_every=2)
     rates = []
-    for step in range(6):
-        for each in (problem, twin):
+    for step in range(1, 7):
+        for each in (model, twin):
             each.theta.grad = CURVATURE @ each.theta.detach()
-        if step % 2 == 0:
-            auto_lr_step(optimizer, [problem.theta], problem.loss, rule=RULES["official"], memory={})
-        else:
-            optimizer.step()
+        auto_lr.take_step(step, [0], [0], None)
         rates.append(optimizer.param_groups[0]["lr"])
         plain.param_groups[0]["lr"] = rates[-1]
         plain.step()
-        torch.testing.assert_close(problem.theta.detach(), twin.theta.detach(), rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(model.theta.detach(), twin.theta.detach(), rtol=1e-6, atol=1e-9)
     assert len({1e-3, *rates}) >= 3
 
 
 def test_buffers_are_restored_even_counters_and_masks() -> None:
     """BatchNorm's counter is int64 and attention masks are bool, so they cannot be moved along a direction."""
-    problem = Quadratic()
+    model = Quadratic()
     buffers = [torch.tensor([3, 4]), torch.tensor([True, False]), torch.tensor([0.5, 0.25])]
-    before = [buffer.clone() for buffer in buffers]
-    update = auto_lr_step(sgd(problem, 0.01), [problem.theta, *buffers], problem.loss, rule=PAPER, memory={})[0]
-    assert update.fallback is None
-    assert all(torch.equal(buffer, old) for buffer, old in zip(buffers, before, strict=True))
-
-
-def never(x: float) -> Fit:
-    raise AssertionError("this rule probes no further")
+    for number, buffer in enumerate(buffers):
+        model.register_buffer(f"buffer_{number}", buffer.clone())
+    assert update_of(model, sgd(model, 0.01)).fallback is None
+    assert all(map(torch.equal, model.buffers(), buffers))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +182,49 @@ def never(x: float) -> Fit:
     ],
 )
 def test_the_rules_of_one_fit_from_a_rate_of_a_tenth(rule: str, eta_star: float, expected: float) -> None:
+    def never(x: float) -> Fit:
+        raise AssertionError("these rules probe only once")
+
     fit = Fit(0.1, 1.0, 1.0, 1.0, 0.0, 0.0, eta_star, None)
-    proposal, memory = RULES[rule].propose({}, fit, never)
-    assert proposal.eta == pytest.approx(expected, rel=1e-12)
-    assert (proposal.reason, memory) == (None, {})
+    assert RULES[rule].choose(fit, never) == pytest.approx(expected, rel=1e-12)
+
+
+# The steps of a run --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("every", "start", "due"), [(10, 1, [1, 11, 21]), (10, 5, [5, 15, 25]), (7, 30, [30])])
+def test_the_rate_is_fitted_at_the_first_step_of_autolr_and_then_every_few_steps(
+    every: int, start: int, due: list[int]
+) -> None:
+    model = Quadratic()
+    auto_lr = auto_lr_for(model, sgd(model, 0.5), model.loss, auto_lr_every=every, auto_lr_start=start)
+    assert [step for step in range(1, 31) if auto_lr.is_due(step)] == due
+
+
+@pytest.mark.parametrize("steps", [3, 75, 1000])
+def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
+    assert SAFE.guard is not None
+    shares = [SAFE.guard.share(step, steps) for step in range(1, steps + 1)]
+    assert all(share == 1.0 for share in shares[: int(steps * (1.0 - ANNEALED))])
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] == pytest.approx(min(1.0, 1.0 / (ANNEALED * steps)))
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_an_unchanged_rate_is_annealed_once(every: int) -> None:
+    """On a constant loss, no update finds a rate."""
+    model = Quadratic()
+    optimizer = sgd(model, 0.5)
+    auto_lr = auto_lr_for(model, optimizer, lambda: 1.0, auto_lr_smoothing="safe", auto_lr_every=every)
+    assert SAFE.guard is not None
+    for step in range(1, 101):
+        model.theta.grad = torch.zeros(3, dtype=torch.float64)
+        auto_lr.take_step(step, [0], [0], None)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5 * SAFE.guard.share(step, 100))
+    assert auto_lr.counts["no_curvature"] == 100 / every
+    assert auto_lr.counts["clipped"] == 0
+
+
+@pytest.mark.parametrize(("batch_size", "batches"), [(1, 8), (3, 3), (4, 2), (32, 2)])
+def test_at_least_two_batches_and_eight_rows_are_probed(batch_size: int, batches: int) -> None:
+    assert enough_probe_batches(batch_size) == batches

@@ -150,7 +150,7 @@ def test_a_trial_does_not_change_what_the_next_one_computes(
 def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     workspace: Workspace, make_spec: MakeSpec, method: str, auto_lr: str
 ) -> None:
-    spec = make_spec(method=method, lr=1e30, auto_lr=auto_lr, auto_lr_every=1, auto_lr_smoothing="search")
+    spec = make_spec(method=method, lr=1e30, auto_lr=auto_lr, auto_lr_every=1, auto_lr_smoothing="paper")
     run = UnlearningRun(spec, workspace)
     start = run.state_dict()
     (last,) = run
