@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from search_spaces.durable import wait_for_lock
 from trainables.data import TaskData
 from trainables.device import default_device
-from trainables.metrics.registry import DEFAULT_SET, needs_retain_model
+from trainables.metrics.registry import needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.models.adapters import ADAPTER_CONFIG, base_of
 from trainables.models.checkpoints import loading
@@ -118,13 +118,10 @@ class Preparation:
         # The shape is cached so that the driver of a sweep with a cached target does not import transformers.
         shape = self.cache.note(f"shapes/{name}", lambda: {"classes": _classes(spec, folder)})
         load = once(lambda: self.load(folder))
-        own = spec.measured_by(DEFAULT_SET)
-        scores = self.cache.note(f"baselines/{digest(key, own) if own else key}", lambda: self._own_scores(load))
-        baseline = dict(scores["baseline"])
-        # The note may come from an earlier version with fewer default metrics.
         default = chosen_metrics((), spec.data, retain_model=False)
-        if missing := tuple(name for name in default if name not in baseline):
-            baseline |= self._chosen_scores(missing, key, retain, load)
+        name = digest(key, default, spec.measured_by(default))
+        scores = self.cache.note(f"baselines/{name}", lambda: self._own_scores(load))
+        baseline = dict(scores["baseline"])
         if spec.trial.metrics:
             key = key if retain is None else digest(FORMAT, key, retain.key)
             baseline |= self._chosen_scores(spec.measured(), key, retain, load)
@@ -138,7 +135,7 @@ class Preparation:
             template=spec.info.template,
             retain=retain,
             left_out=spec.left_out,
-            answers=scores.get("answers", {}),
+            answers=scores["answers"],
         )
 
     def _model(self) -> tuple[Path, str]:

@@ -139,7 +139,7 @@ class TargetSpec:
 
     @property
     def _settings(self) -> tuple[object, ...]:
-        seed = self.trial.target_seed  # for seed 0, names are equal to those of versions without a seed
+        seed = self.trial.target_seed
         return (self.trial.max_length, self.template_key, *((seed,) if seed else ()))
 
     def measured(self) -> tuple[str, ...]:

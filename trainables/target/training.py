@@ -5,7 +5,6 @@ The target is the model that has learned the full set, which includes the forget
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import tempfile
@@ -121,19 +120,17 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
 
 
 def require_undamaged(folder: Path) -> None:
-    """Compare the files of a cached model with their checksums. Write the checksums if they do not exist.
+    """Compare the files of a cached model with their checksums.
 
     Raises:
-        TargetError: files differ from their checksums. The message names the files and a remedy.
+        TargetError: files differ from their checksums, or the checksums are missing. The message names the files and a
+            remedy.
     """
-    if not (folder / CHECKSUMS).is_file():
-        with contextlib.suppress(OSError):  # the cache may be read-only
-            write_checksums(folder)
-        return
-    if differing := damaged_files(folder):
+    differing = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
+    if differing:
         raise TargetError(
-            f"the cached model {folder} is damaged: {', '.join(differing)} "
-            f"{'have' if len(differing) > 1 else 'has'} changed; delete this folder to train the model again"
+            f"the cached model {folder} is damaged: changed or missing: {', '.join(differing)}; delete this folder to "
+            "train the model again"
         )
 
 

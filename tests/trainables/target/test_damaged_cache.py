@@ -10,7 +10,7 @@ import pytest
 from search_spaces.checksums import CHECKSUMS, write_checksums
 from tests.facts import assert_names
 from tests.trainables.target.conftest import Preparation
-from trainables.target.cache import TargetError, folder_digest
+from trainables.target.cache import TargetError
 from trainables.target.training import require_undamaged
 
 
@@ -21,29 +21,16 @@ def zero(path: Path, *, at: int, length: int) -> None:
         file.write(bytes(length))
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", CHECKSUMS])
 def test_a_damaged_or_missing_file_of_a_cached_target_is_named(prepare: Preparation, name: str) -> None:
     file = Path(prepare().path) / name
-    if name == "config.json":
+    if name != "model.safetensors":
         file.unlink()
     else:
         zero(file, at=file.stat().st_size // 2, length=64)
     with pytest.raises(TargetError) as caught:
         prepare()
     assert_names(caught.value, file.parent, name)
-
-
-def test_a_target_without_checksums_gets_them_and_keeps_its_key(prepare: Preparation) -> None:
-    first = prepare()
-    folder = Path(first.path)
-    before = folder_digest(folder)
-    (folder / CHECKSUMS).unlink()
-    assert prepare() == first
-    assert (folder / CHECKSUMS).is_file()
-    assert folder_digest(folder) == before
-    zero(folder / "model.safetensors", at=5000, length=64)
-    with pytest.raises(TargetError):
-        prepare()
 
 
 def test_each_block_of_a_large_file_counts_and_unreadable_checksums_are_damage(

@@ -88,25 +88,6 @@ def test_baseline_and_reference_likelihoods_are_those_of_the_weights(
     assert target.data == tiny_data
 
 
-def test_a_target_scored_when_there_were_fewer_metrics_gets_the_new_ones(prepare: Preparation) -> None:
-    """Known values stay bit-identical, because trials of the same sweep may have been compared with them."""
-    whole = prepare()
-    new = {"forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop"}
-    assert new < whole.baseline.keys()
-    (note,) = (prepare.cache / "baselines").glob("*.json")
-    known = json.loads(note.read_text())
-    known["baseline"] = {name: value for name, value in known["baseline"].items() if name not in new} | {"verbmem": 0.5}
-    known["reference_nll"][0] += 1.0
-    note.write_text(json.dumps(known))
-
-    again = prepare()
-    assert prepare.epochs == 0
-    assert again.key == whole.key
-    assert again.baseline == whole.baseline | {"verbmem": 0.5}
-    assert again.reference_nll == (whole.reference_nll[0] + 1.0, *whole.reference_nll[1:])
-    assert json.loads(note.read_text()) == known
-
-
 def test_a_target_from_a_folder_is_used_as_it_is_and_known_by_its_content(
     prepare: Preparation,
     known_network: PhiForCausalLM,
