@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import json
 import math
 import os
 import random
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -40,7 +41,7 @@ for number in count():
 """
 
 
-@pytest.mark.parametrize("attempt", range(6))
+@pytest.mark.parametrize("attempt", range(3))
 def test_a_killed_writer_leaves_whole_files_whole_folders_and_whole_lines(tmp_path: Path, attempt: int) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(durable.__file__).parents[1])}
     command = [sys.executable, "-u", "-c", ENDLESS]
@@ -63,16 +64,7 @@ def test_a_killed_writer_leaves_whole_files_whole_folders_and_whole_lines(tmp_pa
     assert last == b"after"
 
 
-@pytest.mark.parametrize(("content", "sync"), [("text, ü\n", False), (b"\x00\xff", True)])
-def test_a_file_is_replaced_and_folders_above_it_are_created(tmp_path: Path, content: str | bytes, sync: bool) -> None:
-    path = tmp_path / "a" / "b" / "file.bin"
-    for _ in range(2):
-        write_whole(path, content, sync=sync)
-    assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
-    assert names(path.parent) == ["file.bin"]
-
-
-@pytest.mark.parametrize("fits", [0, 1, 7, 1000])
+@pytest.mark.parametrize("fits", [0, 7])
 def test_a_full_disk_leaves_the_old_file_and_the_old_lines(tmp_path: Path, fits: int) -> None:
     write_whole(tmp_path / "file", OLD)
     with disk_full_after(fits), pytest.raises(OSError, match="File too large"):
@@ -102,61 +94,36 @@ def test_written_files_and_folders_follow_the_umask(tmp_path: Path) -> None:
 
 
 def test_json_has_null_for_numbers_that_are_not_finite(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
+    path = tmp_path / "new" / "folder" / "a.json"
     write_json(path, {"x": math.nan, "y": [math.inf, 1.5], "z": {"w": -math.inf}, 3: (1, None)}, indent=None)
     text = path.read_text()
     assert text == '{"x": null, "y": [null, 1.5], "z": {"w": null}, "3": [1, null]}\n'
     with pytest.raises(TypeError):
         write_json(path, {"new": object()})
     assert path.read_text() == text
-    write_json(path, json.loads(text))
-    assert path.read_text().count("\n") > 1
-    assert names(tmp_path) == ["a.json"]
+    assert names(path.parent) == ["a.json"]
 
 
-def fill(folder: Path, text: str, *, files: int = 5) -> None:
-    (folder / "deep").mkdir(parents=True)
-    for number in range(files):
-        (folder / "deep" / f"{number}").write_text(text)
-
-
-def contents(folder: Path) -> list[str]:
-    return [path.read_text() for path in (folder / "deep").iterdir()]
-
-
-@pytest.mark.parametrize("exists", [False, True])
-def test_a_folder_appears_whole(tmp_path: Path, exists: bool) -> None:
-    path = tmp_path / "folder"
-    if exists:
-        fill(path, "old", files=9)
-    with staged(path) as staging:
-        fill(staging, "new")
-        assert path.exists() == exists
-    assert contents(path) == ["new"] * 5
-    assert names(tmp_path) == ["folder"]
-
-
-def write_half(staging: Path, kind: str) -> None:
-    """Write half of a file or folder and fail."""
-    if kind == "file":
-        staging.write_text("ne")
-    else:
-        fill(staging, "ne")
-    raise RuntimeError("the disk refuses, says a library")
+def fill(folder: Path, text: str) -> None:
+    folder.mkdir()
+    (folder / "content").write_text(text)
 
 
 def test_a_writer_that_fails_or_writes_nothing_changes_nothing(tmp_path: Path) -> None:
     write_whole(tmp_path / "file", "old")
     fill(tmp_path / "folder", "old")
-    for kind in ("file", "folder"):
-        with pytest.raises(RuntimeError), staged(tmp_path / kind) as staging:
-            write_half(staging, kind)
-        with staged(tmp_path / kind):
+    for name in ("file", "folder"):
+        with contextlib.suppress(RuntimeError), staged(tmp_path / name) as staging:
+            if name == "folder":
+                fill(staging, "half")
+            else:
+                staging.write_text("half")
+            raise RuntimeError("the disk refuses, says a library")
+        with staged(tmp_path / name):
             pass
     with pytest.raises(OSError):  # noqa: PT011
         write_whole(tmp_path / "folder", "new")  # a file never replaces a folder
-    assert (tmp_path / "file").read_text() == "old"
-    assert contents(tmp_path / "folder") == ["old"] * 5
+    assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "content").read_text() == "old"
     assert names(tmp_path) == ["file", "folder"]
 
 
@@ -172,8 +139,7 @@ def test_with_keep_existing_nothing_is_replaced(tmp_path: Path, monkeypatch: pyt
             staging.write_text(text)
         with staged(tmp_path / "folder", keep_existing=True) as staging:
             fill(staging, text)
-    assert (tmp_path / "file").read_text() == "first"
-    assert contents(tmp_path / "folder") == ["first"] * 5
+    assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "content").read_text() == "first"
     assert names(tmp_path) == ["file", "folder"]
 
 
@@ -192,6 +158,7 @@ def test_only_leftovers_of_the_same_name_and_old_ones_are_removed(tmp_path: Path
     assert ".file[1].01234567" not in names(tmp_path)
 
 
+@patch.object(durable, "_BLOCK", 7)  # so that a line is longer than a block
 @given(whole=LINES, torn=WITHOUT_NEWLINE, after=LINES.filter(bool))
 def test_a_torn_last_line_is_cut_before_lines_are_added(
     tmp_path_factory: pytest.TempPathFactory, whole: bytes, torn: bytes, after: bytes
@@ -204,29 +171,3 @@ def test_a_torn_last_line_is_cut_before_lines_are_added(
     path.write_bytes(whole + torn)
     append(path, after, header=b"header\n")
     assert path.read_bytes() == (whole or b"header\n") + after
-
-
-@pytest.mark.parametrize("length", [durable._BLOCK - 1, durable._BLOCK, durable._BLOCK + 1, 3 * durable._BLOCK])
-def test_a_torn_line_may_be_longer_than_a_block(tmp_path: Path, length: int) -> None:
-    for before in (b"", b"kept\n", b"x" * durable._BLOCK + b"\n"):
-        (tmp_path / "log").write_bytes(before + b"y" * length)
-        cut_torn_line(tmp_path / "log")
-        assert (tmp_path / "log").read_bytes() == before
-
-
-def test_lines_that_could_not_be_synced_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(number: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    append(tmp_path / "log", b"kept\n")
-    monkeypatch.setattr(os, "fsync", refuse)
-    with pytest.raises(OSError, match="No space left"):
-        append(tmp_path / "log", b"lost\n", sync=True)
-    assert (tmp_path / "log").read_bytes() == b"kept\n"
-
-
-def test_a_missing_folder_or_file_is_not_created(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        append(tmp_path / "gone" / "log", b"x\n")
-    cut_torn_line(tmp_path / "log")
-    assert names(tmp_path) == []
