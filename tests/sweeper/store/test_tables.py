@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from sweeper.store.tables import CsvTable, ResultTables
-from tests.conftest import disk_full_after
 
 COLUMNS = ("trial_id", "step", "value")
 
@@ -72,26 +71,6 @@ def test_a_torn_last_row_is_left_out_at_every_length(log: CsvTable, value: str) 
         assert ids(log) == ["00000"], f"cut after {both[:length]!r}"
     log.path.write_text("trial_id,st")
     assert log.read() == []
-
-
-@pytest.mark.parametrize(("fits", "rows"), [(0, 1), (7, 1), (40, 1), (1, 400)])
-def test_a_write_on_a_full_disk_leaves_the_file_as_before_and_ready_for_the_next_row(
-    log: CsvTable, fits: int, rows: int
-) -> None:
-    with disk_full_after(10), pytest.raises(OSError, match="File too large"):
-        log.append([{"trial_id": "00000", "step": 1, "value": "lost"}])
-    log.append([{"trial_id": "00000", "step": 1, "value": "kept"}])  # with the header
-    before = log.path.read_bytes()
-    lost = [{"trial_id": "00001", "step": step, "value": "x" * 60} for step in range(rows)]
-    with disk_full_after(len(before) + fits), pytest.raises(OSError, match="File too large"):
-        log.append(lost)
-    assert log.path.read_bytes() == before
-    with disk_full_after(20), pytest.raises(OSError, match="File too large"):
-        log.rewrite(log.read())
-    assert log.path.read_bytes() == before
-    assert [path.name for path in log.path.parent.iterdir()] == ["log.csv"]
-    log.append([{"trial_id": "00002", "step": 3, "value": "after"}])
-    assert ids(log) == ["00000", "00002"]
 
 
 def test_a_single_run_that_continues_loses_the_rows_after_its_state_and_torn_lines(tmp_path: Path) -> None:
