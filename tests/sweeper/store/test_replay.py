@@ -18,52 +18,47 @@ from sweeper.followers.progress import remaining
 from sweeper.search.halving import SuccessiveHalving
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.stopping import Stopping
-from sweeper.store.event_log import read_events
+from sweeper.store.event_log import Follower, read_events
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
 
 COLUMNS = ("forget_loss_capped", "retain_loss")
-FEW = replace(SETTINGS, space=default_space(methods={"ngdiff": {}}), trials=6)
+SMALL = replace(SETTINGS, space=default_space(methods={"ngdiff": {}}), trials=9)
 NODE_LOST = {"status": "failed", "error": "the node was lost", "steps": 1}
+NO_MODEL = OUTCOME | {"checkpoint": None}
 
 
 def opened(out: Path) -> OpenSweep:
     """A sweep with a scheduler that pauses, an epoch budget, and reuse of its own trials."""
     halving = SuccessiveHalving(((7.0, 0.0), (0.0, 7.0)), epochs=9, grace=1, reduction=3, mode="pause")
-    return bare_sweep(
-        out,
-        FEW,
-        scheduler=halving,
-        compared=COLUMNS,
-        stopping=Stopping(epoch_budget=40),
-        reusable=ReusableTrials(out),
-    )
+    options = {"scheduler": halving, "compared": COLUMNS, "stopping": Stopping(epoch_budget=60)}
+    return bare_sweep(out, SMALL, reusable=ReusableTrials(out), **options)
 
 
-def epoch(sweep: OpenSweep, trial_id: str, step: int, forget: float, retain: float = 0.5) -> None:
+def epoch(sweep: OpenSweep, trial_id: str, step: int, forget: float) -> None:
     (sweep.out / f"checkpoints/{trial_id}-epoch-{step}").mkdir(parents=True, exist_ok=True)
-    report(sweep, trial_id, step, forget_loss_capped=forget, retain_loss=retain)
+    report(sweep, trial_id, step, forget_loss_capped=forget, retain_loss=0.5)
 
 
-def with_pauses(sweep: OpenSweep) -> None:
+def pause_and_stop(sweep: OpenSweep) -> None:
     """Three trials, of which the scheduler pauses one; it is promoted, another is stopped by a user."""
     first, second, third = (running(sweep) for _ in range(3))
     epoch(sweep, first, 1, 5.0)
     epoch(sweep, second, 1, 4.0)
     sweep.log.record(Kind.TRIAL_PAUSED, second)
     epoch(sweep, first, 2, 5.5)
-    sweep.controller.end_trial(first, OUTCOME | {"checkpoint": None})
+    sweep.controller.end_trial(first, NO_MODEL)
     epoch(sweep, third, 1, 3.0)
     sweep.controller.request_stop(third)
     sweep.controller.end_stopped(third)
     sweep.log.record(Kind.TRIAL_STARTED, second)
     epoch(sweep, second, 2, 6.0)
-    sweep.controller.end_trial(second, OUTCOME | {"forget_loss_capped": 6.0, "checkpoint": None})
+    sweep.controller.end_trial(second, NO_MODEL | {"forget_loss_capped": 6.0})
     sweep.log.record(Kind.METRICS_MEASURED, second, {"step": 1, "metrics": {"verbmem": 0.25}})
 
 
-def with_failures(sweep: OpenSweep) -> None:
+def fail(sweep: OpenSweep) -> None:
     """A trial on a lost node continues from its state; a trial diverges; a trial fails by itself."""
     lost = running(sweep)
     epoch(sweep, lost, 1, 5.0)
@@ -74,22 +69,25 @@ def with_failures(sweep: OpenSweep) -> None:
     run_trial(sweep, outcome={"status": "failed", "error": "ValueError", "steps": 2})
     sweep.log.record(Kind.TRIAL_STARTED, lost)
     epoch(sweep, lost, 2, 6.0)
-    sweep.controller.end_trial(lost, OUTCOME | {"checkpoint": None})
+    sweep.controller.end_trial(lost, NO_MODEL)
 
 
-def with_reuse_and_a_full_disk(sweep: OpenSweep) -> None:
-    """A trial copies the result of an identical trial; then the disk is full during two events."""
-    origin = run_trial(sweep, outcome=OUTCOME | {"checkpoint": None})
+def reuse(sweep: OpenSweep) -> None:
+    """A trial copies the result of an identical trial."""
+    origin = run_trial(sweep, outcome=NO_MODEL)
     copied = running(sweep)
     sweep.log.record(Kind.TRIAL_REUSED, copied, {"origin": f"{sweep.out}/{origin}"})
     for item in sweep.log.state.trials[origin].reports:
         sweep.log.record(Kind.TRIAL_REPORTED, copied, {"report": item})
-    sweep.controller.end_trial(copied, OUTCOME | {"checkpoint": None})
-    last = running(sweep)
+    sweep.controller.end_trial(copied, NO_MODEL)
+
+
+def train_with_a_full_disk(sweep: OpenSweep) -> None:
+    trial_id = running(sweep)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
-        epoch(sweep, last, 1, 2.0)
-        sweep.controller.end_trial(last, OUTCOME | {"checkpoint": None})
+        epoch(sweep, trial_id, 1, 2.0)
+        sweep.controller.end_trial(trial_id, NO_MODEL)
         assert sweep.log.unwritten == 1
     assert sweep.log.flush()
 
@@ -108,70 +106,55 @@ def snapshot(sweep: OpenSweep) -> dict[str, Any]:
         "scheduler": {trial: controller.scheduler.ended_at(trial) for trial in state.trials},
         "front": sweep.checkpoints.folders,
         "epochs": state.trained_epochs,
-        "remaining": remaining(state, trials=6, epochs_left=40 - state.trained_epochs, max_concurrent=2),
+        "remaining": remaining(state, trials=9, epochs_left=60 - state.trained_epochs, max_concurrent=2),
         "failure": controller.failure,
         "over": controller.stopping.end(trained=state.trained_epochs, trace=controller.study.archive.trace),
     }
 
 
 @dataclass
-class Recorder:
+class Recorder(Follower):
     """The last follower of a live sweep. Takes a snapshot after each event."""
 
     sweep: OpenSweep
     snapshots: list[dict[str, Any]] = field(default_factory=list)
-    needs_disk: bool = True
 
     def apply(self, event: Event, state: SweepState) -> None:
         self.snapshots.append(snapshot(self.sweep))
 
-    def flush(self, state: SweepState) -> None: ...
-
 
 @pytest.mark.usefixtures("no_fsync")
-@pytest.mark.parametrize("story", [with_pauses, with_failures])
-def test_after_every_prefix_each_part_concludes_what_it_did_live(
-    tmp_path: Path, story: Callable[[OpenSweep], None]
-) -> None:
-    live = opened(tmp_path)
-    recorder = Recorder(live)
-    live.log.attach(recorder)
-    before = len(live.log.events)
-    story(live)
-    events = read_events(tmp_path / "events.jsonl")
-    assert len(events) - before == len(recorder.snapshots) > 10
-    for length, expected in enumerate(recorder.snapshots, start=before + 1):
-        folder = tmp_path / f"prefix-{length}"
-        folder.mkdir()
-        (folder / "events.jsonl").write_bytes(b"".join(event.to_line() for event in events[:length]))
-        found = snapshot(opened(folder))
-        assert found == expected, f"after {events[length - 1].kind}"
-
-
-@pytest.mark.parametrize("story", [with_pauses, with_failures, with_reuse_and_a_full_disk])
-def test_nothing_is_told_or_deleted_before_its_event_is_on_disk_and_a_replay_ends_as_the_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: Callable[[OpenSweep], None]
+def test_each_part_concludes_live_what_it_concludes_from_a_prefix_of_the_log_and_acts_only_on_events_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = opened(tmp_path)
-    acted: list[str] = []
+    recorder = Recorder(sweep)
+    sweep.log.attach(recorder)
+    before, acted = len(sweep.log.events), set[str]()
 
     def durable(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
         def checked(*args: Any, **kwargs: Any) -> Any:
-            acted.append(name)
+            acted.add(name)
             assert read_events(tmp_path / "events.jsonl") == sweep.log.events
             assert not sweep.log.unwritten
             return action(*args, **kwargs)
 
         return checked
 
-    study = sweep.controller.study
-    monkeypatch.setattr(study, "tell", durable("tell", study.tell))
-    for name in ("remove_whole", "remove_states"):
-        monkeypatch.setattr(checkpoints, name, durable(name, getattr(checkpoints, name)))
-    story(sweep)
-    assert {"tell", "remove_states"} <= set(acted)
-    monkeypatch.undo()
-    replayed = tmp_path / "replayed"
-    replayed.mkdir()
-    (replayed / "events.jsonl").write_bytes((tmp_path / "events.jsonl").read_bytes())
-    assert snapshot(opened(replayed)) == snapshot(sweep)
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep.controller.study, "tell", durable("tell", sweep.controller.study.tell))
+        for name in ("remove_whole", "remove_states"):
+            patch.setattr(checkpoints, name, durable(name, getattr(checkpoints, name)))
+        for story in (pause_and_stop, fail, reuse):
+            story(sweep)
+        expected = [*recorder.snapshots]
+        train_with_a_full_disk(sweep)
+    assert acted == {"tell", "remove_whole", "remove_states"}
+    events = read_events(tmp_path / "events.jsonl")
+    lengths = [*range(before + 1, before + 1 + len(expected)), len(events)]
+    assert len(expected) > 30
+    for length, found in zip(lengths, [*expected, snapshot(sweep)], strict=True):
+        folder = tmp_path / f"prefix-{length}"
+        folder.mkdir()
+        (folder / "events.jsonl").write_bytes(b"".join(event.to_line() for event in events[:length]))
+        assert snapshot(opened(folder)) == found, f"after {events[length - 1].kind}"
