@@ -13,7 +13,6 @@ from typing import Any, ParamSpec
 
 from sweeper.followers.mlflow.runs import (
     DELIVERED,
-    IDENTITY,
     MLFLOW_STATUS,
     NOTE,
     PARETO,
@@ -73,10 +72,6 @@ class Attempts:
         else:
             self._failures.pop(key, None)
 
-    def has_failed(self, key: str) -> bool:
-        """Return whether the last request for the run failed. MLflow may have executed the request anyway."""
-        return key in self._failures
-
 
 class Delivery:
     """Sends the runs of one sweep to one MLflow experiment.
@@ -93,6 +88,7 @@ class Delivery:
         self._store = store
         self._is_awaited = is_awaited
         self._runs: dict[str, StoredRun] = {}
+        self._knows_all_runs = False  # of the sweep in MLflow
         # Unlike the log's state, this state has no events that wait for the disk. Only the tracker's thread uses it.
         self._state = SweepState()
         self._applied = 0  # events
@@ -109,8 +105,13 @@ class Delivery:
             UnavailableError: the store cannot be used now; the next call sends the remaining records. MLflow's own
                 errors are not caught and mean the same.
         """
-        attempt, end = self.attempts.make, self.sweep_end
         self._connect()
+        self._knows_all_runs = False  # if a request fails, MLflow may have created a run anyway
+        self._send(is_urgent)
+        self._knows_all_runs = True
+
+    def _send(self, is_urgent: Callable[[], bool]) -> None:
+        attempt, end = self.attempts.make, self.sweep_end
         events = self._log.events[self._applied :]
         for event in events:
             self._state.apply(event)
@@ -145,13 +146,13 @@ class Delivery:
 
     def _connect(self) -> None:
         self._store.connect()
-        if SWEEP in self._runs:
+        if self._knows_all_runs:
             return
-        runs = self._store.runs({"sweep_id": self._sweep.id})
+        runs = self._store.runs(self._sweep.id)
         if SWEEP in runs and not runs[SWEEP].active:
             remedy = f"mlflow runs restore --run-id {runs[SWEEP].id}"
             raise UnavailableError(f"the sweep's run was deleted in MLflow; restore the run with `{remedy}`")
-        self._runs = runs
+        self._runs = runs | self._runs
 
     # Runs of trials -------------------------------------------------------------------------------------------------
 
@@ -189,8 +190,6 @@ class Delivery:
 
     def _begin(self, new: NewRun) -> StoredRun:
         """Create the run if MLflow does not have it, and set its status to running."""
-        if new.key not in self._runs and self.attempts.has_failed(new.key):  # the failed request may have created it
-            self._runs |= self._store.runs({name: new.tags[name] for name in IDENTITY if name in new.tags})
         if new.key not in self._runs:
             if new.parent is not None and new.parent not in self._runs:
                 raise RefusedError(f"MLflow has no run for {_owner(new.parent)}")

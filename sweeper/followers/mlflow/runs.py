@@ -28,8 +28,6 @@ RECOMMENDED = "recommended"
 """The tag of the run with the model that the sweep recommends; ``false`` on a run that is no longer recommended."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
 """The tags that identify the run of a recommended epoch within a sweep, if this epoch is not its trial's last epoch."""
-IDENTITY = ("sweep_id", "trial_id", RECOMMENDED_TRIAL, RECOMMENDED_EPOCH)
-"""The tags that identify a run."""
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
     Status.STOPPED: "KILLED",

@@ -118,11 +118,11 @@ class Store:
             return False
         return True
 
-    def runs(self, tags: Mapping[str, str]) -> dict[str, StoredRun]:
-        """Return the runs with these tags by key, including deleted runs."""
+    def runs(self, sweep_id: str) -> dict[str, StoredRun]:
+        """Return the runs of a sweep by key, including deleted runs."""
         from mlflow.entities import ViewType
 
-        query = " and ".join(f"tags.{name} = '{value}'" for name, value in tags.items())
+        query = f"tags.sweep_id = '{sweep_id}'"
         found: dict[str, StoredRun] = {}
         token: str | None = ""
         while token is not None:
@@ -200,8 +200,7 @@ class Store:
 
     def keep(self, run: StoredRun, source: Path, *, under: str) -> None:
         """Log a file or folder to a run with :func:`keep_artifact`."""
-        with _upload_timeout():
-            keep_artifact(self._client, run.id, source, under=under)
+        keep_artifact(self._client, run.id, source, under=under)
 
 
 def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
@@ -209,7 +208,8 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
 
     If MLflow stores artifacts in a local folder, the files of a folder ``source`` are hard-linked, or copied to another
     file system, so that a checkpoint of gigabytes takes neither time nor space. A single file is always copied, because
-    the next resume rewrites tables and the report, and the artifact must not change with them.
+    the next resume rewrites tables and the report, and the artifact must not change with them. An existing artifact is
+    replaced.
 
     Raises:
         FileNotFoundError: ``source`` does not exist.
@@ -220,23 +220,14 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
     artifacts = urlsplit(client.get_run(run_id).info.artifact_uri)
     if artifacts.scheme in ("", "file"):
         target = Path(unquote(artifacts.path)) / under
-        if source.is_dir():
-            shutil.copytree(source, target, copy_function=link, dirs_exist_ok=True)
-        else:
-            with staged(target / source.name) as staging:
+        with staged(target if source.is_dir() else target / source.name) as staging:
+            if source.is_dir():
+                shutil.copytree(source, staging, copy_function=link_or_copy)
+            else:
                 shutil.copy2(source, staging)
-    elif source.is_dir():
-        client.log_artifacts(run_id, str(source), under or None)
-    else:
-        client.log_artifact(run_id, str(source), under or None)
-
-
-def link(source: str, target: str) -> None:
-    """Create ``target`` as a hard link to the file ``source``, or as a copy if the file system has no hard links."""
-    path = Path(target)
-    if not (path.exists() and path.samefile(source)):
-        with staged(path) as staging:
-            link_or_copy(source, staging)
+        return
+    with _upload_timeout():
+        (client.log_artifacts if source.is_dir() else client.log_artifact)(run_id, str(source), under or None)
 
 
 def prepare_environment() -> None:

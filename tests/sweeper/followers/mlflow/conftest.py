@@ -47,7 +47,7 @@ def first_session(tmp_path_factory: pytest.TempPathFactory) -> FirstSession:
     (folder / "out").mkdir()
     command = [sys.executable, "-c", FIRST_SESSION]
     done = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=400, check=False
     )
     return folder, done, sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 

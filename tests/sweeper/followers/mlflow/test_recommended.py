@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sweeper.followers.mlflow import store
 from sweeper.followers.mlflow.runs import Recommendation, SweepEnd
 from sweeper.followers.mlflow.store import Store
 from sweeper.store.columns import METRIC_COLUMNS
@@ -91,8 +92,8 @@ def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
         ("create_run", False, ConnectionError),
         ("end", False, SystemExit),
         ("log_metrics", True, ConnectionError),
-        ("link", True, SystemExit),
-        ("link", True, ConnectionError),
+        ("link_or_copy", True, SystemExit),
+        ("link_or_copy", True, ConnectionError),
         ("set_tags", False, SystemExit),
         ("set_tags", True, ConnectionError),
     ],
@@ -103,11 +104,11 @@ def test_after_a_kill_or_an_outage_at_any_request_there_is_one_whole_run(
     """SystemExit ends the tracker's thread at once, as a kill does."""
     finish(trained, OTHER)
     former, failed = {run.info.run_id for run in trained.runs()}, []
-    place = "sweeper.followers.mlflow.store.link" if name == "link" else f"sweeper.followers.mlflow.store.Store.{name}"
-    request = link_request if name == "link" else getattr(Store, name)
+    place = store if name == "link_or_copy" else Store
+    request = getattr(place, name)
 
     def fails_once(*args: Any, **options: Any) -> Any:
-        is_new = name in ("create_run", "link") or args[1].id not in former
+        is_new = name in ("create_run", "link_or_copy") or args[1].id not in former
         is_new &= name != "set_tags" or args[2].get("recommended") == "true"
         if failed or not is_new:
             return request(*args, **options)
@@ -117,7 +118,7 @@ def test_after_a_kill_or_an_outage_at_any_request_there_is_one_whole_run(
         raise error
 
     monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
-    monkeypatch.setattr(place, fails_once)
+    monkeypatch.setattr(place, name, fails_once)
     session = trained.open()
     session.tracker.sweep_ended(SweepEnd(status="finished", front=(), recommended=EARLY))
     if error is ConnectionError:
@@ -133,11 +134,6 @@ def test_after_a_kill_or_an_outage_at_any_request_there_is_one_whole_run(
     (run,) = trained.recommended
     assert_holds(trained, run, EARLY)
     assert len(epoch_runs(trained)) == 2
-
-
-def link_request(source: str, target: str) -> None:
-    Path(target).parent.mkdir(parents=True, exist_ok=True)
-    Path(target).write_bytes(Path(source).read_bytes())
 
 
 @pytest.mark.parametrize("is_named", [True, False], ids=["not downloaded yet", "not saved"])
