@@ -63,9 +63,9 @@ def front_matter(folder: Path) -> dict[str, object]:
     return found
 
 
-def test_a_whole_model_is_copied_with_a_card(golden: Path, models: Path, tmp_path: Path) -> None:
+def test_a_whole_model_is_copied_with_a_card_even_with_merge(golden: Path, models: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "model"
-    result = export(golden, models / "base", out)
+    result = export(golden, models / "base", out, "--merge")
     assert result.exit_code == 0, result.output
     assert str(out) in result.stdout
     assert torch.equal(logits(out), logits(models / "base"))
@@ -109,11 +109,3 @@ def test_an_adapter_needs_its_base_unless_it_is_merged(golden: Path, models: Pat
     assert result.exit_code == 2
     assert str(moved / "base") in result.stderr
     assert not (tmp_path / "again").exists()
-
-
-def test_merging_a_whole_model_copies_the_model(golden: Path, models: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["pick", str(golden), "--export", str(tmp_path / "model")])
-    assert result.exit_code == 2, "there is no checkpoint yet"
-    assert TAKEN in result.stderr
-    assert not (tmp_path / "model").exists()
-    assert export(golden, models / "base", tmp_path / "model", "--merge").exit_code == 0

@@ -69,13 +69,15 @@ def test_whole_lines_of_the_sweeps_files_are_stored_and_the_event_log_last(
     (out / FILE).write_text("1\n2\n")
     (out / "plugins").mkdir()
     (out / "plugins" / "own.py").write_text("x = 1\n")
-    (out / ".lock").write_text("")
+    for name in (".lock", ".stop-1.json", "optuna.log.lock", "x.txt"):
+        (out / name).write_text("")
     (out / "checkpoints" / "00000").mkdir()
     written, write = list[str](), Storage.write
 
     def writing(self: Storage, name: str, content: bytes) -> None:
-        if not written:  # an event comes meanwhile
+        if not written:  # an event comes and a file is deleted meanwhile
             (out / FILE).write_text("1\n2\n3\n")
+            (out / "x.txt").unlink()
         written.append(name)
         write(self, name, content)
 
@@ -97,8 +99,12 @@ def test_a_trial_that_ended_is_stored_at_once_and_a_report_from_time_to_time(
 ) -> None:
     syncer.settle()
     put_model(storage, "00000")
+    for name in ("00000", "00001"):
+        storage.write(f"ray/attempt-9/{name}/checkpoint_000000/state.pt", b"x")
     trial_id = run_trial(sweep, outcome=OUTCOME | {"checkpoint": "checkpoints/00000"})
     syncer.settle()
+    assert [name for name in storage.files() if "00000/checkpoint_" in name] == [], "the saved state of the trial"
+    assert [name for name in storage.files() if "00001/checkpoint_" in name] != []
     assert f"\n{trial_id},".encode() in (storage.read("trials.csv") or b"")
     assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
     assert (sweep.out / "checkpoints/00000").is_dir()
@@ -137,34 +143,6 @@ def test_the_files_of_a_trial_are_downloaded_when_the_storage_answers_again(
     assert (out / "checkpoints/00000/model.safetensors").read_text() == "00000"
     assert (out / "items/00000.json").is_file()
     assert (out / "logs/00001.txt").read_text() == "Traceback"
-
-
-def test_files_that_exist_only_briefly_are_not_uploaded(
-    out: Path, syncer: Syncer, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Optuna's lock, a stop request, and a file that is deleted after the folder was listed."""
-    for name in ("first.txt", "second.txt", "optuna.log.lock", ".stop-1.json"):
-        (out / name).write_text("x")
-    write = Storage.write
-
-    def delete_second(to: Storage, key: str, content: bytes) -> None:
-        (out / "second.txt").unlink(missing_ok=True)
-        write(to, key, content)
-
-    monkeypatch.setattr(Storage, "write", delete_second)
-    assert syncer.close() is None
-    assert storage.files() == ["first.txt"]
-
-
-def test_the_saved_states_of_a_trial_are_deleted_when_it_has_ended(
-    sweep: OpenSweep, syncer: Syncer, storage: Storage
-) -> None:
-    for trial_id in ("00000", "00001"):
-        storage.write(f"ray/attempt-9/{trial_id}/checkpoint_000000/state.pt", b"x")
-    run_trial(sweep)
-    syncer.settle()
-    (left,) = (name for name in storage.files() if name.endswith("state.pt"))
-    assert "00001" in left
 
 
 def epoch(sweep: OpenSweep, trial_id: str, number: int, forget: float, retain: float) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.store.events import Kind
 from sweeper.store.folder import SweepError, UsageError, begin, check_record
 from sweeper.store.import_tables import events_of_tables
-from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, problems_of
 from tests.sweeper.conftest import SETTINGS, bare_sweep, report, running
@@ -101,11 +102,11 @@ def test_a_damaged_log_is_refused_with_its_line(golden: Path, log: Path, damage:
 
 
 @pytest.fixture
-def without_log(tmp_path: Path) -> Path:
-    """A sweep without an event log. Its trials have four epochs; all of them or every second one are evaluated."""
-    out = tmp_path / "out"
-    begin(replace(SETTINGS, tracking_uri="http://127.0.0.1:9"), out)
-    sweep = bare_sweep(out)
+def sweep(tmp_path: Path) -> OpenSweep:
+    """A sweep with trials of four epochs, of which all or every second one are evaluated, and with a stopped trial."""
+    out, settings = tmp_path / "out", replace(SETTINGS, trials=4, tracking_uri="http://127.0.0.1:9")
+    begin(settings, out)
+    sweep = bare_sweep(out, settings)
     for every, status in ((1, "finished"), (2, "finished"), (1, "diverged")):
         trial_id = running(sweep)
         for step in range(1, 5):
@@ -114,28 +115,39 @@ def without_log(tmp_path: Path) -> Path:
             report(sweep, trial_id, step, **losses, evaluated=is_evaluated and step > 1)
         sweep.log.state.trials[trial_id].settings = {**sweep.log.state.trials[trial_id].settings, "eval_every": every}
         sweep.controller.end_trial(trial_id, {"status": status, "steps": 4, "epochs_done": 4.0})
-    sweep.log.path.unlink()
-    return out
+    trial_id = running(sweep)
+    report(sweep, trial_id, 1, auto_lr=[{"step": 1, "eta": 1e-4}])
+    sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
+    sweep.controller.end_stopped(trial_id)
+    return sweep
 
 
-@pytest.mark.parametrize("keep", [None, 0, 2], ids=["deleted", "header", "cut"])
-def test_without_a_log_epochs_that_candidates_csv_has_lost_are_rebuilt(without_log: Path, keep: int | None) -> None:
-    path = without_log / "candidates.csv"
-    before = ResultTables(without_log).candidates.read()
+@pytest.mark.parametrize("keep", [None, 0, 2, 9], ids=["deleted", "header", "cut", "whole"])
+def test_without_a_log_all_tables_are_rebuilt_even_if_candidates_csv_has_lost_epochs(
+    sweep: OpenSweep, keep: int | None
+) -> None:
+    path, events = sweep.out / "candidates.csv", sweep.log.path
+    if keep == 9:
+        sweep.log.record(Kind.METRICS_MEASURED, "00000", {"step": 2, "metrics": {"verbmem": 0.5}})
+    sweep.tables.rewrite(sweep.log.state)
+    before = {path: path.read_bytes() for path in sweep.out.glob("*.csv")}
+    path.write_bytes(b"".join(before[path].splitlines(keepends=True)[: (keep or 0) + 1]))
     if keep is None:
         path.unlink()
-    else:
-        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[: keep + 1]))
-    check_record(without_log)
-    (without_log / "events.jsonl").write_bytes(b"".join(event.to_line() for event in events_of_tables(without_log)))
-    bare_sweep(without_log)
-    assert len(before) == 3 + 2 + 2
-    assert ResultTables(without_log).candidates.read() == before
+    events.unlink()
+    check_record(sweep.out)
+    found = events_of_tables(sweep.out)
+    assert [event.seq for event in found] == list(range(len(found)))
+    events.write_bytes(b"".join(event.to_line() for event in found))
+    bare_sweep(sweep.out)
+    assert {path: path.read_bytes() for path in before} == before
+    assert before[path].count(b"\n") == 1 + 3 + 2 + 2 + 1
 
 
-def test_without_a_log_a_finished_trial_that_lost_epochs_is_refused(without_log: Path) -> None:
-    path = without_log / "history.csv"
+def test_without_a_log_a_finished_trial_that_lost_epochs_is_refused(sweep: OpenSweep) -> None:
+    path = sweep.out / "history.csv"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:7]))
+    sweep.log.path.unlink()
     with pytest.raises(UsageError) as caught:
-        check_record(without_log)
+        check_record(sweep.out)
     assert_names(caught.value, path, "00001")

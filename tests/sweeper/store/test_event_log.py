@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 
 from sweeper.store.event_log import EventLog, EventLogError, read_events
 from sweeper.store.events import Event, Kind
-from sweeper.store.import_tables import events_of_tables, read_state
 from sweeper.store.state import Phase, SweepState
-from tests.sweeper.conftest import bare_sweep, report, run_trial, running
 
 
 @dataclass
@@ -121,26 +119,3 @@ def test_a_follower_that_fails_costs_neither_the_log_nor_the_others(path: Path, 
     assert healthy.events == len(log.events) == 1
     broken.fails = None
     assert log.flush()
-
-
-def test_the_tables_of_a_sweep_without_a_log_become_its_events(out: Path) -> None:
-    sweep = bare_sweep(out)
-    run_trial(sweep)
-    trial_id = run_trial(sweep, steps=3, outcome={"status": "diverged", "error": "NaN", "steps": 3})
-    sweep.log.record(Kind.METRICS_MEASURED, trial_id, {"step": 2, "metrics": {"verbmem": 0.5}})
-    trial_id = running(sweep)
-    report(sweep, trial_id, 1)
-    sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
-    sweep.controller.end_stopped(trial_id)
-    sweep.tables.rewrite(sweep.log.state)
-    tables = {path: path.read_bytes() for path in out.glob("*.csv")}
-    sweep.log.path.unlink()
-    events = events_of_tables(out)
-    assert [event.seq for event in events] == list(range(len(events)))
-    found = {trial.id: trial.outcome["status"] for trial in read_state(out).ended_trials}
-    assert found == {trial.id: trial.outcome["status"] for trial in sweep.log.state.ended_trials}
-    sweep.log.path.write_bytes(b"".join(event.to_line() for event in events))
-    for path in tables:
-        path.unlink()
-    bare_sweep(out)
-    assert {path: path.read_bytes() for path in tables} == tables

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.followers.mlflow.store import plain_reason
-from sweeper.settings.tracking_uri import absolute_uri, known_uri, shown_uri, tracking_problem
+from sweeper.settings.tracking_uri import known_uri, shown_uri, tracking_problem
 from tests.sweeper.followers.mlflow.conftest import FirstSession, Sweep
 
 
@@ -74,12 +74,6 @@ def test_the_password_comes_back_from_the_environment_where_the_address_is_the_s
     assert known_uri("http://ann@another/mlflow") == "http://ann@another/mlflow"
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert known_uri(shown_uri(whole)) == shown_uri(whole)
-
-
-def test_a_relative_database_is_the_same_file_from_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert absolute_uri("sqlite:///mlflow.db") == f"sqlite:///{tmp_path}/mlflow.db"
-    assert absolute_uri("http://localhost:5000") == "http://localhost:5000"
 
 
 def test_creating_a_tracker_neither_imports_mlflow_nor_waits_nor_prints(first_session: FirstSession) -> None:
