@@ -33,8 +33,8 @@ from trainables.worker.failures import LOGS
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
 """The per-item metric files that the driver uploads: for the target and for epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
-_LAST = (*TABLES, "optuna.log", EVENTS)
-"""The files that are uploaded last, in this order, so the stored event log refers only to files that are stored."""
+_LAST = (*TABLES, "optuna.log")
+"""The files that are uploaded last, in this order, before the event log."""
 _PATIENCE = 2
 """The number of consecutive failed downloads after which no further downloads are tried."""
 _PAUSE = 10.0
@@ -62,7 +62,7 @@ class Syncer(Follower):
         self._storage = storage
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
         self._awaited: dict[str, str] = {}  # files to download, mapped to the ids of their trials
-        self._uploaded: dict[str, tuple[int, int]] = {}
+        self._uploaded: dict[str, tuple[int, int]] = {}  # the times of change and sizes of uploaded files
         self._throttle = Throttle(share=0.2, pause=_PAUSE)
         self._queued: dict[tuple[_Transfer, str], Future[None]] = {}
         self._lock = threading.Lock()
@@ -70,7 +70,6 @@ class Syncer(Follower):
         self._error: str | None = None
         self._error_at = 0.0
         self._result: str | None = None
-        self._forgotten: set[str] = set()
         self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from its address alone
 
     def apply(self, event: Event, state: SweepState) -> None:
@@ -121,8 +120,7 @@ class Syncer(Follower):
 
     def forget(self, trial_id: str) -> None:
         """Delete the saved states of an ended trial."""
-        if trial_id not in self._forgotten:
-            self._queue(self._forget, trial_id)
+        self._queue(self._forget, trial_id)
 
     def settle(self) -> list[str]:
         """Wait for all transfers, and retry failed downloads once. Return the files that could not be downloaded.
@@ -198,21 +196,32 @@ class Syncer(Follower):
 
     def _upload(self, _: str) -> None:
         with self._throttle.saving():
-            log = self._out / EVENTS
-            # The event log is read before all files to which its events refer.
-            stamps, contents = {log: _stamp(log)}, {log: _content(log)}
-            last = [self._out / name for name in _LAST]
-            found = {path for pattern in _DRIVERS_FILES for path in self._out.glob(pattern)}
-            for path in (*sorted(found.difference(last)), *last):
-                if path.name.startswith(".") or path.suffix == ".lock":
-                    continue
-                name, stamp = path.relative_to(self._out).as_posix(), stamps.get(path) or _stamp(path)
-                if stamp is None:
-                    continue
-                content = None if self._uploaded.get(name) == stamp else contents.get(path) or _content(path)
-                if content is not None:
-                    self._storage.write(name, content)
-                    self._uploaded[name] = stamp
+            # The event log is read first and stored last, so the stored log refers only to files that are stored.
+            log = self._read_change(EVENTS)
+            paths = {path for pattern in _DRIVERS_FILES for path in self._out.glob(pattern)}
+            names = {path.relative_to(self._out).as_posix() for path in paths if path.suffix != ".lock"}
+            for name in (*sorted(names.difference(_LAST, [EVENTS])), *_LAST):
+                if not name.startswith("."):
+                    self._store(name, self._read_change(name))
+            self._store(EVENTS, log)
+
+    def _read_change(self, name: str) -> tuple[tuple[int, int], bytes] | None:
+        """Return the time of change and size of a file, and its content. Return None if it is stored already."""
+        path = self._out / name
+        try:
+            state = path.stat()
+            stamp = (state.st_mtime_ns, state.st_size)
+            if not stat.S_ISREG(state.st_mode) or self._uploaded.get(name) == stamp:
+                return None
+            content = path.read_bytes()
+        except FileNotFoundError:  # deleted in the meantime
+            return None
+        return stamp, whole_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
+
+    def _store(self, name: str, change: tuple[tuple[int, int], bytes] | None) -> None:
+        if change is not None:
+            self._storage.write(name, change[1])
+            self._uploaded[name] = change[0]
 
     def _get(self, key: str) -> None:
         if not (self._out / key).exists() and not self._storage.get(key, self._out / key):
@@ -232,7 +241,6 @@ class Syncer(Follower):
 
     def _forget(self, trial_id: str) -> None:
         remove_states(self._storage.within(RUN_STATES), trial_id)
-        self._forgotten.add(trial_id)
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:
@@ -253,20 +261,3 @@ def fetch_sweep(storage: Storage, out: Path) -> bool:
         storage.get(name, out / name)
     (out / "checkpoints").mkdir(exist_ok=True)
     return True
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    return whole_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return a value that changes with the content of a file; None for a folder, or if the file was deleted."""
-    try:
-        state = path.stat()
-    except FileNotFoundError:
-        return None
-    return (state.st_mtime_ns, state.st_size) if stat.S_ISREG(state.st_mode) else None
