@@ -32,7 +32,7 @@ NO_MODEL = OUTCOME | {"checkpoint": None}
 def opened(out: Path) -> OpenSweep:
     """A sweep with a scheduler that pauses, an epoch budget, and reuse of its own trials."""
     halving = SuccessiveHalving(((7.0, 0.0), (0.0, 7.0)), epochs=9, grace=1, reduction=3, mode="pause")
-    options = {"scheduler": halving, "compared": COLUMNS, "stopping": Stopping(epoch_budget=60)}
+    options: dict[str, Any] = {"scheduler": halving, "compared": COLUMNS, "stopping": Stopping(epoch_budget=60)}
     return bare_sweep(out, SMALL, reusable=ReusableTrials(out), **options)
 
 
