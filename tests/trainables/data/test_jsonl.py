@@ -28,13 +28,14 @@ def said(number: int) -> Row:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes files of rows, or of lines as they are: ``write(forget=[...], retain=[...])``."""
+    """Return a function that writes files into a new folder: ``write(forget=[...], retain=[...])``."""
 
-    def write(**files: list[Row | str]) -> Path:
+    def write(**files: list[Row]) -> Path:
+        folder = tmp_path / "own"
+        folder.mkdir()
         for name, rows in files.items():
-            lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-            (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        return tmp_path
+            (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        return folder
 
     return write
 
@@ -54,17 +55,18 @@ def test_questions_are_read_in_order_from_any_folder_and_other_columns_are_ignor
     questions = tuple(Example(f"Question {n}?", f"Answer {n}.") for n in range(1, 6))
     forget, retain = questions[:2], questions[2:]
     assert data == UnlearningData("jsonl", forget, retain, (*retain, *forget), forget, retain)
-    (tmp_path / "moved").mkdir()
-    for path in folder.glob("*.jsonl"):
-        path.rename(tmp_path / "moved" / path.name)
+    folder.rename(tmp_path / "moved")
     assert load_jsonl(data_dir=tmp_path / "moved").content_hash == data.content_hash
 
 
-def test_texts_and_files_of_evaluation_sets_are_read(write: Write) -> None:
+def test_plain_texts_are_read(write: Write) -> None:
     data = load_jsonl(data_dir=write(forget=[said(1)], retain=[said(2), said(3)], holdout=[said(4)]))
     texts = [Example("", f"This is text {n}.") for n in (2, 3, 1, 4)]
     assert [*data.full, *data.holdout] == texts
     assert all(example.is_text for example in texts)
+
+
+def test_files_of_evaluation_sets_are_read(write: Write) -> None:
     wrong = {"paraphrased_answer": "Said otherwise.", "perturbed_answer": ["Wrong.", "Not so."]}
     learned = {"forget": [asked(1), asked(2), asked(2)], "retain": [asked(3), asked(4)], "holdout": [asked(5)]}
     data = load_jsonl(data_dir=write(**learned, forget_eval=[asked(1, **wrong)], retain_eval=[asked(4, **wrong)]))
@@ -73,7 +75,7 @@ def test_texts_and_files_of_evaluation_sets_are_read(write: Write) -> None:
     assert [example.question for example in data.retain_eval] == ["Question 4?"]
 
 
-@pytest.mark.parametrize(("rows", "sampled"), [(99, 99), (100, 100), (101, 51), (1000, 100), (1001, 91)])
+@pytest.mark.parametrize(("rows", "sampled"), [(100, 100), (101, 51), (1001, 91)])
 def test_the_retain_sample_is_every_nth_row_and_at_most_a_hundred(write: Write, rows: int, sampled: int) -> None:
     data = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(rows)]))
     numbers = [int(example.answer[7:-1]) for example in data.retain_eval]
@@ -98,11 +100,10 @@ def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write
             [said(3), asked(4)],
             [("forget.jsonl, line 2:", "forget.jsonl, line 1"), ("retain.jsonl, line 1:", "forget.jsonl, line 1")],
         ),
-        ([said(1)], [asked(4)], [("retain.jsonl, line 1:", "forget.jsonl, line 1")]),
         ([{"txt": "?"}, said(1)], [said(2)], [("forget.jsonl, line 1:", "'text'", "None")]),
         ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "one row for each")]),
     ],
-    ids=["within files", "between files", "a first row of no kind", "a row of both kinds"],
+    ids=["within and between files", "a first row of no kind", "a row of both kinds"],
 )
 def test_questions_and_texts_are_not_mixed(
     write: Write, forget: list[Row], retain: list[Row], facts: list[tuple[str, ...]]

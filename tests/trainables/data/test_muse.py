@@ -57,8 +57,6 @@ ALL_PROMPTED = {"verbmem", "knowmem_forget", "knowmem_retain"}
 @pytest.mark.parametrize(
     ("split", "articles", "judged", "asked"),
     [
-        ("forget", "Ada Bo Cleo Dov", "Ada Bo", ALL_PROMPTED),
-        ("scal_1", "Ada Bo", "Ada Bo", ALL_PROMPTED),
         ("scal_3", "Ada Bo Cleo Dov Esme Finn", "Ada Bo", ALL_PROMPTED),
         ("sust_1", "Ada Bo", "Ada Bo", ALL_PROMPTED),
         ("sust_3", "Esme Finn", "Esme Finn", {"knowmem_retain"}),
@@ -78,7 +76,6 @@ def test_a_limit_shortens_the_retain_sets(write_muse: WriteMuse) -> None:
     data = load_muse("muse-news", data_dir=write_muse(), limit=3)
     assert [len(texts) for texts in paragraphs((*data.retain, *data.full))] == [3, 8, 3, 3]
     assert [[text] for text in paragraphs(data.retain)[0]] == paragraphs(data.retain_eval)
-    assert data.forget == load_muse("muse-news", data_dir=write_muse()).forget
 
 
 def test_the_hub_is_asked_for_subset_and_split(write_muse: WriteMuse, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,18 +13,6 @@ from trainables.metrics.repetition import longest_loop, repetition, units
 from trainables.metrics.rouge import rouge_l_recall
 
 few_units = st.lists(st.sampled_from(["is", "Was", ".", "!"]), max_size=20).map(" ".join)
-words = st.lists(st.sampled_from(["a", "by", "cat"]), max_size=7)
-"""Words that are too short for the stemmer to change."""
-
-
-@given(words.filter(bool), words)
-def test_recall_is_the_share_of_the_reference_in_the_longest_common_subsequence(
-    reference: list[str], prediction: list[str]
-) -> None:
-    sizes = range(len(reference) + 1)
-    longest = max(n for n in sizes if set(combinations(reference, n)) & set(combinations(prediction, n)))
-    found = rouge_l_recall([" ".join(reference)], [" ".join(prediction)])
-    assert found == pytest.approx(longest / len(reference), abs=1e-15)
 
 
 def test_recall_by_hand() -> None:
@@ -38,35 +26,15 @@ def test_recall_by_hand() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Ada's book: 1,000 copies!", ["ada", "'", "s", "book", ":", "1", ",", "000", "copies", "!"]),
-        ("is.is.is!!", ["is", ".", "is", ".", "is", "!", "!"]),
-        ("Ärger über ÉTÉ, lalalala", ["ärger", "über", "été", ",", "lalalala"]),
-        (" \n\t ", []),
-    ],
-)
-def test_the_units_of_a_text_are_words_and_single_marks(text: str, expected: list[str]) -> None:
-    assert units(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         ("", 0.0),
         ("one two", 0.0),  # no 3-gram
-        ("one two three four", 0.0),  # 2 of 2 are distinct
-        ("the cat sat and the cat sat", 1 - 4 / 5),  # tcs, csa, sat, atc, tcs: 4 of 5
         ("The cat sat. the CAT sat.", 1 - 4 / 6),  # tcs, cs., s.t, .tc, tcs, cs.: 4 of 6
         ("is.is.is.is", 1 - 2 / 5),  # is.is and .is. in turn, 5 of them
-        ("!!!!", 1 - 1 / 2),
-        ("no no no no no no no no no no no no", 1 - 1 / 10),
+        ("Ärger!!!! lalalala", 1 - 3 / 4),  # Ä!!, !!!, !!!, !!l: a word is one unit
     ],
 )
 def test_repetition_is_the_share_of_3_grams_that_are_not_distinct(text: str, expected: float) -> None:
     assert repetition([text]) == pytest.approx(np.array([expected]), abs=1e-15)
-
-
-def loop_of(text: str) -> float:
-    return float(longest_loop([text])[0])
 
 
 @pytest.mark.parametrize(
@@ -74,19 +42,15 @@ def loop_of(text: str) -> float:
     [
         ("", 0, 1),
         ("no no", 0, 2),
-        ("no no no", 3, 3),
         ("she said no no no again", 3, 6),
         ("is.is.is.is", 7, 7),  # "is ." three times and the "is" of a fourth
-        ("is.is.is", 0, 5),  # five units, and twice the phrase of two is four: not three times
-        ("a b c a b c a b c", 9, 9),
         ("a b c a b c a b", 0, 8),  # a unit short of three
-        ("go go go and then a b a b a b", 6, 11),  # the longer of two loops
         ("no no no no no no no no a b a b a b a b a", 9, 17),  # eight, and nine with the longer phrase
         ("It ended...", 3, 5),
     ],
 )
 def test_the_longest_loop_repeats_a_phrase_three_times(text: str, stretch: int, length: int) -> None:
-    assert loop_of(text) == pytest.approx(stretch / length, abs=1e-15)
+    assert longest_loop([text]) == pytest.approx(np.array([stretch / length]), abs=1e-15)
 
 
 @given(few_units)
@@ -97,4 +61,4 @@ def test_the_longest_loop_is_the_one_found_by_trying_every_stretch(text: str) ->
         phrases = (stretch[:size] for size in range(1, len(stretch) // 3 + 1))
         if any((phrase * len(stretch))[: len(stretch)] == stretch for phrase in phrases):
             best = max(best, len(stretch))
-    assert loop_of(text) == pytest.approx(best / max(1, len(found)), abs=1e-15)
+    assert longest_loop([text]) == pytest.approx(np.array([best / max(1, len(found))]), abs=1e-15)

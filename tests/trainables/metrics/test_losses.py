@@ -15,7 +15,7 @@ GUESS = math.log(100)
 
 
 def _losses(*items: list[float], agreed: Sequence[int] = ()) -> ItemLosses:
-    """Of items given token by token."""
+    """Return the losses of items that are given token by token."""
     return ItemLosses(
         agreed=np.array(agreed),
         instead=np.array([]),
@@ -40,7 +40,7 @@ def test_tokens_far_above_a_guess_do_not_compensate_known_ones() -> None:
     assert _capped(forget) == pytest.approx(2 / 5 * GUESS, rel=1e-15)
 
 
-def test_below_the_guess_it_is_the_mean_and_never_above_the_guess() -> None:
+def test_the_capped_loss_is_the_mean_below_the_guess_and_never_above_the_guess() -> None:
     known = _losses([0.25, 0.5], [2.0])
     assert _capped(known) == mean_loss(known)
     capped = _capped(_losses(*([50.0] * 7 for _ in range(101))))
@@ -75,5 +75,5 @@ def test_the_standard_error_is_the_spread_of_the_means_of_new_samples() -> None:
 
 
 @pytest.mark.parametrize("losses", [_losses([1.0]), _losses([math.inf], [1.0])], ids=["one item", "not finite"])
-def test_there_is_no_standard_error_of_one_item_or_of_what_is_not_finite(losses: ItemLosses) -> None:
+def test_the_standard_error_of_one_item_or_of_losses_that_are_not_finite_is_nan(losses: ItemLosses) -> None:
     assert math.isnan(standard_error(losses))

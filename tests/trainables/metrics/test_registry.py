@@ -16,11 +16,9 @@ from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS, primary_metrics
 
 
-def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process in which the folder's modules are modules of trainables.metrics."""
-    path = f"import trainables.metrics; trainables.metrics.__path__.append({str(folder)!r}); "
+def run(program: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    command = [sys.executable, "-c", path + program]
+    command = [sys.executable, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
 
@@ -30,12 +28,13 @@ def test_a_metric_with_the_name_of_a_column_is_refused(tmp_path: Path) -> None:
         "METRICS = Metric(name='distance', label='x', ideal=0.25, of='forget', cost=Cost.FORWARD, formula='a quarter',"
         " citation='nobody', measure=lambda scores: 0.75)\n"
     )
-    assert_names(run("import sweeper.store.columns", tmp_path).stderr, "column: distance")
+    with_own = f"import trainables.metrics; trainables.metrics.__path__.append({str(tmp_path)!r})"
+    assert_names(run(f"{with_own}; import sweeper.store.columns").stderr, "column: distance")
 
 
-def test_the_command_line_reads_the_records_without_numpy(tmp_path: Path) -> None:
-    listed = "from sweeper.cli.listing import _metrics; _metrics()"
-    assert run(f"import sys; {listed}; print({{'numpy', 'torch'}} & {{*sys.modules}})", tmp_path).stdout == "set()\n"
+def test_the_records_are_read_without_numpy() -> None:
+    listed = "import sys, sweeper.store.columns; print({'numpy', 'torch'} & {*sys.modules})"
+    assert run(listed).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("given", [{}, {"direction": "max", "ideal": 0.5}])
