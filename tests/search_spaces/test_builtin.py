@@ -8,6 +8,7 @@ from search_spaces.builtin import Methods, default_space, lr_study_space, paper_
 from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE, Field, Range
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space, SpaceError
+from search_spaces.values import Value
 from tests.facts import assert_names
 from trainables.methods import OPTIONS
 
@@ -24,69 +25,39 @@ METHODS: Methods = {
     "ngdiff": {},
 }
 WITH_C, WITH_BETA = {"method": ("gdiff", "npo+gdiff")}, {"method": ("npo", "npo+gdiff")}
-CAGRAD = {"cagrad": {"cagrad.alpha": option("alpha", 0.1, 0.9, LINEAR), "cagrad.target": option("target")}}
+CAGRAD = {"cagrad.alpha": option("alpha", 0.1, 0.9, LINEAR), "cagrad.target": option("target")}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        # An option is searched for every method that has it.
-        (
-            {"methods": METHODS},
-            Space(
-                (
-                    Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
-                    Number("lr", 1e-5, 1e-3, log=True),
-                    Number("c", 0.1, 0.995, log_to_one=True, when=WITH_C, key="gdiff.c"),
-                    Number("beta", 0.01, 1.0, log=True, when=WITH_BETA, key="npo.beta"),
-                ),
-                {"auto_lr": "off"},
-            ),
-        ),
-        # Options of a single method have no conditions. An option without a range keeps its default.
-        (
-            {"methods": CAGRAD, "lr_range": (1e-6, 1e-4)},
-            Space(
-                (Number("lr", 1e-6, 1e-4, log=True), Number("alpha", 0.1, 0.9, key="cagrad.alpha")),
-                {"method": "cagrad", "auto_lr": "off"},
-            ),
-        ),
-        # Given values replace ranges.
-        (
-            {
-                "methods": METHODS,
-                "lr": (1e-4,),
-                "auto_lr": "both",
-                "options": {"npo.beta": (0.1, 0.5), "gdiff.c": (0.1, 0.9, 0.1)},
-            },
-            Space(
-                (
-                    Choice("method", ("gdiff", "npo", "npo+gdiff", "ngdiff")),
-                    Choice("auto_lr", ("off", "on")),
-                    Choice("c", (0.1, 0.9), when=WITH_C, key="gdiff.c"),
-                    Choice("beta", (0.1, 0.5), when=WITH_BETA, key="npo.beta"),
-                ),
-                {"lr": 1e-4},
-            ),
-        ),
-    ],
-    ids=["several methods", "one method", "values"],
-)
-def test_the_default_space(given: dict[str, object], expected: Space) -> None:
-    found = default_space(**given)  # type: ignore[arg-type]
-    assert found.constants == expected.constants
-    assert {item.key: item for item in found.parameters} == {item.key: item for item in expected.parameters}
+METHOD = Choice("method", tuple(METHODS))
 
 
-def test_a_single_value_stays_with_its_methods() -> None:
-    grid = default_space(methods=METHODS, lr=(1e-4,), options={"gdiff.c": (0.5,), "npo.beta": (0.1,)}).grid()
-    common = {"auto_lr": "off", "lr": 1e-4}
-    assert grid == [
-        common | {"method": "gdiff", "c": 0.5},
-        common | {"method": "npo", "beta": 0.1},
-        common | {"method": "npo+gdiff", "c": 0.5, "beta": 0.1},
-        common | {"method": "ngdiff"},
-    ]
+def test_an_option_is_searched_for_every_method_that_has_it() -> None:
+    space = default_space(methods=METHODS)
+    assert space.constants == {"auto_lr": "off"}
+    assert set(space.parameters) == {
+        METHOD,
+        Number("lr", 1e-5, 1e-3, log=True),
+        Number("c", 0.1, 0.995, log_to_one=True, when=WITH_C, key="gdiff.c"),
+        Number("beta", 0.01, 1.0, log=True, when=WITH_BETA, key="npo.beta"),
+    }
+
+
+def test_options_of_a_single_method_have_no_condition_and_an_option_without_a_range_keeps_its_default() -> None:
+    space = default_space(methods={"cagrad": CAGRAD}, lr_range=(1e-6, 1e-4))
+    assert space.constants == {"method": "cagrad", "auto_lr": "off"}
+    assert set(space.parameters) == {
+        Number("lr", 1e-6, 1e-4, log=True),
+        Number("alpha", 0.1, 0.9, key="cagrad.alpha"),
+    }
+
+
+def test_given_values_replace_ranges() -> None:
+    options = {"npo.beta": (0.1, 0.5), "gdiff.c": (0.1, 0.9, 0.1)}
+    space = default_space(methods=METHODS, lr=(1e-4,), auto_lr="both", options=options)
+    assert space.constants == {"lr": 1e-4}
+    c = Choice("c", (0.1, 0.9), when=WITH_C, key="gdiff.c")
+    beta = Choice("beta", (0.1, 0.5), when=WITH_BETA, key="npo.beta")
+    assert set(space.parameters) == {METHOD, Choice("auto_lr", ("off", "on")), c, beta}
 
 
 def test_an_empty_range_and_options_with_the_same_name_are_refused_together() -> None:
@@ -97,7 +68,7 @@ def test_an_empty_range_and_options_with_the_same_name_are_refused_together() ->
     assert_names(empty, "lr", "1 and 0.1")
     assert_names(same, "wga.beta and undial.beta", "'beta'")
     with pytest.raises(SpaceError, match="lr"):
-        study(lr=())
+        lr_study_space(methods=METHODS, lr=(), arms=[])
     with pytest.raises(SpaceError, match="method"):
         default_space(methods={})
 
@@ -112,33 +83,22 @@ def test_every_range_lies_within_what_the_option_allows_and_around_its_default()
         assert at.source, key
 
 
-@pytest.mark.parametrize(
-    ("given", "points"),
-    [
-        (
-            {},
-            [
-                *(("gdiff", lr, c, None) for lr in (1e-5, 5e-5, 1e-4) for c in (0.9, 0.5, 0.1)),
-                *((method, lr, None, None) for method in ("npo", "ngdiff") for lr in (1e-5, 5e-5, 1e-4)),
-            ],
-        ),
-        (
-            {"lr": (2e-5,), "auto_lr": "on", "lr_range": (1e-6, 1e-4)}
-            | {"options": {"gdiff.c": (0.7,), "npo.beta": (0.05, 0.2)}},
-            [
-                *(("gdiff", 2e-5, 0.7, None), ("npo", 2e-5, None, 0.05), ("npo", 2e-5, None, 0.2)),
-                ("ngdiff", 2e-5, None, None),
-            ],
-        ),
-    ],
-    ids=["as published", "with other values"],
-)
-def test_the_papers_grid(given: dict[str, object], points: list[tuple[object, ...]]) -> None:
+def test_the_papers_grid_keeps_the_papers_values_unless_others_are_given() -> None:
     methods = {name: METHODS[name] for name in ("gdiff", "npo", "ngdiff")}
-    grid = paper_space(methods=methods, **given).grid()  # type: ignore[arg-type]
-    assert [(point["method"], point["lr"], point.get("c"), point.get("beta")) for point in grid] == points
-    constants = {(point["epochs"], point["optimizer"], point["auto_lr"]) for point in grid}
-    assert constants == {(15, "adamw", given.get("auto_lr", "off"))}
+    rates = (1e-5, 5e-5, 1e-4)
+    expected = [
+        *(("gdiff", lr, c, None) for lr in rates for c in (0.9, 0.5, 0.1)),
+        *((method, lr, None, None) for method in ("npo", "ngdiff") for lr in rates),
+    ]
+    assert points_of(paper_space(methods=methods)) == expected
+    others = paper_space(methods=methods, lr=(2e-5,), options={"gdiff.c": (0.7,), "npo.beta": (0.05, 0.2)})
+    given = [("gdiff", 0.7, None), ("npo", None, 0.05), ("npo", None, 0.2), ("ngdiff", None, None)]
+    assert points_of(others) == [(method, 2e-5, c, beta) for method, c, beta in given]
+    assert (others.constants["epochs"], others.constants["optimizer"]) == (15, "adamw")
+
+
+def points_of(space: Space) -> list[tuple[object, ...]]:
+    return [(point["method"], point["lr"], point.get("c"), point.get("beta")) for point in space.grid()]
 
 
 AUTOMATIC = {"auto_lr": ("on",)}
@@ -149,37 +109,32 @@ ARMS = {
 }
 
 
-def study(**changes: object) -> Space:
-    """Return a study's space. Keys of ``ARMS`` change the values of AutoLR's settings."""
-    values: dict[str, object] = {"smoothings": ("clip",), "probes": ("fresh",), "probe_batches": (4,)}
-    arms = [(ARMS[name], changes.pop(name, default)) for name, default in values.items()]
-    methods = {"gdiff": {"gdiff.c": Field("c", 0.5, "share")}, "ngdiff": {}}
-    given: dict[str, object] = {"methods": methods, "lr": (1e-4, 1e-3), "options": {"gdiff.c": (0.5, 0.9)}}
-    return lr_study_space(arms=arms, **(given | changes))  # type: ignore[arg-type]
+def study(**arms: tuple[str | int, ...]) -> list[dict[str, Value]]:
+    """Return the grid of a study with these values of AutoLR's settings."""
+    given = {"smoothings": ("clip",), "probes": ("fresh",), "probe_batches": (4,), **arms}
+    space = lr_study_space(
+        methods={"gdiff": {"gdiff.c": Field("c", 0.5, "share")}, "ngdiff": {}},
+        lr=(1e-4, 1e-3),
+        arms=[(ARMS[name], values) for name, values in given.items()],
+        options={"gdiff.c": (0.5, 0.9)},
+    )
+    return space.grid()
 
 
-def test_a_study_visits_every_method_at_every_rate_fixed_and_as_autolrs_start() -> None:
-    grid = study().grid()
+def test_a_study_visits_every_method_at_every_rate_fixed_and_as_the_start_of_every_variant_of_autolr() -> None:
     cells = [(method, c) for method, c in (("gdiff", 0.5), ("gdiff", 0.9), ("ngdiff", None))]
-    rates = [(policy, lr) for policy in ("off", "on") for lr in (1e-4, 1e-3)]
-    found = [(point["method"], point.get("c"), point["auto_lr"], point["lr"]) for point in grid]
-    assert sorted(found, key=str) == sorted([(*cell, *rate) for cell in cells for rate in rates], key=str)
-    assert all(("auto_lr_smoothing" in point) == (point["auto_lr"] == "on") for point in grid)
-    assert study(lr=(1e-4, 1e-4), smoothings=("clip", "clip")).grid() == study(lr=(1e-4,)).grid()
-
-
-def test_every_combination_of_smoothing_and_probe_is_an_arm() -> None:
-    grid = study(smoothings=("clip", "paper"), probes=("same", "fresh"), start_lr=(1e-5,), probe_batches=(1, 4)).grid()
-    arms = {
-        (point["auto_lr_smoothing"], point["auto_lr_probe"], point.get("auto_lr_probe_batches"), point["lr"])
-        for point in grid
-        if point["auto_lr"] == "on"
-    }
-    assert arms == {
-        (smoothing, probe, batches, 1e-5)
-        for smoothing in ("clip", "paper")
-        for probe, batches in (("same", None), ("fresh", 1), ("fresh", 4))
-    }
-    assert {point["lr"] for point in grid if point["auto_lr"] == "off"} == {1e-4, 1e-3}
-    # A setting without an effect in any arm is left out.
-    assert not any("auto_lr_probe_batches" in point for point in study(probes=("same",), probe_batches=(1, 4)).grid())
+    variants = [("off", None, None)]
+    variants += [("clip", "same", None), ("clip", "fresh", 1), ("clip", "fresh", 4)]
+    found = [
+        (
+            *(point["method"], point.get("c"), point.get("auto_lr_smoothing", "off")),
+            *(point.get("auto_lr_probe"), point.get("auto_lr_probe_batches"), point["lr"]),
+        )
+        for point in study(probes=("same", "fresh"), probe_batches=(1, 4))
+    ]
+    expected = [(*cell, *variant, lr) for cell in cells for variant in variants for lr in (1e-4, 1e-3)]
+    assert sorted(found, key=str) == sorted(expected, key=str)
+    # A setting without an effect in any variant is left out, and equal values count once.
+    without_effect = study(probes=("same",), probe_batches=(1, 4), smoothings=("clip", "clip"))
+    assert not any("auto_lr_probe_batches" in point for point in without_effect)
+    assert len(without_effect) == len(study())

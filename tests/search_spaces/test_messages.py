@@ -1,21 +1,11 @@
-"""Imports, suggestions for mistyped names, and the seconds of a command's phases."""
+"""Suggestions for mistyped names, and the seconds of a command's phases."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import pytest
 
 from search_spaces import phases
 from search_spaces.messages import counted, did_you_mean, found_instead
-
-
-def test_importing_search_spaces_loads_no_heavy_library_and_no_sister_package() -> None:
-    heavy = ("torch", "ray", "optuna", "transformers", "numpy", "trainables", "sweeper", "analysis")
-    script = f"import sys, search_spaces.user_yaml; print(*[name for name in {heavy!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == []
 
 
 def test_names_are_suggested_and_numbers_have_a_noun() -> None:

@@ -76,10 +76,7 @@ def test_a_table_is_found_in_the_layouts_of_the_hub(tmp_path: Path, layout: str)
 def test_a_table_in_parts_is_read_in_order(tmp_path: Path) -> None:
     for number, row in enumerate(ROWS):
         write(tmp_path / f"b-0000{number}-of-00002.parquet", [row])
-    rows = read_tables(tmp_path, ["b"], needs="b")["b"]
-    assert [(row.place, row.value) for row in rows] == [
-        (f"{tmp_path}/b-0000{number}-of-00002.parquet, row 1", row) for number, row in enumerate(ROWS)
-    ]
+    assert [row.value for row in read_tables(tmp_path, ["b"], needs="b")["b"]] == ROWS
 
 
 def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:

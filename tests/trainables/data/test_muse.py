@@ -78,7 +78,9 @@ def test_a_limit_shortens_the_retain_sets(write_muse: WriteMuse) -> None:
     assert [[text] for text in paragraphs(data.retain)[0]] == paragraphs(data.retain_eval)
 
 
-def test_the_hub_is_asked_for_subset_and_split(write_muse: WriteMuse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hub_has_every_split_but_no_growing_forget_sets_of_books(
+    write_muse: WriteMuse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write_muse()
 
     def from_folder(repository: str, name: str, split: str) -> list[dict[str, Any]]:
@@ -89,8 +91,5 @@ def test_the_hub_is_asked_for_subset_and_split(write_muse: WriteMuse, monkeypatc
     assert load_data("muse-news", forget_split="scal_2") == load_muse(
         "muse-news", forget_split="scal_2", data_dir=folder
     )
-
-
-def test_only_news_have_growing_forget_sets_on_the_hub() -> None:
     with pytest.raises(DataError, match=r"muse-bench/MUSE-Books .*scal_2.*muse-news"):
         load_muse("muse-books", forget_split="scal_2")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from trainables.metrics.losses import ItemLosses, SetLosses, agreement, mean_loss, standard_error
+from trainables.metrics.losses import ItemLosses, SetLosses, mean_loss, standard_error
 from trainables.metrics.registry import METRICS
 
 GUESS = math.log(100)
@@ -23,10 +23,6 @@ def _losses(*items: list[float], agreed: Sequence[int] = ()) -> ItemLosses:
         capped=np.array([sum(min(nll, GUESS) for nll in item) for item in items]),
         counts=np.array([float(len(item)) for item in items]),
     )
-
-
-def test_the_agreement_is_the_mean_of_shares_and_not_the_share_of_all() -> None:
-    assert agreement(_losses([0.1] * 4, [0.1], agreed=[1, 1])) == (1 / 4 + 1 / 1) / 2
 
 
 def _capped(forget: ItemLosses) -> float:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.metrics.memorization import exact_memorization, extraction_strength
+from trainables.metrics.memorization import extraction_strength
 
 VOCABULARY = 3
 texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8)
@@ -35,11 +35,3 @@ def test_extraction_strength_is_the_share_that_the_shortest_sufficient_prefix_le
     shortest = min(k for k in range(len(text) + 1) if decode(seed, text, text[:k]) == text)
     teacher_forced = [next_token(seed, text, text[:position]) for position in range(len(text))]
     assert extraction_strength([teacher_forced], [text])[0] == pytest.approx(1 - shortest / len(text), abs=1e-15)
-
-
-def test_items_of_any_length_by_hand() -> None:
-    """A text whose end cannot be produced, the last one, has no extraction strength."""
-    labels = [[1, 2, 3, 4], [1, 2, 3, 4], [5, 6], [7], [1, 2, 3, 4]]
-    predicted = [[1, 2, 3, 4], [1, 0, 3, 4], [0, 0], [7], [1, 2, 3, 0]]
-    assert exact_memorization(predicted, labels).tolist() == [1.0, 0.75, 0.0, 1.0, 0.75]
-    assert extraction_strength(predicted, labels).tolist() == [1.0, 0.5, 0.0, 1.0, 0.0]

@@ -76,9 +76,9 @@ def test_predictions_have_the_documented_shapes_and_losses_match_the_logits(made
     found = made.predicted(items, [4, 3, 2, 1, 0])
     rows, width, classes = found.logits.shape
     assert (rows, classes) == (5, made.modality.classes(made.model.config))
-    kinds = {"labels": torch.int64, "nll": torch.float32, "supervised": torch.bool}
-    assert {name: getattr(found, name).dtype for name in kinds} == kinds
-    assert {tuple(getattr(found, name).shape) for name in kinds} == {(rows, width)}
+    tensors = (found.labels, found.nll, found.supervised)
+    assert [tensor.dtype for tensor in tensors] == [torch.int64, torch.float32, torch.bool]
+    assert {tuple(tensor.shape) for tensor in tensors} == {(rows, width)}
     assert found.supervised.sum(dim=1).tolist() == list(made.modality.supervised(items))[4::-1]
     assert (found.labels[~found.supervised] == -100).all()
     log_p = torch.log_softmax(found.logits.detach().double(), dim=-1)

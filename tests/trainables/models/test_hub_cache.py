@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,7 @@ import pytest
 from tests.facts import assert_names
 from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
-from trainables.models.checkpoints import (
-    LoadError,
-    load_model,
-    load_tokenizer,
-    save_model,
-    weights_problems,
-)
+from trainables.models.checkpoints import LoadError, load_model, load_tokenizer, save_model, weights_problems
 from trainables.models.hub_cache import fetch_model, hub_commit
 from trainables.models.registry import TargetRecipe
 from trainables.spec import TrialSpec
@@ -48,18 +41,6 @@ def publish(local_hub: LocalHub, make_network: Any, tokenizer: Any, tmp_path: Pa
     return put
 
 
-@pytest.fixture
-def no_hub() -> str:
-    """Return an address without a server."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
-
-
-def _same(one: Any, two: Any) -> bool:
-    return same_bits(one.parameters(), two.parameters())
-
-
 @pytest.mark.parametrize("shard", ["50GB", "50KB"])
 def test_the_model_is_fetched_into_a_folder_named_after_its_commit_without_unneeded_files(
     publish: Any, local_hub: LocalHub, shard: str
@@ -69,22 +50,22 @@ def test_the_model_is_fetched_into_a_folder_named_after_its_commit_without_unnee
     folder = fetch_model(PHI)
     assert (len(list(folder.glob("*.safetensors"))) == 1) == (shard == "50GB")
     assert folder.name == hub_commit(PHI)
-    assert _same(load_model(folder), network)
+    assert same_bits(load_model(folder).parameters(), network.parameters())
     assert load_tokenizer(folder)("Where does Ada live?").input_ids
     assert not [name for name in OTHERS if (folder / name).exists()]
 
 
 def test_a_whole_model_in_the_cache_is_used_without_the_hub_and_although_the_hub_has_a_newer_one(
-    publish: Any, use_hub: UseHub, local_hub: LocalHub, no_hub: str
+    publish: Any, use_hub: UseHub, local_hub: LocalHub
 ) -> None:
     """Otherwise a sweep would have another target when it is resumed later."""
     network = publish()
     first = fetch_model(PHI)
     publish(seed=1)
-    for address in (local_hub.address, no_hub):
+    for address in (local_hub.address, "http://127.0.0.1:9"):  # no hub listens at port 9
         use_hub(address)  # as in a new process
         assert fetch_model(PHI) == first
-    assert _same(load_model(first), network)
+    assert same_bits(load_model(first).parameters(), network.parameters())
 
 
 def test_a_file_missing_in_the_cache_is_fetched(publish: Any, use_hub: UseHub, local_hub: LocalHub) -> None:
@@ -95,7 +76,7 @@ def test_a_file_missing_in_the_cache_is_fetched(publish: Any, use_hub: UseHub, l
     shard.unlink()
     use_hub(local_hub.address)
     assert fetch_model(PHI) == folder
-    assert _same(load_model(folder), network)
+    assert same_bits(load_model(folder).parameters(), network.parameters())
 
 
 @pytest.mark.parametrize("fault", ["missing", "gated", "cut"])
@@ -116,20 +97,20 @@ def test_a_model_that_cannot_be_fetched_whole_is_named(publish: Any, local_hub: 
 # Targets -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def prepare(tmp_path: Path, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Target]:
+def test_a_target_is_keyed_by_the_commit_and_a_cached_target_needs_no_download(
+    publish: Any,
+    use_hub: UseHub,
+    local_hub: LocalHub,
+    tmp_path: Path,
+    tiny_data: UnlearningData,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("trainables.target.target.load_data", lambda *arguments, **named: tiny_data)
 
-    def made(model: str, **changes: Any) -> Target:
-        spec = TrialSpec(model=model, max_length=64, **changes)
+    def prepare(model: str) -> Target:
+        spec = TrialSpec(model=model, max_length=64)
         return prepare_target(spec, recipe=RECIPE, device="cpu", cache=tmp_path / "cache")
 
-    return made
-
-
-def test_a_target_is_keyed_by_the_commit_which_is_all_that_a_cached_one_needs(
-    publish: Any, prepare: Callable[..., Target], use_hub: UseHub, local_hub: LocalHub, tmp_path: Path
-) -> None:
     publish()
     first = prepare("phi-1.5")
     assert json.loads((Path(first.path) / "target.json").read_text())["base"] == f"{PHI}@{hub_commit(PHI)}"
@@ -141,7 +122,7 @@ def test_a_target_is_keyed_by_the_commit_which_is_all_that_a_cached_one_needs(
     use_hub(local_hub.address)
     second = prepare("phi-1.5")
     assert second.key != first.key
-    assert not _same(load_model(second.path), load_model(first.path))
+    assert not same_bits(load_model(second.path).parameters(), load_model(first.path).parameters())
 
 
 # Folders -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.facts import assert_names
-from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
+from trainables.scoring.eval_log import EvalLog, EvalLogError, evaluate_log, read_eval_log
 
 Log = dict[str, Any]
 
@@ -34,7 +34,6 @@ def part(*items: tuple[float, float, list[float], float]) -> Log:
 RETAIN, AUTHORS, FACTS = "eval_log.json", "eval_real_author_wo_options.json", "eval_real_world_wo_options.json"
 FORGET = "eval_log_forget.json"
 PERTURBED, RECALL = "average_perturb_loss", "rougeL_recall"
-PAIR = {"0": ["question", "answer"], "1": ["question", "answer", "reference"]}
 
 
 def by_hand() -> Log:
@@ -65,8 +64,8 @@ def write(directory: Path, log: object, name: str = "log.json") -> Path:
     return path
 
 
-def evaluate(directory: Path, log: Log) -> dict[str, Any]:
-    return evaluate_log(read_eval_log(write(directory, log)))
+def read(directory: Path, log: Log, name: str = "log.json") -> EvalLog:
+    return read_eval_log(write(directory, log, name))
 
 
 def assert_by_hand(found: dict[str, Any]) -> None:
@@ -77,7 +76,7 @@ def assert_by_hand(found: dict[str, Any]) -> None:
 
 
 def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
-    found = evaluate(tmp_path, by_hand())
+    found = evaluate_log(read(tmp_path, by_hand()))
     assert_by_hand(found)
     assert found["forget_quality"] is None
     assert found["forget_quality_statistic"] is None
@@ -88,42 +87,28 @@ def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
 def test_forget_quality_compares_the_forget_sets_of_two_logs(tmp_path: Path) -> None:
     """Three truth ratios above the other three: 2 of the 20 ways to deal six values have that gap."""
     retained = by_hand() | {FORGET: part(*[(0.5, 0.1, [0.9], 0.0)] * 3)}
-    logs = (write(tmp_path, by_hand()), write(tmp_path, retained, "retain.json"))
-    found = evaluate_log(*map(read_eval_log, logs))
+    found = evaluate_log(read(tmp_path, by_hand()), read(tmp_path, retained, "retain.json"))
     assert found["forget_quality"] == pytest.approx(2 / math.comb(6, 3), rel=1e-12)
     assert found["forget_quality_statistic"] == 1.0
     assert_by_hand(found)
 
 
 def in_lists(log: Log) -> Log:
-    """Columns as lists, keyed by position."""
+    """Return a log with lists as columns, keyed by position."""
     return {name: {column: list(values.values()) for column, values in part.items()} for name, part in log.items()}
 
 
-def with_keyed_perturbed_losses(log: Log) -> Log:
+def keyed_backwards_with_other_entries(log: Log) -> Log:
+    """Return a log in which only the index says which values belong together."""
     for part in log.values():
-        part["average_perturb_loss"] = {
-            index: {str(k): value for k, value in enumerate(losses)}
-            for index, losses in part["average_perturb_loss"].items()
-        }
-    return log
-
-
-def backwards(log: Log) -> Log:
-    """Parts and columns in orders of their own: only the index says which values belong together."""
-    for part in log.values():
-        for column in ("avg_gt_loss", "average_perturb_loss"):
-            part[column] = dict(reversed(part[column].items()))
-    return dict(reversed(log.items()))
-
-
-def with_unused_entries(log: Log) -> Log:
+        part["avg_gt_loss"] = dict(reversed(part["avg_gt_loss"].items()))
+        part[PERTURBED] = {index: dict(zip("abc", losses, strict=False)) for index, losses in part[PERTURBED].items()}
     log[RETAIN]["num_token_gt"] = {"7": None}
-    return log | {"another_part": 1}
+    return dict(reversed(log.items())) | {"another_part": 1}
 
 
 def with_texts_for_recalls(log: Log) -> Log:
-    del log[RETAIN]["rougeL_recall"]
+    del log[RETAIN][RECALL]
     log[RETAIN]["generated_text"] = {
         "0": ["Question: who?", "Answer: It was Ada Vex. The family chose", "It was Ada Vex."],
         "1": ["Question: when?", "Answer: in May", "May 1958"],
@@ -131,11 +116,9 @@ def with_texts_for_recalls(log: Log) -> Log:
     return log
 
 
-@pytest.mark.parametrize(
-    "change", [in_lists, with_keyed_perturbed_losses, backwards, with_unused_entries, with_texts_for_recalls]
-)
+@pytest.mark.parametrize("change", [in_lists, keyed_backwards_with_other_entries, with_texts_for_recalls])
 def test_another_form_of_a_log_has_the_same_aggregates(tmp_path: Path, change: Callable[[Log], Log]) -> None:
-    assert_by_hand(evaluate(tmp_path, change(by_hand())))
+    assert_by_hand(evaluate_log(read(tmp_path, change(by_hand()))))
 
 
 def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> None:
@@ -144,10 +127,10 @@ def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> N
     log[FORGET] = {
         column: {names[index]: value for index, value in values.items()} for column, values in log[FORGET].items()
     }
-    read = read_eval_log(write(tmp_path, log))
-    assert read.parts["forget"].indices == ("400", "3600", "3601")
-    assert read.parts["forget"].rouge_l_recall.tolist() == [0.25, 0.5, 0.0]
-    assert_by_hand(evaluate_log(read))
+    found = read(tmp_path, log)
+    assert found.parts["forget"].indices == ("400", "3600", "3601")
+    assert found.parts["forget"].rouge_l_recall.tolist() == [0.25, 0.5, 0.0]
+    assert_by_hand(evaluate_log(found))
 
 
 def test_repetition_and_loops_are_those_of_the_logged_answers(tmp_path: Path) -> None:
@@ -157,58 +140,43 @@ def test_repetition_and_loops_are_those_of_the_logged_answers(tmp_path: Path) ->
         "1": ["why why why", "It is in May", "no no no no"],
         "0": ["who?", "ha he ha he ha he", "Ada Vex"],
     }
-    found = evaluate(tmp_path, log)
+    found = evaluate_log(read(tmp_path, log))
     assert_by_hand(found)  # the logged recalls count
     assert (found["retain"]["repetition"], found["retain"]["longest_loop"]) == ((1 - 2 / 4) / 2, (6 / 6 + 0) / 2)
 
 
-def setting(*place: str, to: object) -> Callable[[Log], object]:
-    """Return a function that sets the value at a place in a log. The value is removed if ``to`` is ``without``."""
-
-    def change(log: Log) -> None:
-        for key in place[:-1]:
-            log = log[key]
-        log[place[-1]] = to
-        if to is without:
-            del log[place[-1]]
-
-    return change
+MISSING = object()
 
 
-def without(*place: str) -> Callable[[Log], object]:
-    return setting(*place, to=without)
-
-
-MALFORMED: dict[str, tuple[Callable[[Log], object], tuple[str, ...]]] = {
-    "a missing part": (without(FACTS), (f"no '{FACTS}'", FORGET)),
-    "a missing column": (without(FORGET, PERTURBED), (FORGET, f"no '{PERTURBED}'", "'avg_gt_loss'")),
-    "no items": (setting(RETAIN, "avg_gt_loss", to={}), (f"{RETAIN}, avg_gt_loss:", "one item")),
-    "NaN": (setting(FORGET, "avg_gt_loss", "1", to=math.nan), (f"{FORGET}, avg_gt_loss, item 1", "got NaN")),
-    "NaN among the perturbed": (
-        setting(AUTHORS, PERTURBED, "1", to=[1.0, math.nan]),
-        (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "NaN"),
-    ),
-    "an integer beyond floats": (setting(RETAIN, "avg_gt_loss", "0", to=10**400), ("avg_gt_loss, item 0", "got 1000")),
-    "null": (setting(RETAIN, "avg_gt_loss", "0", to=None), ("avg_gt_loss, item 0:", "got null")),
-    "a percentage for a recall": (setting(RETAIN, RECALL, "0", to=92.9), (f"{RECALL}, item 0:", "[0, 1]", "92.9")),
-    "an item short": (without(FORGET, "avg_paraphrased_loss", "1"), (f"{FORGET}, avg_paraphrased_loss:", "'1'")),
-    "many items short": (setting(RETAIN, "avg_gt_loss", to=[1.0] * 300), ("'2', '3', '4', '5', '6' and 293 more",)),
-    "texts that are no triples": (setting(RETAIN, "generated_text", to=PAIR), ("generated_text, item 0:", "three")),
-}
-
-
-@pytest.mark.parametrize("fault", MALFORMED)
-def test_a_malformed_log_is_one_line_with_the_file_and_the_place(tmp_path: Path, fault: str) -> None:
-    change, facts = MALFORMED[fault]
-    log = by_hand()
-    change(log)
-    path = write(tmp_path, log)
+@pytest.mark.parametrize(
+    ("place", "value", "facts"),
+    [
+        ((FACTS,), MISSING, (f"no '{FACTS}'", FORGET)),
+        ((FORGET, PERTURBED), MISSING, (FORGET, f"no '{PERTURBED}'", "'avg_gt_loss'")),
+        ((RETAIN, "avg_gt_loss"), {}, (f"{RETAIN}, avg_gt_loss:", "one item")),
+        ((AUTHORS, PERTURBED, "1"), [1.0, math.nan], (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "NaN")),
+        ((RETAIN, "avg_gt_loss", "0"), 10**400, ("avg_gt_loss, item 0", "got 1000")),
+        ((RETAIN, RECALL, "0"), 92.9, (f"{RECALL}, item 0:", "[0, 1]", "92.9")),
+        ((FORGET, "avg_paraphrased_loss", "1"), MISSING, (f"{FORGET}, avg_paraphrased_loss:", "'1'")),
+        ((RETAIN, "avg_gt_loss"), [1.0] * 300, ("'2', '3', '4', '5', '6' and 293 more",)),
+        ((RETAIN, "generated_text"), {"0": ["question", "answer"]}, ("generated_text, item 0:", "three")),
+    ],
+)
+def test_a_malformed_log_is_one_line_with_the_file_and_the_place(
+    tmp_path: Path, place: tuple[str, ...], value: object, facts: tuple[str, ...]
+) -> None:
+    log = inner = by_hand()
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    if value is MISSING:
+        del inner[place[-1]]
     with pytest.raises(EvalLogError) as caught:
-        read_eval_log(path)
+        read(tmp_path, log)
     message = str(caught.value)
-    assert message.startswith(f"{path}: ")
+    assert message.startswith(f"{tmp_path / 'log.json'}: ")
     assert "\n" not in message
-    assert len(message) < 400 + len(str(path))
+    assert len(message) < 400 + len(str(tmp_path))
     assert_names(message, *facts)
 
 
@@ -226,6 +194,5 @@ def test_a_file_without_a_json_object_is_an_error(tmp_path: Path, content: str |
 
 def test_a_retain_log_of_another_forget_set_is_an_error(tmp_path: Path) -> None:
     other = by_hand() | {FORGET: part((0.5, 0.1, [0.9], 0.0))}
-    logs = (write(tmp_path, by_hand()), write(tmp_path, other, "other.json"))
     with pytest.raises(EvalLogError, match=r"other\.json: 1 .* 3 .*log\.json"):
-        evaluate_log(*map(read_eval_log, logs))
+        evaluate_log(read(tmp_path, by_hand()), read(tmp_path, other, "other.json"))

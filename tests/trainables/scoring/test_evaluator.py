@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import json
 import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,6 @@ from transformers import PhiForCausalLM
 
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
-from trainables.data.jsonl import load_jsonl
-from trainables.metrics.registry import DEFAULT_SET, SETS
 from trainables.text.tokens import encode_examples
 
 
@@ -41,7 +37,7 @@ def test_the_agreement_is_the_share_of_each_answer_before_the_first_wrong_token(
     assert 0.0 < found < 1.0
 
 
-@pytest.mark.parametrize("scale", [1.0, 200.0, 1e6])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
 def test_losses_are_means_over_tokens_and_every_forgotten_token_counts_for_at_most_a_random_guess(
     make_evaluator: MakeEvaluator,
     make_network: Any,
@@ -74,55 +70,22 @@ def test_losses_are_means_over_tokens_and_every_forgotten_token_counts_for_at_mo
         assert found["forget_loss"] > 2 * guess > 2 * found["forget_loss_capped"]
 
 
-def test_losses_that_are_not_finite_are_nan_and_never_the_cap(
-    make_evaluator: MakeEvaluator, make_network: Any, tokenizer: Any
-) -> None:
-    """NaN in the weights, and an answer token of probability zero."""
-    not_a_number, impossible = make_network(), make_network()
-    with torch.no_grad():
-        not_a_number.lm_head.weight.fill_(math.nan)
-        impossible.lm_head.bias[tokenizer.eos_token_id] = -math.inf
-    for model in (not_a_number, impossible):
-        assert all(math.isnan(value) for value in make_evaluator().scores(model).loss_metrics().values())
-
-
-def test_the_truth_ratio_is_left_out_if_there_are_no_wrong_answers(
-    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData
-) -> None:
-    plain = tuple(replace(example, perturbed_answers=()) for example in tiny_data.retain)
-    found = make_evaluator(replace(tiny_data, retain_eval=plain)).scores(known_network).measure().metrics
-    assert set(found) == set(DEFAULT_SET) - {"knowmem", "truth_ratio", *SETS["accuracy"]}
-
-
-@pytest.fixture
-def judged_apart(tiny_data: UnlearningData, tmp_path: Path) -> UnlearningData:
-    """A folder of the user's own whose forget_eval has five of the eight questions, backwards."""
-    judged = tuple(reversed(tiny_data.forget[2:7]))
-    for name, rows in (("forget", tiny_data.forget), ("retain", tiny_data.retain), ("forget_eval", judged)):
-        lines = [
-            {"question": row.question, "answer": row.answer}
-            | {"paraphrased_answer": row.paraphrased_answer, "perturbed_answer": row.perturbed_answers}
-            for row in rows
-        ]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    held = {"question": "Where did Finn go?", "answer": "Finn went away"}
-    (tmp_path / "holdout.jsonl").write_text(json.dumps(held) + "\n")
-    return load_jsonl(data_dir=tmp_path)
-
-
 def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_set(
     make_evaluator: MakeEvaluator,
     half_known: PhiForCausalLM,
     make_network: Any,
     tokenizer: Any,
     tiny_data: UnlearningData,
-    judged_apart: UnlearningData,
     exact_nll: Any,
 ) -> None:
+    """The forget_eval of these data has five of the eight questions, backwards."""
+
     def losses_of(part: Sequence[Example]) -> list[float]:
         return [float(exact_nll(half_known, item).mean()) for item in encode_examples(tokenizer, part, max_length=64)]
 
-    evaluator, judged = make_evaluator(judged_apart), judged_apart.forget_eval
+    judged = tiny_data.forget[6:1:-1]
+    holdout = (Example("Where did Finn go?", "Finn went away"),)
+    evaluator = make_evaluator(replace(tiny_data, forget_eval=judged, holdout=holdout))
     losses = evaluator.scores(half_known).loss_metrics()
     assert losses["forget_loss"] == make_evaluator().scores(half_known).loss_metrics()["forget_loss"]
     retain = evaluator.reference(make_network(seed=3), key="other", path="")
@@ -139,22 +102,20 @@ def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_se
     assert evaluator.verbmem(half_known) == make_evaluator().verbmem(half_known) != found.metrics["verbmem"]
 
 
-@pytest.mark.parametrize(("apart", "passes"), [(False, 0), (True, 8)])
+@pytest.mark.parametrize(("step", "passes"), [(1, 0), (-1, 8)], ids=["the same order", "another order"])
 def test_one_pass_gives_losses_and_probabilities_if_both_are_of_the_same_questions(
-    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData, apart: bool, passes: int
+    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData, step: int, passes: int
 ) -> None:
     """The questions and answers decide, not the paraphrases that forget_eval may have beside them."""
     bare = tuple(Example(item.question, item.answer) for item in tiny_data.forget)
-    judged = tuple(reversed(tiny_data.forget)) if apart else tiny_data.forget
-    evaluator = make_evaluator(replace(tiny_data, forget=bare, forget_eval=judged), batch_size=1)
+    evaluator = make_evaluator(replace(tiny_data, forget=bare, forget_eval=tiny_data.forget[::step]), batch_size=1)
     scores = evaluator.scores(known_network)
-    losses = scores.loss_metrics()
+    scores.loss_metrics()
     seen = []
     handle = known_network.register_forward_hook(lambda *_: seen.append(1))
-    found = scores.measure(("probability",))
+    scores.measure(("probability",))
     handle.remove()
     assert len(seen) == passes
-    assert -math.log(found.metrics["forget_probability"]) == pytest.approx(losses["forget_loss"], abs=0.01)
 
 
 def test_a_scored_model_is_freed_without_the_garbage_collector(

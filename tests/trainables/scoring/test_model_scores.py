@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
-import statistics
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, harmonic_mean
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
-from trainables.scoring.measured import MetricError, chosen_metrics
+from trainables.scoring.measured import MetricError
 from trainables.text.tokens import encode
 
 NAMES = tuple(
@@ -108,7 +107,7 @@ class ByHand:
     def recall(self, examples: Sequence[Example]) -> float:
         scorer = RougeScorer(["rougeL"], use_stemmer=True)
         pairs = zip(examples, self.answers(examples), strict=True)
-        return _mean([scorer.score(item.answer, text)["rougeL"].recall for item, text in pairs])
+        return fmean([scorer.score(item.answer, text)["rougeL"].recall for item, text in pairs])
 
     def attack(self, name: str, example: Example, reference: ByHand) -> float:
         log_p, ids = (part[:-1] for part in self.log_p(example))
@@ -136,17 +135,13 @@ class ByHand:
         return [bool(row.argmax() == token) for row, token in zip(log_p, ids, strict=True)]
 
 
-def _mean(values: Iterable[float]) -> float:
-    return statistics.fmean(values)
-
-
 def _utility(own: ByHand, data: UnlearningData) -> float:
     """The harmonic mean of nine."""
-    nine = [_mean(math.exp(-own.loss(item)) for item in data.retain_eval)]
-    nine += [_mean(map(own.chance, part)) for part in data.extra_eval.values()]
+    nine = [fmean(math.exp(-own.loss(item)) for item in data.retain_eval)]
+    nine += [fmean(map(own.chance, part)) for part in data.extra_eval.values()]
     for part in (data.retain_eval, *data.extra_eval.values()):
-        nine += [own.recall(part), _mean(max(0.0, 1 - own.ratio(item)) for item in part)]
-    return statistics.harmonic_mean(nine)
+        nine += [own.recall(part), fmean(max(0.0, 1 - own.ratio(item)) for item in part)]
+    return harmonic_mean(nine)
 
 
 def _extracted(hits: list[bool]) -> float:
@@ -166,16 +161,16 @@ FORMULAS: dict[str, Formula] = {
     "retain_repetition": lambda own, _, data: repetition(own.answers(data.retain)).mean(),
     "forget_longest_loop": lambda own, _, data: longest_loop(own.answers(data.forget)).mean(),
     "retain_longest_loop": lambda own, _, data: longest_loop(own.answers(data.retain)).mean(),
-    "truth_ratio": lambda own, _, data: _mean(max(0.0, 1 - own.ratio(item)) for item in data.retain_eval),
-    "forget_truth_ratio": lambda own, _, data: _mean(min(own.ratio(i), 1 / own.ratio(i)) for i in data.forget_eval),
-    "forget_probability": lambda own, _, data: _mean(math.exp(-own.loss(item)) for item in data.forget),
-    "retain_probability": lambda own, _, data: _mean(math.exp(-own.loss(item)) for item in data.retain_eval),
+    "truth_ratio": lambda own, _, data: fmean(max(0.0, 1 - own.ratio(item)) for item in data.retain_eval),
+    "forget_truth_ratio": lambda own, _, data: fmean(min(own.ratio(i), 1 / own.ratio(i)) for i in data.forget_eval),
+    "forget_probability": lambda own, _, data: fmean(math.exp(-own.loss(item)) for item in data.forget),
+    "retain_probability": lambda own, _, data: fmean(math.exp(-own.loss(item)) for item in data.retain_eval),
     "forget_quality": lambda own, other, data: (
         ks_2samp(*([model.ratio(item) for item in data.forget_eval] for model in (own, other))).pvalue
     ),
     "model_utility": lambda own, _, data: _utility(own, data),
-    "extraction_strength": lambda own, _, data: _mean(_extracted(own.hits(item)) for item in data.forget),
-    "exact_memorization": lambda own, _, data: _mean(_mean(own.hits(item)) for item in data.forget),
+    "extraction_strength": lambda own, _, data: fmean(_extracted(own.hits(item)) for item in data.forget),
+    "exact_memorization": lambda own, _, data: fmean(fmean(own.hits(item)) for item in data.forget),
     **{name: lambda own, other, data, name=name: own.auc(name, data, other) for name in SETS["mia"]},
     "privleak": _leak,
 }
@@ -206,16 +201,6 @@ def test_a_metric_is_its_formula(
     assert found.metrics[name] == pytest.approx(FORMULAS[name](own, other, data), rel=1e-4)
 
 
-def test_the_repetition_metrics_need_no_further_generation(evaluator: Evaluator, make_network: Any) -> None:
-    model, calls = make_network(seed=2), []
-    generate = model.generate
-    model.generate = lambda *given, **named: calls.append(1) or generate(*given, **named)
-    evaluator.scores(model).measure(("verbmem", "utility"))
-    generated = len(calls)
-    evaluator.scores(model).measure()
-    assert len(calls) == 2 * generated > 0
-
-
 @pytest.mark.parametrize("loops", [False, True], ids=["as it is", "a model that repeats itself"])
 def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
     evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path, loops: bool
@@ -242,25 +227,13 @@ def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
     assert (metrics["retain_longest_loop"] == 1.0) is loops
 
 
-def test_values_that_are_not_finite_are_null_in_the_log(tmp_path: Path) -> None:
-    write_item_log(tmp_path / "items.json", {"part": {"loss": {"0": math.nan, "1": [math.inf, 1.0]}}})
-    assert json.loads((tmp_path / "items.json").read_text()) == {"part": {"loss": {"0": None, "1": [None, 1.0]}}}
-
-
 def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a_set(
     make_evaluator: MakeEvaluator, make_network: Any
 ) -> None:
+    wanted = ("mia_loss", "model_utility", "forget_quality", "mia")
     with pytest.raises(MetricError) as caught:
-        make_evaluator().scores(make_network()).measure(("mia_loss", "model_utility", "forget_quality"))
-    assert_names(caught.value, "mia_loss", "holdout", "model_utility", "real_authors and world_facts")
-    assert_names(caught.value, "forget_quality", "retain model")
+        make_evaluator().scores(make_network()).measure(wanted)
+    assert_names(caught.value, *wanted, "holdout", "real_authors and world_facts", "retain model")
     found = make_evaluator().scores(make_network()).measure(("all",)).metrics
     assert {"verbmem", "forget_probability", "extraction_strength"} <= set(found)
-    assert not {"mia_loss", "model_utility", "forget_quality", "privleak"} & set(found)
-
-
-def test_a_set_of_which_nothing_can_be_measured_is_refused(tiny_data: UnlearningData) -> None:
-    with pytest.raises(MetricError) as caught:
-        chosen_metrics(("verbmem", "mia"), tiny_data)
-    assert_names(caught.value, "mia", "holdout")
-    assert "verbmem" in chosen_metrics(("default",), tiny_data)
+    assert not {*wanted, "privleak"} & set(found)

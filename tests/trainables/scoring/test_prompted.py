@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from rouge_score.rouge_scorer import RougeScorer
 from transformers import PhiForCausalLM
 
@@ -23,24 +22,12 @@ STOP = ("\n\n", "\nQuestion", "Question:")
 REPETITION = ("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop")
 
 
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (" Lima\n\nQuestion: Who?", " Lima"),
-        (" Lima\nQuestion 2", " Lima"),
-        (" Lima Question: Who?\n\n", " Lima "),
-        ("\n\n Lima", ""),
-        (" Lima\nis in Peru", " Lima\nis in Peru"),
-        ("\n \n", "\n \n"),
-        ("", ""),
-    ],
-)
-def test_a_continuation_ends_before_the_first_stop_string_as_in_muses_code(texts: str, expected: str) -> None:
-    cut = texts
+@pytest.mark.parametrize("text", [" Lima\nQuestion 2", " Lima Question: Who?\n\n", "\n\n Lima", " Lima\nis in Peru"])
+def test_a_continuation_ends_before_the_first_stop_string_as_in_muses_code(text: str) -> None:
+    cut = text
     for word in STOP:
         cut = cut.split(word)[0]
-    assert until(texts, STOP) == cut == expected
-    assert until(texts, ()) == texts
+    assert until(text, STOP) == cut
 
 
 def _scorer(tokenizer: Any, batch_size: int = 1) -> TextScorer:
@@ -104,52 +91,28 @@ def test_a_prompt_beyond_the_context_loses_its_beginning(make_network: Any, toke
     assert answers[0] == answers[1]
 
 
-def test_texts_are_continued_and_questions_answered(
-    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData, tokenizer: Any
+def test_metrics_are_measured_on_the_datas_own_prompts_and_texts_are_continued(
+    make_evaluator: MakeEvaluator,
+    known_network: PhiForCausalLM,
+    tiny_data: UnlearningData,
+    tokenizer: Any,
+    write_muse: Callable[..., Path],
 ) -> None:
     """The network has memorised "Ada lives in Oslo" after its question, so it continues with it there."""
-
-    def as_text(examples: tuple[Example, ...]) -> tuple[Example, ...]:
-        return tuple(Example("", f"Question: {item.question}\nAnswer: {item.answer}") for item in examples)
-
-    forget, retain = as_text(tiny_data.forget), as_text(tiny_data.retain)
+    forget, retain = (
+        tuple(Example("", f"Question: {item.question}\nAnswer: {item.answer}") for item in part)
+        for part in (tiny_data.forget, tiny_data.retain)
+    )
     texts = replace(tiny_data, forget=forget, retain=retain, forget_eval=forget, retain_eval=retain)
-    evaluator = make_evaluator(texts)
-    scores = evaluator.scores(known_network).measure().metrics
-    sets = prompted_sets(texts, tokenizer)
+    muse = load_muse("muse-news", data_dir=write_muse())
+    own = {"knowmem": "knowmem_forget", "utility": "knowmem_retain", "verbmem": "verbmem"}
+    assert prompted_sets(muse, tokenizer) == {
+        name: from_prompts(tokenizer, muse.prompted[key]) for name, key in own.items()
+    }
     assert prompted_sets(tiny_data, tokenizer) == {}, "questions with answers have no prompts of their own"
-    assert {"verbmem", "utility"} == set(sets)
-    assert set(scores) == {*sets, *REPETITION}
-    for name in sets:
-        texts = sets[name].answers(known_network, _scorer(tokenizer))
-        assert scores[name] == pytest.approx(float(rouge_l_recall(sets[name].references, texts).mean()))
-    assert evaluator.verbmem(known_network) == scores["verbmem"]
-
-
-def test_muse_is_scored_on_its_own_prompts(
-    make_evaluator: MakeEvaluator, make_network: Any, tokenizer: Any, write_muse: Callable[..., Path]
-) -> None:
-    data = load_muse("muse-news", data_dir=write_muse())
-    model = make_network()
-    evaluator = make_evaluator(data)
-    with torch.no_grad():
-        found = evaluator.scores(model)
-        losses, scores = found.loss_metrics(), found.measure().metrics
-    assert set(scores) == {"verbmem", "knowmem", "utility", *REPETITION}
-    scorer = RougeScorer(["rougeL"], use_stemmer=True)
-
-    def mean(items: tuple[Prompted, ...]) -> float:
-        recalls = []
-        for item in items:
-            room = model.config.max_position_embeddings - item.max_new_tokens
-            ids = tokenizer(item.prompt).input_ids[-room:]
-            output = model.generate(
-                torch.tensor([ids]), max_new_tokens=item.max_new_tokens, do_sample=False, pad_token_id=1
-            )
-            texts = until(tokenizer.decode(output[0, len(ids) :], skip_special_tokens=True), item.stop)
-            recalls.append(scorer.score(item.reference, texts)["rougeL"].recall)
-        return sum(recalls) / len(recalls)
-
-    assert scores["knowmem"] == pytest.approx(mean(data.prompted["knowmem_forget"]))
-    assert scores["utility"] == pytest.approx(mean(data.prompted["knowmem_retain"]))
-    assert 5.0 < losses["forget_loss"] < 7.0
+    for data, names in ((texts, {"verbmem", "utility"}), (muse, {*own})):
+        scores = make_evaluator(data).scores(known_network).measure().metrics
+        assert set(scores) == {*names, *REPETITION}
+        for name, asked in prompted_sets(data, tokenizer).items():
+            answers = asked.answers(known_network, _scorer(tokenizer))
+            assert scores[name] == pytest.approx(float(rouge_l_recall(asked.references, answers).mean()))

@@ -29,11 +29,9 @@ def _by_hand(model: Any, tokenizer: Any, prompt: Sequence[int], limit: int) -> s
 
 @pytest.fixture(scope="module")
 def prompts(tokenizer: Any, tiny_data: UnlearningData) -> list[tuple[int, ...]]:
-    """Of different lengths, the known questions among them."""
+    """Return prompts of different lengths, the known questions among them."""
     known = [item.prompt for item in encode_examples(tokenizer, tiny_data.full, max_length=64)]
-    others = [
-        tuple(tokenizer(text).input_ids) for text in ("Ada", "Question: What", "Question: Who lives in Oslo, Bo?")
-    ]
+    others = [tuple(tokenizer(text).input_ids) for text in ("Ada", "Question: Who lives in Oslo, Bo?")]
     return [*known[:5], *others, *known[5:]]
 
 
@@ -41,17 +39,13 @@ def _scorer(tokenizer: Any, batch_size: int) -> TextScorer:
     return TextScorer(tokenizer=tokenizer, max_length=64, batch_size=batch_size, device="cpu")
 
 
-def _generate(model: Any, tokenizer: Any, prompts: Any, *, limit: int, batch_size: int) -> list[str]:
-    texts = _scorer(tokenizer, batch_size).generate(model, prompts, max_new_tokens=limit)
-    return [text.strip() for text in texts]
-
-
-@pytest.mark.parametrize("batch_size", [1, 4, 100])
+@pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_answers_of_a_batch_are_those_of_each_prompt_alone(
     known_network: PhiForCausalLM, tokenizer: Any, prompts: list[tuple[int, ...]], batch_size: int
 ) -> None:
     alone = [_by_hand(known_network, tokenizer, prompt, 12) for prompt in prompts]
-    assert _generate(known_network, tokenizer, prompts, limit=12, batch_size=batch_size) == alone
+    texts = _scorer(tokenizer, batch_size).generate(known_network, prompts, max_new_tokens=12)
+    assert [text.strip() for text in texts] == alone
     assert len(set(alone)) > 10
 
 
@@ -62,8 +56,8 @@ def test_generation_is_greedy_and_ends_after_max_new_tokens_whatever_the_models_
     model.generation_config.do_sample = True
     model.generation_config.temperature = 5.0
     for limit in (1, 5):
-        found = _generate(model, tokenizer, prompts, limit=limit, batch_size=8)
-        assert found == [_by_hand(model, tokenizer, prompt, limit) for prompt in prompts]
+        texts = _scorer(tokenizer, 8).generate(model, prompts, max_new_tokens=limit)
+        assert [text.strip() for text in texts] == [_by_hand(model, tokenizer, prompt, limit) for prompt in prompts]
 
 
 @pytest.mark.parametrize("network", ["known_network", "half_known", "random"])
@@ -75,13 +69,13 @@ def test_answers_verified_against_the_references_are_those_generated_token_by_to
     tiny_data: UnlearningData,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also if the rest of a reference is verified again after two right tokens."""
+    """Two right tokens suffice for the rest of a reference to be verified again."""
     monkeypatch.setattr("trainables.text.scorer._MIN_VERIFIED", 2)
     model = make_network(seed=3) if network == "random" else request.getfixturevalue(network)
     scorer = _scorer(tokenizer, 8)
     sequences = scorer.encode(tiny_data.full)
-    found = scorer.greedy_answers(model, sequences, scorer.nll(model, sequences), max_new_tokens=40)
-    assert found == [_by_hand(model, tokenizer, item.prompt, 40) for item in sequences]
+    found = scorer.greedy_answers(model, sequences, scorer.nll(model, sequences), max_new_tokens=16)
+    assert found == [_by_hand(model, tokenizer, item.prompt, 16) for item in sequences]
 
 
 def test_verified_answers_are_not_generated(
@@ -99,23 +93,20 @@ def _phi(layers: int, width: int) -> PhiConfig:
     return PhiConfig(vocab_size=51_200, hidden_size=32 * width, num_hidden_layers=layers, num_attention_heads=32)
 
 
-def _llama(shared: int) -> LlamaConfig:
-    return LlamaConfig(
-        vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=shared
-    )
+SHARED_KEYS = LlamaConfig(
+    vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=4
+)
 
 
 @pytest.mark.parametrize(
     ("config", "longest", "rows"),
     [
         (_phi(24, 64), 100, 8),  # Phi-1.5: a position's logits, 614 kB, against twice its keys and values, 786 kB
-        (_phi(12, 64), 100, 8),  # against 393
         (_phi(6, 64), 100, 24),  # against 197
         (_phi(6, 8), 100, 32),  # never more than four times as many
         (_phi(6, 8), 200, 16),  # 512 tokens a row may be scored, but 200 are put through
         (_phi(6, 8), 2000, 8),
-        (_llama(4), 100, 32),  # shared keys and values count once
-        (_llama(32), 100, 24),
+        (SHARED_KEYS, 100, 32),  # shared keys and values count once
         (MambaConfig(), 10, 8),  # no attention, so no keys and values
     ],
 )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainables.data.examples import Example
-from trainables.modality.language import Language
 from trainables.models.tiny import TWINS, VOCABULARY, make_tiny, tokenizer_for
-from trainables.predictions import evaluate_items, mean_loss
+from trainables.predictions import mean_loss
 from trainables.text.losses import predict
 from trainables.text.tokens import Tokens, collate
 
@@ -63,19 +60,6 @@ def test_losses_logits_and_gradients_are_those_of_each_sequence_alone_in_float64
     found = torch.autograd.grad(mean_loss(nll, supervised), list(model.parameters()))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-5 * float(other.abs().max() + 1e-3))
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 100])
-def test_sums_and_counts_per_sequence_come_in_the_order_given(model: Any, exact_nll: Any, batch_size: int) -> None:
-    tokenizer = SimpleNamespace(pad_token_id=1)
-    found = evaluate_items(Language(), model, SEQUENCES, processor=tokenizer, batch_size=batch_size)
-    totals, capped, counts, *_ = found
-    exact = [exact_nll(model, tokens) for tokens in SEQUENCES]
-    assert counts.tolist() == list(map(len, exact))
-    assert totals == pytest.approx([float(nll.sum()) for nll in exact], rel=2e-5)
-    at_most_a_guess = [float(nll.clamp(max=math.log(VOCABULARY)).sum()) for nll in exact]
-    assert capped == pytest.approx(at_most_a_guess, rel=2e-5)
-    assert (capped < totals).any(), "no token is above a random guess: the cap is not tested"
 
 
 def test_the_vocabulary_wide_logits_are_made_once_and_never_copied(make_network: Any) -> None:

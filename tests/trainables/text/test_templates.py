@@ -13,7 +13,7 @@ from tokenizers import processors
 
 from trainables.data.examples import Example
 from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_tokenizer
-from trainables.template import CHAT, QUESTION_ANSWER, Template, TemplateError, template_problems
+from trainables.template import CHAT, Template, TemplateError, template_problems
 from trainables.testing.templates import check_template
 from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode, prompt_text
@@ -49,11 +49,6 @@ CHAT_TEMPLATES = {
         "<|im_end|>",
         "<|im_start|>user\nWhere is Lima?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
     ),
-    "nothing behind the answer": (
-        ROUND + "{{ message['role'] }}: {{ message['content'] }}{{ '' if loop.last else '\n' }}{% endfor %}",
-        None,
-        "user: Where is Lima?\nassistant:",
-    ),
 }
 OWN_TEMPLATES = {
     "plain": "Q: {question}\nA: {answer}",
@@ -78,12 +73,9 @@ def llama_like() -> Any:
     return tokenizer
 
 
-TOKENIZERS = {"byte level": byte_level, "adds EOS": lambda: byte_level(adds_eos=True), "Llama's, adds BOS": llama_like}
-
-
-@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+@pytest.fixture(scope="module", params=["byte level", "adds EOS", "like Llama's"])
 def tokenizer(request: pytest.FixtureRequest) -> Any:
-    return TOKENIZERS[request.param]()
+    return llama_like() if request.param == "like Llama's" else byte_level(adds_eos=request.param == "adds EOS")
 
 
 @pytest.mark.parametrize("name", CHAT_TEMPLATES)
@@ -108,18 +100,14 @@ def test_a_users_own_template_passes_the_suite(tokenizer: Any, name: str) -> Non
 def test_greedy_answers_stop_at_the_templates_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = byte_level()
     tokenizer.chat_template, end, _ = CHAT_TEMPLATES["Gemma, trimmed, ended by a turn's end"]
-    plain, chat = (
-        TextScorer(tokenizer=tokenizer, template=template, max_length=200, batch_size=1, device="cpu")
-        for template in (QUESTION_ANSWER, CHAT)
-    )
-    assert plain.ends == (tokenizer.eos_token_id,)
-    assert chat.ends == (tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids(end))
+    scorer = TextScorer(tokenizer=tokenizer, template=CHAT, max_length=200, batch_size=1, device="cpu")
+    assert scorer.ends == (tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids(end))
     model = make_tiny("tiny-phi", tokenizer)
     prompt = encode(tokenizer, "Where is Lima?", "Lima", max_length=200).prompt
     whole = model.generate(torch.tensor([prompt]), max_new_tokens=8, do_sample=False)[0, len(prompt) :].tolist()
     stop = next(token for token in whole[2:] if token not in whole[:2])
     monkeypatch.setattr("trainables.text.scorer.end_id", lambda *_: stop)
-    (text,) = plain.generate(model, [prompt], max_new_tokens=8)
+    (text,) = scorer.generate(model, [prompt], max_new_tokens=8)
     assert text == tokenizer.decode(whole[: whole.index(stop) + 1], skip_special_tokens=True)
 
 

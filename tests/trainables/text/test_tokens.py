@@ -7,13 +7,11 @@ and on sentencepiece-like tokenizers, with and without special tokens that the t
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from trainables.data import DataError
@@ -26,61 +24,45 @@ from trainables.text.tokens import IGNORED, Tokens, collate, encode, encode_text
 SPECIAL = ["<unk>", "<s>", "</s>", "<pad>"]
 _, BOS, EOS, PAD = SPECIAL
 TEXTS = [f"Question: Where is {town}?\nAnswer: {town} is in Peru" for town in ("Lima", "Oslo", "Is A", "Paris")] * 5
+CASES = [("Where is Lima?", "Lima is in Peru"), ("Is Oslo in Peru?", "is"), ("A r", "Answer: r")]
+BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 
-_EXAMPLES = [Example("Where is Lima?", "Lima is in Peru"), Example("Is Oslo in Peru?", "is")] * 5
 
-
-def _trained(pre_tokenizer: Any, decoder: Any, *, size: int, alphabet: Sequence[str] = ()) -> Tokenizer:
+def _trained(pre_tokenizer: Any, decoder: Any, *, size: int) -> Tokenizer:
     raw = Tokenizer(models.BPE(unk_token="<unk>"))
     raw.pre_tokenizer, raw.decoder = pre_tokenizer, decoder
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if pre_tokenizer is BYTE_LEVEL else []
     trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=SPECIAL, initial_alphabet=list(alphabet), show_progress=False
+        vocab_size=size, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
     raw.train_from_iterator(TEXTS, trainer)
     return raw
 
 
-def _byte_level(*, trim_offsets: bool = False) -> Tokenizer:
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw = _trained(level, decoders.ByteLevel(), size=300, alphabet=pre_tokenizers.ByteLevel.alphabet())
+def _byte_level(adds: str, *, trim_offsets: bool = False) -> Any:
+    raw = _trained(BYTE_LEVEL, decoders.ByteLevel(), size=300)
     raw.post_processor = processors.ByteLevel(trim_offsets=trim_offsets)
-    return raw
+    return _fast(raw, adds)
 
 
-def _metaspace() -> Tokenizer:
-    return _trained(pre_tokenizers.Metaspace(), decoders.Metaspace(), size=80)
+def _metaspace(adds: str) -> Any:
+    return _fast(_trained(pre_tokenizers.Metaspace(), decoders.Metaspace(), size=80), adds)
 
 
-def _unigram_with_lone_space() -> Tokenizer:
+def _unigram_with_lone_space(adds: str) -> Any:
     """No piece holds a space and a letter: the answer begins with a lone ``▁`` token, as it may in sentencepiece."""
     pieces = [*((name, 0.0) for name in SPECIAL), ("▁", -2.0), ("Answer", -3.0), ("Question", -3.0)]
     pieces += [(character, -6.0) for character in sorted(set("".join(TEXTS)) - {" "})]
     raw = Tokenizer(models.Unigram(pieces, unk_id=0))
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
-    return raw
+    return _fast(raw, adds)
 
 
-def _llama_like() -> Tokenizer:
-    """As Llama-2's tokenizer.json: ``▁`` put before the text and for spaces by a normalizer, unknown text as bytes."""
-    learned = json.loads(_metaspace().to_str())["model"]
-    vocabulary = dict(learned["vocab"])
-    vocabulary |= {f"<0x{byte:02X}>": len(vocabulary) + byte for byte in range(256)}
-    merges = [tuple(pair) for pair in learned["merges"]]
-    raw = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    raw.add_special_tokens(SPECIAL)
-    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    raw.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    return raw
-
-
-def _fast(raw: Tokenizer, adds: str = "$A") -> Any:
-    """Return a tokenizer of transformers that adds special tokens of itself: ``<s> $A`` begins with BOS."""
-    if adds != "$A":
-        named = [(name, raw.token_to_id(name)) for name in (BOS, EOS)]
-        added = processors.TemplateProcessing(single=adds, special_tokens=named)
-        raw.post_processor = processors.Sequence([raw.post_processor, added]) if raw.post_processor else added
+def _fast(raw: Tokenizer, adds: str) -> Any:
+    """Return a tokenizer of transformers that adds special tokens itself: ``<s> $A`` begins with BOS."""
+    named = [(name, raw.token_to_id(name)) for name in (BOS, EOS)]
+    added = processors.TemplateProcessing(single=adds, special_tokens=named)
+    raw.post_processor = processors.Sequence([raw.post_processor, added]) if raw.post_processor else added
     return PreTrainedTokenizerFast(
         tokenizer_object=raw,
         eos_token=EOS,
@@ -92,19 +74,17 @@ def _fast(raw: Tokenizer, adds: str = "$A") -> Any:
 
 
 TOKENIZERS = {
-    "byte level": lambda: _fast(_byte_level()),
-    "byte level, trimmed offsets": lambda: _fast(_byte_level(trim_offsets=True)),
-    "byte level, adds BOS": lambda: _fast(_byte_level(), f"{BOS} $A"),
-    "byte level, adds EOS": lambda: _fast(_byte_level(), f"$A {EOS}"),
-    "metaspace BPE, adds BOS and EOS": lambda: _fast(_metaspace(), f"{BOS} $A {EOS}"),
-    "Llama's normalizer, adds BOS": lambda: _fast(_llama_like(), f"{BOS} $A"),
-    "tiny-llama's": lambda: train_metaspace_tokenizer(_EXAMPLES),
-    "lone space token": lambda: _fast(_unigram_with_lone_space()),
+    "byte-level": lambda: _byte_level("$A"),
+    "byte-level-trimmed-offsets": lambda: _byte_level("$A", trim_offsets=True),
+    "byte-level-adds-BOS": lambda: _byte_level(f"{BOS} $A"),
+    "byte-level-adds-EOS": lambda: _byte_level(f"$A {EOS}"),
+    "metaspace-BPE-adds-BOS-and-EOS": lambda: _metaspace(f"{BOS} $A {EOS}"),
+    "lone-space-token": lambda: _unigram_with_lone_space("$A"),
+    "tiny-llama": lambda: train_metaspace_tokenizer([Example(*case) for case in CASES] * 5),
 }
-CASES = [("Where is Lima?", "Lima is in Peru"), ("Is Oslo in Peru?", "is"), ("Where?", "Paris"), ("A r", "Answer: r")]
 
 
-@pytest.fixture(scope="module", params=TOKENIZERS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
+@pytest.fixture(scope="module", params=TOKENIZERS)
 def any_tokenizer(request: pytest.FixtureRequest) -> Any:
     return TOKENIZERS[request.param]()
 
@@ -146,29 +126,20 @@ def test_a_sequence_too_long_is_cut_at_its_end_and_a_prompt_without_room_for_an_
 PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on: " + "one two three " * 30
 
 
-@pytest.mark.parametrize("max_length", [8, 9, 10, 64, 10_000])
-def test_the_windows_of_a_text_are_its_token_stream_cut_and_begin_with_any_bos(
-    any_tokenizer: Any, max_length: int
-) -> None:
-    """Decoding a window and encoding it again would merge other tokens at its ends."""
-    windows = encode_text(any_tokenizer, PROSE, max_length=max_length)
+def test_the_windows_of_a_text_are_its_token_stream_cut_and_begin_with_any_bos(any_tokenizer: Any) -> None:
+    """Decoding a window and encoding it again would merge other tokens at its ends.
+
+    No window is a single token, because nothing of such a window would be predicted.
+    """
     stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
-    content = [token for window in windows for token in window.ids[window.prompt_length :]]
-    assert content == [*stream, any_tokenizer.eos_token_id]
-    assert all(2 <= len(window) <= max_length for window in windows)
-    assert all(len(window) >= max_length - 1 for window in windows[:-1])
     begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)
-    assert {window.prompt for window in windows} == {(any_tokenizer.bos_token_id,) if begins else ()}
-
-
-def test_no_window_is_a_single_token(tokenizer: Any) -> None:
-    """Nothing of it would be predicted: a batch of such windows has the loss 0/0."""
-    length = len(tokenizer("Ada lives in Oslo" * 9).input_ids) + 1
-    for max_length in range(8, length + 2):
-        windows = encode_text(tokenizer, "Ada lives in Oslo" * 9, max_length=max_length)
-        assert sum(map(len, windows)) == length
-        assert min(map(len, windows)) >= 2
-        assert len(windows) == -(-length // max_length)
+    for max_length in (*range(8, 40), 10_000):
+        windows = encode_text(any_tokenizer, PROSE, max_length=max_length)
+        content = [token for window in windows for token in window.ids[window.prompt_length :]]
+        assert content == [*stream, any_tokenizer.eos_token_id]
+        assert all(2 <= len(window) <= max_length for window in windows)
+        assert all(len(window) >= max_length - 1 for window in windows[:-1])
+        assert {window.prompt for window in windows} == {(any_tokenizer.bos_token_id,) if begins else ()}
 
 
 def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
@@ -185,15 +156,13 @@ def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
 
 # Batches -------------------------------------------------------------------------------------------------------------
 
-SHORT, LONG, MIDDLE = Tokens((5, 6, 7), 2), Tokens((8, 9, 10, 11, 0), 3), Tokens((12, 13, 14, 0), 1)
-
 
 def test_a_batch_is_padded_on_the_right_to_its_longest_sequence_and_padding_is_neither_seen_nor_supervised() -> None:
-    batch = collate([SHORT, LONG, MIDDLE], [1, 0], pad_id=0, device="cpu")
+    sequences = [Tokens((5, 6, 7), 2), Tokens((8, 9, 10, 11, 0), 3), Tokens((1,) * 9, 1)]
+    batch = collate(sequences, [1, 0], pad_id=0, device="cpu")
     no = IGNORED
     assert batch.input_ids.tolist() == [[8, 9, 10, 11, 0], [5, 6, 7, 0, 0]]
     assert batch.attention_mask.tolist() == [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
     assert batch.labels.tolist() == [[no, no, no, 11, 0], [no, no, 7, no, no]]  # EOS is 0 too, and is supervised
     assert batch.prompt_length == 2
     assert {batch.input_ids.dtype, batch.attention_mask.dtype, batch.labels.dtype} == {torch.int64}
-    assert collate([SHORT, LONG, MIDDLE], [0, 2], pad_id=0, device="cpu").input_ids.shape == (2, 4)

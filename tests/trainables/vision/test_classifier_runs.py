@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from tests.facts import assert_names
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits
-from trainables.data.images import ImageData
+from trainables.data.images import ImageSet
 from trainables.models.registry import TargetRecipe
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -22,40 +22,28 @@ from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.target.prepare import prepare_target
 
-OF_TEXTS = ("dpo", "rmu")
-"""Methods that need answers in words, or the hidden states of decoder blocks."""
 AUTO_LR = {"auto_lr": "on", "auto_lr_every": 1, "auto_lr_start": 1}
 
 
-@pytest.fixture
-def batches(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, make_spec: MakeSpec) -> list[Any]:
-    """``(set, rows)`` of every batch made while a test runs, in order: the set is "forget" or "retain"."""
-    forget, _ = workspace.train_sets(max_length=64)
-    make_batch, seen = workspace.batch, []
+def test_a_step_of_sgd_is_the_one_computed_by_hand(
+    start: Start, workspace: Workspace, network: Any, plain_input: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[tuple[ImageSet, Any]] = []
+    make_batch = workspace.batch
 
     def recording(items: Any, indices: Any) -> Any:
-        seen.append(("forget" if items is forget else "retain", items.rows[list(indices)]))
+        batches.append((items, items.rows[list(indices)]))
         return make_batch(items, indices)
 
     monkeypatch.setattr(workspace, "batch", recording)
-    return seen
-
-
-def test_a_step_of_sgd_is_the_one_computed_by_hand(
-    workspace: Workspace, make_spec: MakeSpec, network: Any, data: ImageData, plain_input: Any, batches: list[Any]
-) -> None:
     lr, c = 0.05, 0.7
-    spec = make_spec(method="gdiff", options={"c": c}, optimizer="sgd", lr=lr, max_steps=1)
-    run = UnlearningRun(spec, workspace)
-    list(run)
-    (first, retain), (second, forget) = batches
-    assert (first, second) == ("retain", "forget")
-
+    list(run := start(method="gdiff", options={"c": c}, optimizer="sgd", lr=lr, max_steps=1))
+    assert [items.labels[0] == 3 for items, _ in batches] == [False, True], "first the retain set, then the threes"
     model = copy.deepcopy(network).train()
     before = copy.deepcopy(model)
     losses = []
-    for rows in (retain, forget):  # in this order: batch statistics are updated by both
-        values, labels = plain_input(data, rows)
+    for items, rows in batches:  # in this order: batch statistics are updated by both
+        values, labels = plain_input(items, rows)
         losses.append(cross_entropy(model(pixel_values=values).logits, labels))
     (c * losses[0] - (1 - c) * losses[1]).backward()
     mine, after = run.model.state_dict(), model.state_dict()
@@ -64,14 +52,6 @@ def test_a_step_of_sgd_is_the_one_computed_by_hand(
     for name, buffer in before.named_buffers():
         torch.testing.assert_close(mine[name], after[name], rtol=1e-4, atol=1e-6, msg=name)
         assert not torch.equal(after[name], buffer), f"{name} did not move, so nothing was tested"
-
-
-def test_unlearning_lowers_the_forget_accuracy_and_keeps_the_other(start: Start, workspace: Workspace) -> None:
-    before = workspace.evaluator(max_length=64, batch_size=32).scores(workspace.model_for().eval()).measure().metrics
-    last = list(start(method="ngdiff", epochs=15, lr=3e-3))[-1]
-    assert before["forget_accuracy"] > 0.8
-    assert last.final["forget_accuracy"] < 0.3
-    assert last.final["retain_accuracy"] > 0.8 * before["retain_accuracy"]
 
 
 # Batch statistics ----------------------------------------------------------------------------------------------------
@@ -102,8 +82,8 @@ def test_auto_lr_probes_even_the_first_loss_in_eval_mode(start: Start) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"method": "gdiff"}, {"method": "ngdiff", **AUTO_LR}, {"method": "npo+gradnorm", "optimizer": "sgd"}],
-    ids=["gdiff", "ngdiff with AutoLR", "npo+gradnorm by SGD"],
+    [{"method": "ngdiff", **AUTO_LR}, {"method": "npo+gradnorm", "optimizer": "sgd"}],
+    ids=["ngdiff with AutoLR", "npo+gradnorm by SGD"],
 )
 def test_a_resumed_or_repeated_run_equals_an_undisturbed_one_bit_for_bit(
     changes: dict[str, Any], start: Start, workspace: Workspace, make_spec: MakeSpec, tmp_path: Path
@@ -147,7 +127,7 @@ def test_a_target_is_keyed_by_its_images_and_has_their_losses(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changes", "facts"),
     [
-        *(({"method": method}, [(f"'{method}'", "digits")]) for method in (*OF_TEXTS, "rmu+ngdiff")),
+        *(({"method": method}, [(f"'{method}'", "digits")]) for method in ("dpo", "rmu+ngdiff")),
         ({"model": "tiny-phi"}, [("tiny-phi", "digits", "language", "authors, tofu, ")]),
         ({"model": "resnet-50", "dataset": "tofu"}, [("resnet-50", "tofu", "vision", "digits, cifar-10, cifar-100")]),
         ({"model": "tiny-phi", "dataset": "authors", "forget_class": "dog"}, [("forget_class", "authors")]),
