@@ -22,30 +22,17 @@ from trainables.spec_checks import trial_problems
 from trainables.target.target import Target
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "fixed lr": {"method": "ngdiff"},
     "AutoLR, fresh probes": {"method": "ngdiff", "auto_lr": "on", "auto_lr_every": 1},
-    "AutoLR, same probes": {"method": "gdiff", "auto_lr": "on", "auto_lr_every": 4, "auto_lr_probe": "same"},
     "SGD with momentum": {"method": "pcgrad", "optimizer": "sgd", "momentum": 0.9, "lr": 0.02},
     "rlw": {"method": "rlw"},
-    "gradnorm": {"method": "gradnorm"},
-    "gradvac": {"method": "gradvac"},
-    "graddrop": {"method": "graddrop"},
     "rotograd": {"method": "rotograd"},
-    "rotograd-scale": {"method": "rotograd-scale"},
-    "npo": {"method": "npo+ngdiff"},
-    "dpo": {"method": "dpo+ngdiff"},
-    "undial": {"method": "undial+gdiff"},
+    "dpo": {"method": "dpo+gradnorm"},
     "rmu": {"method": "rmu+ngdiff", "auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same"},
     "kl": {"method": "gdiff", "retain_objective": "kl", "auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same"},
     "undial under LoRA": {"method": "undial", "lora_rank": 2, "lr": 1e-2},
-    "rmu under LoRA in bf16": {"method": "rmu", "lora_rank": 2, "lr": 3e-2, "dtype": "bf16"},
-    "KL under LoRA": {"method": "gdiff", "retain_objective": "kl", "lora_rank": 2, "lr": 1e-2},
     "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
-    "LoRA": {"method": "ngdiff", "lora_rank": 2, "lr": 1e-2},
-    "bf16": {"method": "gdiff", "dtype": "bf16"},
     "max_steps": {"method": "ngdiff", "max_steps": 5},
     "safe": {"method": "ngdiff", "auto_lr": "on", "auto_lr_every": 2, "lr": 1e-2},
-    "safe, forgetting alone": {"method": "ga", "auto_lr": "on", "auto_lr_every": 2, "lr": 1e-2},
     **{name: {"method": "graddrop", "optimizer": name, "lr": 1.0, "d_growth": 2.0} for name in LR_FREE},
 }
 
@@ -65,9 +52,6 @@ def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoc
     assert trial_problems(variant) == []
     assert ("distance" in expected[-1].training) is (variant.optimizer in LR_FREE)
     assert expected[-1].losses["forget_loss"] > (1.3 if variant.optimizer == "adamw" else 1.0) * start["forget_loss"]
-    again = UnlearningRun(variant, workspace)
-    assert without_times(list(again)) == without_times(expected)
-    assert same_bits(weights_of(again), weights)
     for epoch in range(len(expected)):
         interrupted = UnlearningRun(variant, workspace)
         before = [next(interrupted) for _ in range(epoch)]
@@ -80,32 +64,18 @@ def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoc
         assert same_bits(weights_of(resumed), weights)
 
 
-def test_dropout_resumes_with_the_same_draws(
+def test_a_state_is_a_snapshot_that_later_steps_do_not_change_with_the_random_state_for_dropout(
     target: Target, make_network: Any, tokenizer: Any, make_spec: MakeSpec, tmp_path: Path
 ) -> None:
     save_model(make_network(resid_pdrop=0.3), tokenizer, tmp_path / "model")
     workspace = Workspace(replace(target, path=str(tmp_path / "model")), device="cpu")
-    spec = make_spec(method="ngdiff", auto_lr="on", auto_lr_every=1, auto_lr_probe="same")
-    whole = UnlearningRun(spec, workspace)
-    expected = without_times(list(whole))
-    weights = weights_of(whole)
-    interrupted = UnlearningRun(spec, workspace)
-    next(interrupted)
-    state = interrupted.state_dict()
-    torch.manual_seed(99)
-    resumed = UnlearningRun(spec, workspace)
-    resumed.load_state_dict(state)
-    assert without_times(list(resumed)) == expected[1:]
-    assert same_bits(weights_of(resumed), weights)
-
-
-def test_a_state_is_a_snapshot_that_later_steps_do_not_change(workspace: Workspace, make_spec: MakeSpec) -> None:
-    spec = make_spec(method="ngdiff", epochs=3, lr=2e-3)
+    spec = make_spec(method="ngdiff", auto_lr="on", auto_lr_every=1, auto_lr_probe="same", epochs=3)
     run = UnlearningRun(spec, workspace)
     next(run)
     state = run.state_dict()
     rest, weights = without_times(list(run)), weights_of(run)
-    for _ in range(2):
+    for seed in (98, 99):
+        torch.manual_seed(seed)
         resumed = UnlearningRun(spec, workspace)
         resumed.load_state_dict(state)
         assert without_times(list(resumed)) == rest
@@ -145,8 +115,7 @@ def test_a_trial_does_not_change_what_the_next_one_computes(
 # Divergence ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["gd", "ga", "gdiff", "ngdiff", "npo"])
-@pytest.mark.parametrize("auto_lr", ["off", "on"])
+@pytest.mark.parametrize(("method", "auto_lr"), [("gd", "on"), ("ga", "off"), ("ngdiff", "on")])
 def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     workspace: Workspace, make_spec: MakeSpec, method: str, auto_lr: str
 ) -> None:

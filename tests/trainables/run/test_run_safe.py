@@ -46,9 +46,7 @@ def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:
     assert 0.0 < found.training["interpolation"] < 1.0
 
 
-@pytest.mark.parametrize(
-    "changes", [{"method": m} for m in ("gdiff", "ga", "gd", "npo", "ngdiff")] + [{"micro_batch": 2}]
-)
+@pytest.mark.parametrize("changes", [{"method": "ga"}, {"method": "npo+ngdiff"}, {"method": "gdiff", "micro_batch": 2}])
 def test_after_a_nan_the_run_starts_again_at_a_lower_rate(
     changes: dict[str, Any], workspace: Workspace, make_spec: MakeSpec
 ) -> None:

@@ -78,7 +78,7 @@ def relative_error(weights: Weights, expected: list[float], gramian: Gramian) ->
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_weights_equal_torchjd(name: str, oracle: Callable[[Tensor], Tensor], spread: float, tolerance: float) -> None:
-    some = SAMPLES // 3 if name == "mgda" else SAMPLES  # torchjd iterates for it
+    some = SAMPLES // 10 if name == "mgda" else SAMPLES  # torchjd iterates for mgda
     for gramian in islice(sampled_gramians(spread), some):
         expected = oracle(as_tensor(gramian)).tolist()
         assert relative_error(weigh(name, gramian), expected, gramian) < tolerance, gramian

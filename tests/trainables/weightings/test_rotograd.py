@@ -29,7 +29,7 @@ def pairs_of(seed: int, steps: int) -> list[tuple[Vector, Vector]]:
     return [(first + 0.3 * draws.normal(size=5), 4.0 * second + 0.3 * draws.normal(size=5)) for _ in range(steps)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_it_is_gradient_descent_on_the_alignment_of_the_turned_forget_gradient(seed: int) -> None:
     """By 5 x 5 rotation matrices, exp(theta J) with J the plane's generator, and a numerical derivative in theta."""
     theta, rate, pairs = 0.0, 0.2, pairs_of(seed, 40)
@@ -53,16 +53,7 @@ def test_it_is_gradient_descent_on_the_alignment_of_the_turned_forget_gradient(s
         assert abs(theta) < math.pi
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_first_step_and_every_step_at_rate_0_are_rotograd_scales(seed: int) -> None:
-    pairs = pairs_of(seed, 10)
-    scaled = directions(pairs, "rotograd-scale")
-    np.testing.assert_allclose(directions(pairs, "rotograd")[0], scaled[0], rtol=1e-12)
-    for found, expected in zip(directions(pairs, "rotograd", rate=0.0), scaled, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_it_conflicts_with_neither_gradient(seed: int) -> None:
     draws = np.random.default_rng(seed)
     pairs = [(draws.normal(size=3), draws.normal(size=3)) for _ in range(200)]  # the angle leaps from step to step
