@@ -28,15 +28,7 @@ def _flat(gradient: Gradient) -> Tensor:
     return torch.cat([part.double().flatten() for part in parts])
 
 
-MISSING = [
-    ((), ()),
-    ((1,), ()),
-    ((), (0, 3)),
-    ((0, 1), (1, 2)),
-    ((0, 1), (2, 3)),
-    ((0, 1, 2, 3), ()),
-    ((0, 1, 2, 3),) * 2,
-]
+MISSING = [((), ()), ((), (0, 3)), ((0, 1), (1, 2)), ((0, 1, 2, 3), ())]
 
 
 @pytest.mark.parametrize(("missing_r", "missing_f"), MISSING)

@@ -43,12 +43,9 @@ def test_kl_is_refused_for_methods_with_their_own_retain_objective_or_with_none(
     ("name", "facts"),
     [
         ("nonsense", ("method 'nonsense'", "gd, ga, gdiff")),
-        ("", ("method ''",)),
         ("nonsense+ngdiff", ("objective 'nonsense'", "'nonsense+ngdiff'", "ascent")),
         ("npo+nonsense", ("weighting 'nonsense'", "'npo+nonsense'", "gd, ga")),
-        ("npo+", ("weighting ''", "'npo+'")),
         ("+ngdiff", ("objective ''", "'+ngdiff'")),
-        ("npo+ngdiff+gd", ("weighting 'ngdiff+gd'",)),
         ("ngdiff+npo", ("objective 'ngdiff'",)),
         ("npo+gd", ("'npo+gd'", "gd", "npo")),
     ],

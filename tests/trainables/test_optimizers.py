@@ -167,18 +167,3 @@ def test_sgd_is_heavy_ball_with_coupled_weight_decay(momentum: float, decay: flo
         theta = theta - lr * velocity
     found = _run("sgd", lr=lr, momentum=momentum, weight_decay=decay)
     torch.testing.assert_close(found.double(), theta, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize(("name", "settings"), [("adamw", {"weight_decay": 0.1}), ("sgd", {"momentum": 0.9})])
-def test_an_update_is_linear_in_lr(name: str, settings: dict[str, float]) -> None:
-    def last_move(lr: float) -> Tensor:
-        parameter = nn.Parameter(START.double())
-        optimizer = make_optimizer(name, [parameter], lr=1e-2, **settings)
-        for gradient in GRADIENTS:
-            before = parameter.detach().clone()
-            optimizer.param_groups[0]["lr"] = lr if gradient is GRADIENTS[-1] else 1e-2
-            parameter.grad = gradient.double()
-            optimizer.step()
-        return parameter.detach() - before
-
-    torch.testing.assert_close(last_move(3e-2), 3 * last_move(1e-2), rtol=1e-9, atol=1e-12)

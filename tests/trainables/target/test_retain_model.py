@@ -53,28 +53,25 @@ def _weights(folder: Path) -> list[torch.Tensor]:
     return list(load_model(folder).state_dict().values())
 
 
-def test_the_retain_model_is_trained_once_on_the_retain_set_alone_for_as_many_epochs(
+def test_the_retain_model_is_trained_once_on_the_retain_set_alone_and_used_from_the_cache(
     prepare: Preparation, train: Train, tiny_data: UnlearningData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Cached files count as used, because pruning would remove a note or the retain model of a current sweep."""
     first = train()
     assert [item.total for item in prepare.seen if "retain model" in item.text] == [3 * len(tiny_data.retain) // 4] * 3
     assert prepare.seen[-1].total == 3 * len(tiny_data.full) // 4
-    for name in ("scores", "reference"):
-        monkeypatch.setattr(Evaluator, name, None)
-    assert train() == first
-    assert prepare.seen == []
-
-
-def test_entries_of_the_cache_that_are_found_count_as_used(train: Train) -> None:
-    """Otherwise pruning would remove a note or the retain model of a current sweep."""
-    first = train()
-    cache = Path(first.path).parents[1]
-    notes = [*cache.glob("baselines/*.json"), *cache.glob("retain-values/*.json")]
+    without = train(metrics=())
+    assert (without.retain, without.path) == (None, first.path)
+    assert without.key != first.key
+    notes = [*prepare.cache.glob("baselines/*.json"), *prepare.cache.glob("retain-values/*.json")]
     kept = [*notes, Path(first.path) / "target.json", _retain_path(first) / "target.json"]
     assert len(notes) >= 2
     for path in kept:
         os.utime(path, (1e9, 1e9))
+    for name in ("scores", "reference"):
+        monkeypatch.setattr(Evaluator, name, None)
     assert train() == first
+    assert prepare.seen == []
     assert {path.name: path.stat().st_mtime > 1e9 for path in kept} == {path.name: True for path in kept}
 
 
@@ -113,12 +110,6 @@ def test_a_killed_training_continues_to_the_same_weights(
     assert whole.retain is not None
     assert resumed.retain.log_truth_ratios == whole.retain.log_truth_ratios
     assert not list(_retain_path(resumed).parent.parent.glob("unfinished/*.pt"))
-
-
-def test_the_retain_model_is_part_of_the_key_of_the_target(train: Train) -> None:
-    with_it, without = train(), train(metrics=())
-    assert with_it.key != without.key
-    assert (without.retain, without.path) == (None, with_it.path)
 
 
 def test_a_given_retain_model_is_used_as_it_is_and_beside_a_finished_target_none_is_trained(

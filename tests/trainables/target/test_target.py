@@ -23,7 +23,7 @@ from trainables.models.checkpoints import LoadError, load_model, save_model
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.scoring.evaluator import Evaluator
 from trainables.spec import TrialSpec
-from trainables.target.cache import TargetError, cache_folder, folder_digest
+from trainables.target.cache import TargetError, folder_digest
 from trainables.target.prepare import WAITING
 from trainables.target.target import Target, target_recipe, target_spec_of
 from trainables.target.training import Progress, load_base
@@ -234,14 +234,6 @@ def test_the_recipe_is_that_of_the_model_with_the_changes_of_the_spec() -> None:
     assert target_recipe(TrialSpec(model="mistral-7b", lora_rank=2)).lora_rank == 8
     assert target_recipe(TrialSpec(model="mistral-7b", target_lora_rank=0)) == phi, "0 is no adapter"
     assert target_recipe(TrialSpec(model="microsoft/phi-1_5", target_lora_rank=4)) == replace(phi, lora_rank=4)
-
-
-def test_the_cache_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / "sweeper"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "sweeper"
 
 
 def test_the_seeds_of_target_and_data_make_other_weights_other_data_and_other_names() -> None:

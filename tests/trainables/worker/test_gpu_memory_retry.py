@@ -11,10 +11,8 @@ import torch
 from tests.trainables.ray_worker import steps_of, worker_config
 from trainables import device
 from trainables.modality.language import Language
-from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 from trainables.worker.ray_trainable import UnlearningTrainable
 
 MakeWorker = Callable[..., UnlearningTrainable]
@@ -76,19 +74,6 @@ def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
     expected = {"peak_gpu_gb": 10.0, "gpu_share": 0.25, "gpu_gb": 80.0}
     for row in (*(result["report"] for result in results), results[-1]["outcome"]):
         assert {name: row[name] for name in expected} == expected
-
-
-def test_passes_halve_down_to_one_example_and_then_activations_are_recomputed() -> None:
-    memory, found = MemoryFallback.of(TrialSpec(batch_size=6, eval_batch_size=32)), []
-    while (smaller := memory.next(6)) is not None:
-        memory = smaller
-        found.append(str(memory))
-    assert found == [
-        "micro_batch 3, eval_batch_size 16",
-        "micro_batch 2, eval_batch_size 8",
-        "micro_batch 1, eval_batch_size 4",
-        "micro_batch 1, gradient_checkpointing, eval_batch_size 2",
-    ]
 
 
 def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
