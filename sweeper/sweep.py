@@ -13,7 +13,6 @@ from rich.console import Console
 
 from search_spaces.durable import exclusive
 from search_spaces.messages import resume_command
-from search_spaces.phases import phase
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
@@ -148,8 +147,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
                 run_trials(sweep, most)
             if controller.failure is None and not is_interrupted():
                 controller.stop_waiting(all_trials=True)
-                with phase("metrics of the frontier's epochs"):
-                    measure_frontier(sweep, head_answers)
+                measure_frontier(sweep, head_answers)
     except KeyboardInterrupt:
         pass
     except BaseException:

@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 import click
 
-from search_spaces.phases import seconds_by_phase
 from sweeper.cli.folder import config, status, stop
 from sweeper.cli.listing import listing
 from sweeper.cli.machine import cache, doctor, ui
@@ -62,23 +61,6 @@ def main() -> None:
     """
 
 
-def _print_phases(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    def print_seconds() -> None:
-        for name, seconds in seconds_by_phase().items():
-            click.echo(f"{seconds:8.2f} s  {name}", err=True)
-
-    if wanted:
-        context.call_on_close(print_seconds)
-
-
-PROFILE = click.Option(
-    ["--profile"],
-    is_flag=True,
-    expose_value=False,
-    callback=_print_phases,
-    help="At the end, print the seconds of each phase.",
-)
-
 for command in (
     pareto,
     lr_study,
@@ -97,6 +79,5 @@ for command in (
     cache,
     ui,
 ):
-    command.params.append(PROFILE)
     command.epilog = _epilog(str(command.name))
     main.add_command(command)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from search_spaces.messages import resume_command, some_of
-from search_spaces.phases import phase
 from sweeper.driver.frontier_metrics import unmeasured
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
@@ -94,11 +92,10 @@ def _write_results(sweep: OpenSweep) -> OSError | None:
     from analysis.report.report import write_report
 
     try:
-        with phase("tables, figures and report"):
-            sweep.log.flush()
-            sweep.checkpoints.reconcile()
-            sweep.tables.rewrite(sweep.log.state)
-            write_report(sweep.out)
+        sweep.log.flush()
+        sweep.checkpoints.reconcile()
+        sweep.tables.rewrite(sweep.log.state)
+        write_report(sweep.out)
     except OSError as error:
         return error
     return None
@@ -108,8 +105,7 @@ def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) 
     """Send the end of the sweep to MLflow. Return a sentence about the records that MLflow lacks, or ""."""
     artifacts = [sweep.out / name for name in _KEPT if (sweep.out / name).exists()]
     sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.ended_trials, artifacts))
-    console, step = sweep.console, "sending the remaining records to MLflow"
-    with console.status(step) if console.is_terminal else nullcontext(), phase(step):
+    with sweep.console.status("sending the remaining records to MLflow"):
         return sweep.tracker.close(timeout=60.0)
 
 

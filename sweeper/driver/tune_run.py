@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.messages import counted
-from search_spaces.phases import phase
 from sweeper.checks.disk import check_disk, disk_of
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import import_for_report
@@ -47,8 +46,7 @@ def run_trials(sweep: OpenSweep, most: int) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_report()
     try:
-        with phase("trials, from the first worker's start to the last trial's end"):
-            tuner.fit()
+        tuner.fit()
     except Exception:
         if sweep.controller.failure is None:  # otherwise Tune failed because it could not write its own files
             raise

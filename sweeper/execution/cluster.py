@@ -21,7 +21,6 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.phases import phase
 from sweeper.execution.fork_server import fork_server, is_possible
 from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
 from sweeper.execution.shutdown import defer_signals, preserve_sigterm_handler
@@ -194,17 +193,16 @@ class Cluster:
             PlacementError: the cluster cannot be reached, or cannot run the trials.
         """
         settings = self._settings
-        with phase("start of Ray"):
-            if self._slots is None:
-                if problem := address_problem(settings.address):
-                    raise PlacementError(problem)
-                with defer_signals(), _without_rays_sigterm_handler():
-                    ray = ray_cluster(
-                        settings.address, resources=settings.resources, ship=settings.ship, python=self._python()
-                    )
-                    self._slots = self._stack.enter_context(ray)
-            require_shared(sharing)
-            return self._slots
+        if self._slots is None:
+            if problem := address_problem(settings.address):
+                raise PlacementError(problem)
+            with defer_signals(), _without_rays_sigterm_handler():
+                ray = ray_cluster(
+                    settings.address, resources=settings.resources, ship=settings.ship, python=self._python()
+                )
+                self._slots = self._stack.enter_context(ray)
+        require_shared(sharing)
+        return self._slots
 
     def _python(self) -> str | None:
         """Return the command with which Ray starts workers from a fork server, or None for normal Python processes.

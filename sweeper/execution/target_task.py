@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from search_spaces.phases import phase
 from sweeper.followers.progress_bar import heartbeat, progress_bar
 from sweeper.settings.resources import gpus_here
 from trainables import plugins
@@ -52,7 +51,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
 
     If ``fill_cache`` is given, this function is called first and may put trained models into the cache.
     """
-    with phase("target: check, train, score"), progress_shown(spec, console) as (show, seen):
+    with progress_shown(spec, console) as (show, seen):
         if fill_cache is not None:
             fill_cache(spec, show)
         target = prepare_target(spec, on_progress=show)

@@ -1,10 +1,7 @@
-"""Suggestions for mistyped names, and the seconds of a command's phases."""
+"""Suggestions for mistyped names, and numbers with a noun."""
 
 from __future__ import annotations
 
-import pytest
-
-from search_spaces import phases
 from search_spaces.messages import counted, did_you_mean, found_instead
 
 
@@ -16,19 +13,3 @@ def test_names_are_suggested_and_numbers_have_a_noun() -> None:
     assert found_instead(["method"], ["Methods", "lr"]) == "the columns found are Methods, lr; did you mean 'Methods'?"
     many = found_instead(["a"], [f"column {number}" for number in range(9)], most=2)
     assert many == "the columns found are column 0, column 1 and 7 more"
-
-
-def test_phases_add_up_and_a_phase_within_a_phase_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(100))  # each look at the clock takes a second
-    monkeypatch.setattr(phases, "_seconds", {})
-    monkeypatch.setattr(phases, "_BEGAN", 0.0)
-    monkeypatch.setattr(phases.time, "perf_counter", lambda: float(next(ticks)))
-    for _ in range(2):
-        with phases.phase("trials"):
-            pass
-    with pytest.raises(KeyError), phases.phase("report"):
-        raise KeyError  # a failed phase counts, too
-    with phases.phase("target"), phases.phase("start of Ray"):
-        phases.time.perf_counter()
-    expected = {"trials": 2.0, "report": 1.0, "target": 2.0, "other (imports, options)": 4.0, "in all": 9.0}
-    assert phases.seconds_by_phase() == expected

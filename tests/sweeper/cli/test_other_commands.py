@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.cli.main import main
 from tests.sweeper.cli.conftest import Command, invoke, json_of, names, problems_of
 from trainables.metrics.registry import SETS
 from trainables.scoring.measured import Measured
@@ -68,13 +67,3 @@ def test_doctor_reports_versions_and_resources(monkeypatch: pytest.MonkeyPatch) 
     assert found["disk_free_bytes"] > 0
     assert isinstance(found["gpus"], list)
     assert names(invoke("doctor").stdout, ["torch", "ray", "optuna", "mlflow", "cpus", "gpus", "hub"])
-
-
-def test_every_command_can_report_where_its_time_went() -> None:
-    result = invoke("list", "methods", "--profile")
-    assert (result.exit_code, "s  in all" in result.stdout) == (0, False)
-    for line in result.stderr.splitlines()[-2:]:
-        assert float(line.split()[0]) >= 0.0
-        assert line.split()[1] == "s"
-    for command in main.commands.values():
-        assert any(parameter.name == "profile" for parameter in command.params), command.name
