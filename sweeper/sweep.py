@@ -18,7 +18,7 @@ from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
-from sweeper.execution.cluster import Cluster, import_in_parallel, prepare
+from sweeper.execution.cluster import Cluster, import_in_parallel, set_environment
 from sweeper.execution.shutdown import interruptible, is_interrupted
 from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
@@ -100,7 +100,7 @@ def _load_targets(
     base = settings.base_of(first)
     load = partial(prepare_for_sweep, settings=settings, cluster=cluster, out=out, console=console)
     if origin.target_path is None:  # a new sweep, which will need Ray
-        prepare(settings.address)
+        set_environment(settings.address)
         with nullcontext() if is_prepared_remotely(settings) else target_process(base) as wait_for_target:
             # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
             with import_in_parallel():

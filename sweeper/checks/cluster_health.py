@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sweeper.execution.cluster import prepare, ray_cluster
+from sweeper.execution.cluster import ray_cluster, set_environment
 from sweeper.execution.nodes import PROJECT, Facts, differences, facts_of_nodes, versions
 from sweeper.execution.placement import PlacementError, address_problem
 from sweeper.settings.resources import Resources
@@ -26,7 +26,7 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
     """
     if problem := address_problem(address):
         raise PlacementError(problem)
-    prepare(address)
+    set_environment(address)
     import ray
 
     mark = f".doctor-{uuid.uuid4().hex[:12]}"

@@ -13,7 +13,6 @@ import importlib.util
 import json
 import logging
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -55,7 +54,6 @@ _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
 A driver can add entries to the job's runtime environment but cannot change existing entries.
 """
-_CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
 _IMPORTED_AT_START = ("ray.tune", "sweeper.driver.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
 _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
 
@@ -63,52 +61,11 @@ _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "m
 # Ray's environment ---------------------------------------------------------------------------------------------------
 
 
-def prepare(address: str | None) -> None:
-    """Set the environment variables that Ray reads on import. Must be called before Ray is imported.
-
-    Raises:
-        PlacementError: the cluster requires a token, and this process has no token or a wrong token.
-    """
-    _set_environment(address)
-    if (
-        address in (None, "auto")
-        or "RAY_AUTH_MODE" in os.environ
-        or address_problem(address)
-        or _accepts_connection(address)
-    ):
-        return
-    # By default Ray sends a token only to clusters found by 'auto'. If a token is sent to a cluster that requires none,
-    # its workers fail.
-    if not _accepts_connection(address, RAY_AUTH_MODE="token"):
-        raise PlacementError(
-            f"the Ray cluster at {address} requires a token, and the token on this machine is missing or wrong. Run "
-            "'ray get-auth-token' on the head node and put the printed token into ~/.ray/auth_token or RAY_AUTH_TOKEN"
-        )
-    os.environ["RAY_AUTH_MODE"] = "token"
-
-
-def _set_environment(address: str | None) -> None:
+def set_environment(address: str | None) -> None:
+    """Set the environment variables that Ray reads on import. Must be called before Ray is imported."""
     # Keep Ray's ports on the loopback interface on a single machine. This is the default on Windows and macOS.
     local = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
     os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | local).items() if key not in os.environ})
-
-
-def _accepts_connection(address: str, **environment: str) -> bool:
-    """Return whether a cluster accepts a process with these environment variables.
-
-    The connection is tried in a new process, because Ray reads the variables only once per process.
-    """
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _CONNECT, address],
-            env={**os.environ, **environment},
-            capture_output=True,
-            timeout=30,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return True  # any other problem is reported by Ray
-    return b"uthentication" not in done.stdout + done.stderr  # AuthenticationError, "no authentication token"
 
 
 def project_folders() -> list[str]:
@@ -150,7 +107,7 @@ def ray_cluster(
     Raises:
         PlacementError: Ray cannot be started or joined, or no node can run a trial.
     """
-    _set_environment(address)
+    set_environment(address)
     import ray
 
     options: dict[str, Any] = {"include_dashboard": False, "configure_logging": True}
@@ -167,7 +124,10 @@ def ray_cluster(
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             if address is None:
                 raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
-            raise PlacementError(f"cannot join a Ray cluster at '{address}': {reason}") from None
+            raise PlacementError(
+                f"cannot join a Ray cluster at '{address}': {reason}. If the cluster requires a token, set "
+                "RAY_AUTH_MODE=token and put the token into ~/.ray/auth_token (docs/cluster.md)"
+            ) from None
         # Ray prints messages about dead workers to stdout, which is reserved for the command's result.
         with redirect_stdout(sys.stderr):
             yield slots([node for node in ray.nodes() if node["Alive"]], resources)
