@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from sweeper.driver.finalize import Summary, finalize
+from sweeper.driver.finalize import finalize
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted
 from sweeper.followers.mlflow.runs import SweepEnd
@@ -47,11 +48,6 @@ def sweep(out: Path, tracker: EndRecorder, monkeypatch: pytest.MonkeyPatch) -> O
     return bare_sweep(out, replace(SETTINGS, trials=2), tracker=tracker)
 
 
-def both_run(sweep: OpenSweep) -> None:
-    for _ in range(2):
-        run_trial(sweep)
-
-
 def end_of(tracker: EndRecorder) -> SweepEnd:
     assert tracker.end is not None
     return tracker.end
@@ -68,14 +64,15 @@ def test_the_summary_counts_trials_by_status(sweep: OpenSweep, tracker: EndRecor
     assert (last.kind, last.payload["status"], end_of(tracker).status) == (Kind.SWEEP_ENDED, "finished", "finished")
 
 
-@pytest.mark.parametrize(("failure", "unmeasured"), [(LOST, 2), (None, 2), (None, 0)])
+@pytest.mark.parametrize(("failure", "unmeasured"), [(LOST, 2), (None, 2)])
 def test_epochs_without_metrics_are_counted_with_the_reason(
     sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, unmeasured: int
 ) -> None:
     monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, settings: [object()] * unmeasured)
-    both_run(sweep)
+    for _ in range(2):
+        run_trial(sweep)
     sweep.controller.failure = failure
-    found: Summary = finalize(sweep)
+    found = finalize(sweep)
     assert (found.trials, found.run_again, found.unmeasured) == (2, 0, unmeasured)
     assert found.ended_because == (failure and failure.because)
 
@@ -99,26 +96,19 @@ def test_an_interrupted_sweep_has_a_report_and_no_summary(sweep: OpenSweep, trac
     assert sweep.out / "trials.csv" in end_of(tracker).artifacts
 
 
-def test_the_error_of_a_full_disk_has_the_resume_command(sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(out: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    both_run(sweep)
-    monkeypatch.setattr("analysis.report.report.write_report", refuse)
-    with pytest.raises(SweepError) as caught:
-        finalize(sweep)
-    assert_names(caught.value, sweep.out, "No space left on device", f"python -m sweeper resume {sweep.out}")
-
-
-def test_ended_trials_that_could_not_be_written_are_counted(sweep: OpenSweep) -> None:
+def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_trials(
+    sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse = Mock(side_effect=OSError(28, "No space left on device"))
     run_trial(sweep)
+    with monkeypatch.context() as patch:
+        patch.setattr("analysis.report.report.write_report", refuse)
+        with pytest.raises(SweepError) as caught:
+            finalize(sweep)
+    assert_names(caught.value, sweep.out, "No space left on device", f"python -m sweeper resume {sweep.out}")
     trial_id = running(sweep)
-    before = sweep.log.path.read_bytes()
-    sweep.log.path.unlink()
-    sweep.log.path.mkdir()  # any write to it fails
+    monkeypatch.setattr("sweeper.store.event_log.append", refuse)
     sweep.controller.end_trial(trial_id, OUTCOME)
     with pytest.raises(SweepError) as caught:
         finalize(sweep)
     assert_names(caught.value, sweep.out, "1 ended trial")
-    sweep.log.path.rmdir()
-    sweep.log.path.write_bytes(before)

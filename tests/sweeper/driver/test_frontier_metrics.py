@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import ray
 from ray.exceptions import RayError
 
-from sweeper.driver.frontier_metrics import Unmeasured, measure_frontier, unmeasured
+from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
 from sweeper.store.columns import column_dictionary
 from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
+from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, running
 from trainables.scoring.measured import Measured
 from trainables.worker.process import measure_checkpoint
@@ -50,51 +52,40 @@ def opened(out: Path) -> OpenSweep:
     return bare_sweep(out, replace(SETTINGS, trials=1))
 
 
-def missing(out: Path, *, most: int, metrics: Sequence[str] = ()) -> list[Unmeasured]:
-    settings = replace(SETTINGS, front_metrics=most, base=replace(SETTINGS.base, metrics=tuple(metrics)))
-    return unmeasured(out, settings)
+def missing(out: Path, *, most: int = 8, metrics: tuple[str, ...] = ()) -> list[int]:
+    """Return the steps of the unmeasured epochs."""
+    settings = replace(SETTINGS, front_metrics=most, base=replace(SETTINGS.base, metrics=metrics))
+    return [item.step for item in unmeasured(out, settings)]
 
 
-def steps(found: list[Unmeasured]) -> list[int]:
-    return [item.step for item in found]
-
-
-def test_the_nearest_epochs_with_a_checkpoint_come_first(out: Path) -> None:
+def test_the_nearest_epochs_with_a_checkpoint_and_without_a_requested_metric_come_first(out: Path) -> None:
     # The order by distance is 2, 4, 1, and epoch 2 has no checkpoint.
-    assert steps(missing(out, most=8)) == [40, 10]
-    assert steps(missing(out, most=2)) == [40]
-    assert missing(out, most=1) == missing(out, most=0) == []
-    assert missing(out, most=8)[0].checkpoint == "checkpoints/00000-epoch-4"
-
-
-def test_only_requested_metrics_can_be_missing(out: Path) -> None:
-    assert steps(missing(out, most=8, metrics=("verbmem",))) == [40, 10]
-    assert missing(out, most=8, metrics=("retain_loss",)) == [], "every epoch has its losses"
+    assert [missing(out, most=most) for most in (8, 2, 1, 0)] == [[40, 10], [40], [], []]
+    assert missing(out, metrics=("verbmem",)) == [40, 10]
+    assert missing(out, metrics=("retain_loss",)) == [], "every epoch has its losses"
+    content = json.loads((out / "sweep.json").read_text())
+    (out / "sweep.json").write_text(json.dumps(content | {"baseline": {"retain_loss": 0.1}}))
+    assert missing(out) == [], "no metric to measure"
 
 
 def test_measured_epochs_are_not_measured_again(out: Path) -> None:
-    content = (out / "sweep.json").read_text()
-    (out / "sweep.json").write_text(json.dumps(json.loads(content) | {"baseline": {"retain_loss": 0.1}}))
-    assert missing(out, most=8) == [], "no metric to measure"
-    (out / "sweep.json").write_text(content)
     opened(out).log.record(Kind.METRICS_MEASURED, "00000", {"step": 40, "metrics": {"verbmem": 0.25}})
-    assert steps(missing(out, most=8)) == [10]
+    assert missing(out) == [10]
     candidates = ResultTables(out).candidates
     rows = {row["step"]: row for row in candidates.read()}
     assert (rows["40"]["verbmem"], rows["40"]["retain_loss"], rows["10"]["verbmem"]) == ("0.25", "4.0", "")
     candidates.path.unlink()
-    assert missing(out, most=8) == []
+    assert missing(out) == []
     opened(out)
-    assert steps(missing(out, most=8)) == [10], "the table is rebuilt from the log"
+    assert missing(out) == [10], "the table is rebuilt from the log"
 
 
 class SequentialTasks:
     """Replaces Ray: a task runs when its result is requested. ``fails`` maps checkpoints to errors."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fails: dict[str, BaseException]) -> None:
-        self.scored: list[str] = []
+        self.submitted: list[str] = []
         self.fails = fails
-        self.submitted = False
         monkeypatch.setattr(ray_payload, "task_with", self.task_with)
         monkeypatch.setattr(ray, "wait", lambda references, timeout: (references[:1], references[1:]))
         monkeypatch.setattr(ray, "get", self.score)
@@ -103,17 +94,16 @@ class SequentialTasks:
         assert function is measure_checkpoint
         assert settings.keys() == {"target", "spec", "cpus", "gpus", "storage"}
         assert options == {"max_retries": 1, "num_cpus": 1.0, "num_gpus": 0.0}
-        self.submitted = True
         return self.submit
 
     def submit(self, folder: Path) -> Path:
-        assert (folder / "weights").is_file()
+        assert folder.is_dir()
+        self.submitted.append(folder.name)
         return folder
 
     def score(self, folder: Path) -> Measured:
         if error := self.fails.get(folder.name):
             raise error
-        self.scored.append(folder.name)
         return Measured({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
 
 
@@ -124,40 +114,29 @@ def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> No
 def test_results_before_ctrl_c_are_kept_and_the_next_run_measures_the_other_epochs(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path in (out / "checkpoints").iterdir():
-        (path / "weights").write_text("weights")
-    first = SequentialTasks(monkeypatch, {"00000-epoch-1": KeyboardInterrupt()})
+    SequentialTasks(monkeypatch, {"00000-epoch-1": KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         measure(out)
-    assert first.scored == ["00000-epoch-4"]
     second = SequentialTasks(monkeypatch, {})
-    measure(out)
-    assert second.scored == ["00000-epoch-1"]
+    for _ in range(2):
+        measure(out)
+        assert second.submitted == ["00000-epoch-1"]
     assert {path.stem for path in (out / "items").iterdir()} == {"00000-epoch-1", "00000-epoch-4"}
-    measure(out)
-    assert second.scored == ["00000-epoch-1"]
     assert [row["verbmem"] for row in ResultTables(out).candidates.read()] == ["0.5", "", "", "0.5"]
 
 
 def test_without_rays_head_no_task_is_submitted(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task without a head would end this process without a message."""
     tasks = SequentialTasks(monkeypatch, {})
-
-    def lost() -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        measure(out, head_answers=lost)
-    assert not tasks.submitted
+        measure(out, head_answers=Mock(side_effect=KeyboardInterrupt))
+    assert tasks.submitted == []
 
 
 def test_a_checkpoint_that_cannot_be_scored_is_logged_and_tried_again(
     out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for path in (out / "checkpoints").iterdir():
-        (path / "weights").write_text("weights")
     SequentialTasks(monkeypatch, {"00000-epoch-4": RayError("Traceback\nLoadError: cannot load the model")})
     measure(out)
-    assert "checkpoints/00000-epoch-4" in caplog.text
-    assert "LoadError: cannot load the model" in caplog.text
-    assert steps(missing(out, most=8)) == [40]
+    assert_names(caplog.text, "checkpoints/00000-epoch-4", "LoadError: cannot load the model")
+    assert missing(out) == [40]

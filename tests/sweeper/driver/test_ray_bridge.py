@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from ray import cloudpickle
 from ray.tune.search import Searcher
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 
@@ -24,6 +25,7 @@ from sweeper.store.events import Kind
 from sweeper.store.saved_states import SavedState
 from sweeper.store.state import Phase
 from sweeper.store.tables import ResultTables
+from tests.facts import assert_names
 from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, report, running
 from trainables.spec import TrialSpec
 
@@ -44,20 +46,21 @@ def rows(sweep: OpenSweep) -> list[dict[str, str]]:
 def test_the_searcher_suggests_every_trial_once_and_then_ends_the_search(sweep: OpenSweep) -> None:
     searcher = TrialSearcher(sweep, None)
     configs = [searcher.suggest(f"tune-{number}") for number in range(3)]
-    assert [config["trial_id"] for config in configs] == ["00000", "00001", "00002"]
-    assert [config["restore_from"] for config in configs] == [None] * 3
+    assert [(config["trial_id"], config["restore_from"]) for config in configs] == [
+        *((trial_id, None) for trial_id in ("00000", "00001", "00002")),
+    ]
     assert all(TrialSpec.from_dict(config["spec"]).target_key == "key" for config in configs)
     assert searcher.suggest("tune-3") == Searcher.FINISHED
 
 
 def test_an_unfinished_trial_continues_from_the_saved_state_of_its_last_report(sweep: OpenSweep, out: Path) -> None:
+    trial_id = running(sweep)
     for step in (1, 2):
-        report(sweep, running(sweep) if step == 1 else "00000", step)
-    sweep.log.record(Kind.TRIAL_REQUEUED, "00000", {"step": 1})
-    resumed = replace(bare_sweep(out), states={"00000": SavedState("/states/0", 1)})
-    assert TrialSearcher(resumed, None).suggest("tune-0")["restore_from"] == "/states/0"
-    stale = replace(bare_sweep(out), states={"00000": SavedState("/states/0", 2)})
-    assert TrialSearcher(stale, None).suggest("tune-0")["restore_from"] is None
+        report(sweep, trial_id, step)
+    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    for step, place in ((1, "/states/0"), (2, None)):
+        resumed = replace(bare_sweep(out), states={trial_id: SavedState("/states/0", step)})
+        assert TrialSearcher(resumed, None).suggest("tune-0")["restore_from"] == place
 
 
 def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_packed(out: Path) -> None:
@@ -108,15 +111,13 @@ def test_a_trial_that_a_user_or_the_scheduler_stops_ends_with_its_last_report(ou
     assert ReportRecorder(sweep)("tune-0", result) is not by_scheduler
     recorder(sweep).on_trial_complete(1, [], tune_trial(trial_id, last_result=result))
     (row,) = rows(sweep)
-    assert [row[name] for name in ("status", "epochs_done", "forget_loss", "checkpoint", "error")] == [
-        *("stopped", "1.0", "2.5", "", ""),
-    ]
+    assert (row["status"], row["epochs_done"], row["forget_loss"]) == ("stopped", "1.0", "2.5")
 
 
 @pytest.mark.parametrize(
     ("event", "trial"),
     [
-        *(("on_trial_complete", {"last_result": result}) for result in (None, {}, {"report": {"step": 1}})),
+        *(("on_trial_complete", {"last_result": result}) for result in (None, {"report": {"step": 1}})),
         *(("on_trial_error", {"error": error}) for error in (None, RuntimeError(" "), RuntimeError("a\n  b\nDied: c"))),
     ],
 )
@@ -130,56 +131,39 @@ def test_a_trial_without_an_outcome_is_failed_with_a_reason_of_one_line(
     getattr(recorder(sweep), event)(1, [], ended)
     assert (metadata.metric_analysis, metadata.metric_n_steps) == ({}, {})
     (row,) = rows(sweep)
-    assert row["status"] == "failed"
-    assert row["error"].strip()
-    assert "\n" not in row["error"]
+    assert (row["status"], len(row["error"].strip().splitlines())) == ("failed", 1)
 
 
 def test_the_error_is_the_last_failure_in_rays_error_file(sweep: OpenSweep, tmp_path: Path) -> None:
     """The callback runs before Ray copies error.txt to its storage."""
-    trial = tune_trial(running(sweep), error=None)
+    trial = tune_trial(running(sweep))
     trial.error_file = str(tmp_path / "error.txt")
     first, last = "ValueError: of the first try", "1 worker(s) were killed due to the node running low on memory. pid=1"
     (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at x)\n{first}\nFailure # 2 (occurred at y)\n{last}\n")
     recorder(sweep).on_trial_error(1, [], trial)
     (row,) = rows(sweep)
-    assert "memory" in row["error"]
-    assert "logs/00000.txt" in row["error"]
+    assert_names(row["error"], "memory", "logs/00000.txt")
     assert (sweep.out / "logs" / "00000.txt").read_text() == f"{last}\n"
 
 
-def test_no_error_of_a_follower_reaches_tune(out: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_error_of_a_follower_reaches_tune_or_another_follower(
+    out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Tune would end the whole sweep if a callback raised an exception."""
-    tracker = RecordingTracker(fails=True)
+    tracker = RecordingTracker()
     sweep = bare_sweep(out, tracker=tracker, shares=GpuShares())
+    monkeypatch.setattr(sweep.controller.study, "tell", Mock(side_effect=OSError(28, "No space left on device")))
     callback, reports = recorder(sweep), ReportRecorder(sweep)
     trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
-    reports("tune-0", {"config": trial.config, "report": {"step": 1, "epoch": 1.0}})
     reports("tune-0", {"config": {"trial_id": "unknown"}, "report": {"step": 1}})
     callback.on_trial_complete(3, [], trial)
     callback.on_trial_error(3, [], tune_trial("unknown"))
     callback.on_step_end(3, [])
     assert {row["trial_id"] for row in rows(sweep)} == {"00000"}
-    assert "tracking is broken" in caplog.text
-
-
-def test_mlflow_is_notified_of_a_trials_end_even_if_the_study_raises(
-    sweep: OpenSweep, tracker: RecordingTracker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The study's journal cannot be written on a full disk. Resume repairs the journal from the event log."""
-
-    def refuse(trial_id: str, row: Mapping[str, object], candidates: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
-    monkeypatch.setattr(sweep.controller.study, "tell", refuse)
-    recorder(sweep).on_trial_complete(1, [], trial)
     assert tracker.kinds["00000"][-1] is Kind.TRIAL_ENDED
+    assert "No space left" in caplog.text
 
 
 def test_ray_can_pickle_objects_that_refer_to_the_sweep(sweep: OpenSweep) -> None:
-    import ray.cloudpickle
-
     for item in (recorder(sweep), ReportRecorder(sweep), TrialSearcher(sweep, TuneScheduler(sweep, max_concurrent=1))):
-        assert isinstance(ray.cloudpickle.loads(ray.cloudpickle.dumps(item)), type(item))
-    assert type(pickle.loads(pickle.dumps(sweep))) is object
+        assert isinstance(cloudpickle.loads(cloudpickle.dumps(item)), type(item))
