@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import ray
 
 from sweeper.execution.cluster import RAY_ENVIRONMENT, ray_cluster
 from sweeper.execution.nodes import PROJECT, versions
-from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
+from sweeper.execution.placement import PlacementError, require_shared, slots
 from sweeper.settings.resources import Resources
 from tests.facts import assert_names
 
@@ -26,39 +26,36 @@ def node(*, cpus: float = 8, gpus: float = 0, alive: bool = True) -> Node:
     return {"Alive": alive, "Resources": resources, "NodeID": "n", "NodeManagerHostname": "host"}
 
 
-FITS = {
-    "one CPU each": ((1, 0), [node(cpus=8)], 8),
-    "a tenth of a CPU each": ((0.1, 0), [node(cpus=2)], 20),
-    "several nodes": ((2, 0), [node(cpus=3), node(cpus=5)], 3),
-    "a quarter of a GPU each": ((1, 0.25), [node(cpus=8, gpus=1)], 4),
-    "fractions are not split across GPUs": ((1, 0.6), [node(cpus=8, gpus=4)], 4),
-    "a whole GPU each": ((1, 1), [node(cpus=8, gpus=3)], 3),
-    "two GPUs each, not across nodes": ((1, 2), [node(cpus=8, gpus=3), node(cpus=8, gpus=1)], 1),
-    "CPUs run out before GPUs": ((3, 0.25), [node(cpus=8, gpus=2)], 2),
-    "a node without GPUs adds nothing": ((1, 0.5), [node(cpus=64), node(cpus=4, gpus=1)], 2),
-    "GPUs without CPUs": ((0, 0.0625), [node(gpus=2)], 32),
-}
-FITS_NOT = {
-    "no GPU": ((1, 0.25), [node(cpus=8)], ["1 CPUs", "0.25 GPUs", "8 CPUs", "0 GPUs", "--gpus-per-trial"]),
-    "too many CPUs": ((64, 0), [node(cpus=8)], ["64 CPUs", "8 CPUs", "--cpus-per-trial"]),
-    "two GPUs on one node": ((1, 2), [node(gpus=1), node(gpus=1)], ["2 GPUs", "1 GPUs"]),
-    "not together": ((4, 1), [node(cpus=8), node(cpus=2, gpus=4)], ["2 CPUs", "4 GPUs"]),
-}
-
-
-@pytest.mark.parametrize(("resources", "nodes", "fit"), FITS.values(), ids=FITS)
+@pytest.mark.parametrize(
+    ("resources", "nodes", "fit"),
+    [
+        ((0.1, 0), [node(cpus=2)], 20),  # without rounding errors
+        ((2, 0), [node(cpus=3), node(cpus=5)], 3),
+        ((1, 0.6), [node(cpus=8, gpus=4)], 4),  # a share is not split over two GPUs
+        ((1, 2), [node(cpus=8, gpus=3), node(cpus=8, gpus=1)], 1),  # nor are GPUs combined across nodes
+        ((3, 0.25), [node(cpus=8, gpus=2)], 2),  # CPUs run out before GPUs
+        ((1, 0.5), [node(cpus=64), node(cpus=4, gpus=1)], 2),  # a node without GPUs adds nothing
+        ((0, 0.0625), [node(gpus=2)], 32),
+    ],
+)
 def test_the_number_of_trials_that_fit(resources: tuple[float, float], nodes: list[Node], fit: int) -> None:
     assert slots(nodes, Resources(*resources)) == fit
 
 
-@pytest.mark.parametrize(("resources", "nodes", "named"), FITS_NOT.values(), ids=FITS_NOT)
+@pytest.mark.parametrize(
+    ("resources", "nodes", "named"),
+    [
+        ((1, 0.25), [node(cpus=8)], ["1 CPUs", "0.25 GPUs", "8 CPUs", "0 GPUs", "--gpus-per-trial"]),
+        ((64, 0), [node(cpus=8)], ["64 CPUs", "8 CPUs", "--cpus-per-trial"]),
+        ((4, 1), [node(cpus=8), node(cpus=2, gpus=4)], ["2 CPUs", "4 GPUs"]),
+    ],
+)
 def test_if_no_trial_fits_the_error_has_the_required_and_the_available_resources(
     resources: tuple[float, float], nodes: list[Node], named: list[str]
 ) -> None:
     with pytest.raises(PlacementError) as caught:
         slots(nodes, Resources(*resources))
     assert_names(caught.value, *named)
-    assert "\n" not in str(caught.value)
 
 
 # Joining Ray --------------------------------------------------------------------------------------------------------
@@ -68,9 +65,9 @@ Install = Callable[..., Calls]
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def stub(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Return a function that replaces Ray. Its list has the address of each start, and None for each shutdown."""
-    before = dict(os.environ)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
 
     def install(*nodes: Node, error: Exception | None = None) -> Calls:
         calls: Calls = []
@@ -85,9 +82,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         monkeypatch.setattr(ray, "shutdown", lambda: calls.append(None))
         return calls
 
-    yield install
-    os.environ.clear()
-    os.environ.update(before)
+    return install
 
 
 def join(address: str | None = None) -> int:
@@ -95,12 +90,10 @@ def join(address: str | None = None) -> int:
         return found
 
 
-def test_ray_is_started_without_an_address_and_joined_at_an_address(
-    stub: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_is_started_without_an_address_and_joined_at_an_address(stub: Install) -> None:
     for name in RAY_ENVIRONMENT:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TUNE_GLOBAL_CHECKPOINT_S", "7")
+        os.environ.pop(name, None)
+    os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "7"
     calls = stub(node(cpus=4), node(cpus=4, alive=False))
     assert [join(), join("10.0.0.1:6379")] == [4, 4], "a dead node does not count"
     with pytest.raises(KeyboardInterrupt), ray_cluster(None, resources=Resources(1, 0)):
@@ -118,11 +111,6 @@ def test_an_error_of_ray_is_reported_with_the_address(stub: Install, error: Exce
         join(address)
     assert_names(caught.value, str(error).partition("\n")[0] or "OSError", address or "this machine")
     assert "None" not in str(caught.value)
-
-
-@pytest.mark.parametrize("address", ["ray://10.0.0.1:10001", "http://10.0.0.1:8265"])
-def test_addresses_of_ray_client_are_refused_with_the_command_to_use_instead(address: str) -> None:
-    assert_names(address_problem(address), f"--address {address}", "ray job submit --address http://HOST:8265")
 
 
 # Nodes that differ --------------------------------------------------------------------------------------------------

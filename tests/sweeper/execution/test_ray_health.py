@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 
-from sweeper.execution import ray_health
+from sweeper.execution import ray_health, shutdown
 from sweeper.execution.ray_health import StarvationCheck, head_watched
 from sweeper.settings.resources import Resources
 from tests.facts import assert_names
@@ -32,105 +32,84 @@ def starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 @pytest.fixture
 def head(monkeypatch: pytest.MonkeyPatch, starter: socket.socket) -> Iterator[socket.socket]:
     """A socket that replaces Ray's head. It accepts connections until it is closed."""
-    for name, seconds in (
-        ("_INTERVAL", 0.02),
-        ("_LOST_AFTER", 0.2),
-        ("_LOST_AFTER_ON_CLUSTER", 30.0),
-        ("_MAIN_THREAD_GRACE", 0.1),
-    ):
+    limits = {"_INTERVAL": 0.02, "_LOST_AFTER": 0.2, "_LOST_AFTER_ON_CLUSTER": 30.0, "_MAIN_THREAD_GRACE": 0.1}
+    for name, seconds in limits.items():
         monkeypatch.setattr(ray_health, name, seconds)
-    monkeypatch.setattr(ray_health, "is_interrupted", lambda: False)
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address_of(server)))
         yield server
 
 
-class Recorder:
+def address_of(server: socket.socket) -> str:
+    return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+class Watched:
+    """The calls that the watch of a head makes."""
+
     def __init__(self) -> None:
-        self.lost = threading.Event()
-        self.order: list[str] = []
+        self.calls: list[str] = []
 
-    def on_loss(self, address: str) -> None:
-        self.order.append(f"lost {address}")
-        self.lost.set()
-
-    def end_process(self) -> None:
-        self.order.append("process ends")
+    def watch(self, *, is_cluster: bool = False) -> AbstractContextManager[Callable[[], None]]:
+        return head_watched(self.calls.append, end_process=lambda: self.calls.append("end"), is_cluster=is_cluster)
 
 
 @pytest.mark.parametrize("gone", ["head", "starter"])
 def test_a_loss_is_reported_and_then_the_process_ends_even_if_the_block_is_still_running(
     head: socket.socket, starter: socket.socket, gone: str
 ) -> None:
-    process = {"head": head, "starter": starter}[gone]
-    calls, address = Recorder(), f"127.0.0.1:{process.getsockname()[1]}"
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=False):
+    watched, process = Watched(), {"head": head, "starter": starter}[gone]
+    address = address_of(process)
+    with watched.watch():
         process.close()
-        assert calls.lost.wait(120)
-        wait_until(lambda: "process ends" in calls.order)  # although the block has not ended
-    assert calls.order[:2] == [f"lost {address}", "process ends"]
+        wait_until(lambda: watched.calls == [address, "end"])  # although the block has not ended
 
 
-def lose_head(calls: Recorder, head: socket.socket, *, fails: bool, restart: Callable[[], None] | None = None) -> None:
-    """Lose the head. Then wait for the head, or fail like a Ray call before the loss is detected.
-
-    ``restart`` starts the restart of a cluster's head.
-    """
-    is_cluster = restart is not None
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=is_cluster) as head_answers:
-        head_answers()
-        head.close()
-        if restart is not None:
-            restart()
-        if fails:
-            raise OSError("Broken pipe")
-        head_answers()
-
-
-def error_if(fails: bool) -> AbstractContextManager[object]:
-    return pytest.raises(OSError, match="Broken pipe") if fails else nullcontext()
-
-
+@pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("fails", [False, True], ids=["a wait", "an error"])
-def test_a_wait_for_a_lost_head_or_an_error_ends_after_the_loss_is_reported(head: socket.socket, fails: bool) -> None:
-    calls = Recorder()
-    with error_if(fails):
-        lose_head(calls, head, fails=fails)
-    assert calls.order[-1] == "process ends"
-
-
-@pytest.mark.parametrize("fails", [False, True], ids=["a wait", "an error"])
-def test_a_wait_for_a_restarting_head_or_an_error_ends_after_the_restart(head: socket.socket, fails: bool) -> None:
-    calls, address, servers = Recorder(), head.getsockname(), []
+def test_a_wait_for_the_head_or_an_error_of_ray_ends_when_the_head_is_lost_or_has_restarted(
+    head: socket.socket, fails: bool, is_restarted: bool
+) -> None:
+    watched, address, servers = Watched(), head.getsockname(), list[socket.socket]()
     timer = threading.Timer(0.3, lambda: servers.append(socket.create_server(address)))
-    with error_if(fails):
-        lose_head(calls, head, fails=fails, restart=timer.start)
-    assert (len(servers), calls.order) == (1, [])
-    servers[0].close()
+
+    def lose_head() -> None:
+        with watched.watch(is_cluster=is_restarted) as head_answers:
+            head_answers()
+            head.close()
+            if is_restarted:
+                timer.start()
+            if fails:  # before the loss is detected
+                raise OSError("Broken pipe")
+            head_answers()
+
+    with pytest.raises(OSError, match="Broken pipe") if fails else nullcontext():
+        lose_head()
+    assert (len(servers), watched.calls[1:]) == ((1, []) if is_restarted else (0, ["end"]))
+    for server in servers:
+        server.close()
 
 
 @pytest.mark.parametrize(("is_cluster", "lost"), [(False, None), (True, "starter")], ids=["alone", "a node ends"])
 def test_no_loss_is_reported_while_the_head_responds(
     head: socket.socket, starter: socket.socket, is_cluster: bool, lost: str | None
 ) -> None:
-    calls = Recorder()
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=is_cluster):
+    watched = Watched()
+    with watched.watch(is_cluster=is_cluster):
         if lost:
             starter.close()
         time.sleep(0.6)
-    assert calls.order == []
+    assert watched.calls == []
 
 
-def test_the_head_of_a_cluster_has_time_to_restart_unless_the_sweep_is_interrupted(
-    head: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = Recorder()
-    with head_watched(calls.on_loss, end_process=calls.end_process, is_cluster=True):
+def test_the_head_of_a_cluster_has_time_to_restart_unless_the_sweep_is_interrupted(head: socket.socket) -> None:
+    watched = Watched()
+    with watched.watch(is_cluster=True):
         head.close()
-        assert not calls.lost.wait(0.8)
-        monkeypatch.setattr(ray_health, "is_interrupted", lambda: True)
-        assert calls.lost.wait(120)
+        time.sleep(0.8)
+        assert watched.calls == []
+        shutdown._state.interrupted.set()
+        wait_until(lambda: watched.calls)
 
 
 # Starvation -------------------------------------------------------------------------------------------------------

@@ -17,36 +17,23 @@ from trainables.worker.ray_trainable import UnlearningTrainable
 
 
 def test_settings_are_pickled_with_the_class_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The object store is not used: Ray does not run here, so ``ray.put`` would start it."""
     got = pickle.loads(cloudpickle.dumps(trainable_with(target=1, cpus=2.0)))
     assert issubclass(got, UnlearningTrainable)
     assert got.__name__ == "UnlearningTrainable"
     given: dict[str, Any] = {}
     monkeypatch.setattr(UnlearningTrainable, "setup", lambda self, config, **settings: given.update(settings))
-    assert pickle.loads(cloudpickle.dumps(trainable_with(target=1, cpus=2.0))).setup
     trainable_with(target=1, cpus=2.0).setup(SimpleNamespace(), {})  # type: ignore[attr-defined]
     assert given == {"target": 1, "cpus": 2.0}
-    assert not ray.is_initialized()
-
-
-def test_settings_too_large_for_a_class_go_through_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = []
-    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: stored.append((trainable, settings)))
-    pixels = bytes(ray_payload.LARGEST_CLASS)
-    trainable_with(target=pixels, cpus=1.0)
-    assert stored == [(UnlearningTrainable, {"target": pixels, "cpus": 1.0})]
+    assert not ray.is_initialized(), "ray.put would start Ray"
 
 
 def together(*, first: object, second: object) -> tuple[object, object]:
     return first, second
 
 
-def test_settings_of_a_task_are_pickled_with_its_function_unless_they_are_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_settings_too_large_for_a_pickle_go_through_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray ends a process that calls ``ray.put`` if the node of the object store is lost."""
     put: list[object] = []
-    monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
     sent: list[tuple[object, object]] = []
 
     def remote(**options: object) -> Callable[..., Any]:
@@ -54,9 +41,12 @@ def test_settings_of_a_task_are_pickled_with_its_function_unless_they_are_large(
             remote=lambda **given: sent.append((options, pickle.loads(cloudpickle.dumps(function))(**given)))
         )
 
+    monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
     monkeypatch.setattr(ray, "remote", remote)
+    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: put.append(settings))
     task_with(together, {"first": 1}, num_cpus=2.0)(second=2)
     assert (sent.pop(), put) == (({"num_cpus": 2.0}, (1, 2)), [])
     pixels = bytes(ray_payload.LARGEST_CLASS)
     task_with(together, {"first": pixels})(second=2)
-    assert (sent.pop(), put) == (({}, (pixels, 2)), [pixels])
+    trainable_with(target=pixels, cpus=1.0)
+    assert (sent.pop(), put) == (({}, (pixels, 2)), [pixels, {"target": pixels, "cpus": 1.0}])
