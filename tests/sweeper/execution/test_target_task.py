@@ -16,12 +16,11 @@ from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
 import sweeper.execution.target_task
-from search_spaces.builtin import default_space
 from sweeper.execution.target_task import TargetTask, is_prepared_remotely, prepare_for_sweep
 from sweeper.settings.sweep_settings import SweepSettings
-from trainables.methods import options_by_method
+from tests.sweeper.conftest import SETTINGS
 from trainables.spec import TrialSpec
-from trainables.target.cache import Cache, NotCached, TargetError
+from trainables.target.cache import Cache, TargetError
 from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import Target, target_spec_of
 
@@ -39,17 +38,17 @@ class NodeCluster:
     The first ``deaths`` workers die before they prepare anything.
     """
 
-    def __init__(self, node: Path, monkeypatch: pytest.MonkeyPatch, *, deaths: int = 0) -> None:
-        self.node, self.deaths, self.monkeypatch = node, deaths, monkeypatch
-        self.asked_for_slots: list[tuple[Path, ...]] = []
-        self.workers = self.killed = 0
+    def __init__(self, node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.node, self.monkeypatch = node, monkeypatch
+        self.shared: list[tuple[Path, ...]] = []
+        self.deaths = self.workers = self.killed = 0
         monkeypatch.setattr(ray, "remote", lambda **given: lambda actor: SimpleNamespace(remote=self.start))
         monkeypatch.setattr(ray, "get", Future.result)
         monkeypatch.setattr(ray, "wait", lambda calls, timeout: (calls, []))
         monkeypatch.setattr(ray, "kill", self.kill)
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        self.asked_for_slots.append(sharing)
+        self.shared.append(sharing)
         return 1
 
     def start(self) -> SimpleNamespace:
@@ -60,15 +59,15 @@ class NodeCluster:
     def method(self, method: Callable[..., Any]) -> SimpleNamespace:
         def call(*arguments: Any) -> Future[Any]:
             done: Future[Any] = Future()
+            if self.workers <= self.deaths:
+                done.set_exception(NodeDiedError("its node died"))
+                return done
             with self.monkeypatch.context() as there:
                 there.setenv("XDG_CACHE_HOME", str(self.node))
                 try:
                     done.set_result(method(*arguments))
                 except Exception as error:
                     done.set_exception(RayTaskError("prepare", "Traceback ...", error).as_instanceof_cause())
-            if self.workers <= self.deaths:
-                done = Future()
-                done.set_exception(NodeDiedError("its node died"))
             return done
 
         return SimpleNamespace(remote=call)
@@ -77,26 +76,26 @@ class NodeCluster:
         self.killed += 1
 
 
-MakeCluster = Callable[..., NodeCluster]
-
-
 @pytest.fixture
-def make_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeCluster:
-    return lambda **given: NodeCluster(tmp_path / "node", monkeypatch, **given)
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeCluster:
+    return NodeCluster(tmp_path / "node", monkeypatch)
 
 
 def settings_of(spec: TrialSpec, **given: Any) -> SweepSettings:
-    space = default_space(methods=options_by_method(("gdiff",)))
-    values = {"address": "auto", "gpus_per_trial": 0.25, **given}
-    return SweepSettings(name="one", base=spec, space=space, trials=1, **values)
+    return replace(SETTINGS, base=spec, **{"address": "auto", "gpus_per_trial": 0.25, **given})
 
 
-def sweep_target(spec: TrialSpec, cluster: Any, tmp_path: Path, **given: Any) -> tuple[Target, str]:
+def sweep_target(spec: TrialSpec, cluster: Any, **given: Any) -> tuple[Target, str]:
     """Return the target of a sweep, and the driver's output."""
     console = Console(file=io.StringIO(), width=200)
-    settings = settings_of(spec, **given)
-    target = prepare_for_sweep(spec, settings=settings, cluster=cluster, out=tmp_path / "out", console=console)
+    out = Path("/out")
+    target = prepare_for_sweep(spec, settings=settings_of(spec, **given), cluster=cluster, out=out, console=console)
     return target, console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def cached(spec: TrialSpec) -> Target:
+    """Return the target in the driver's cache, or raise NotCached."""
+    return Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target()
 
 
 def weights_of(folder: str | Path) -> bytes:
@@ -106,7 +105,6 @@ def weights_of(folder: str | Path) -> bytes:
 @pytest.mark.parametrize(
     ("given", "gpus", "expected"),
     [
-        ({}, 0, True),
         ({"gpus_per_trial": "auto"}, 0, True),
         ({}, 1, False),
         ({"gpus_per_trial": 0.0}, 0, False),
@@ -121,62 +119,53 @@ def test_the_target_is_prepared_remotely_if_only_the_nodes_have_gpus(
 
 
 def test_with_a_shared_cache_a_worker_prepares_the_same_target_as_the_driver(
-    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, cache: Path
+    spec: TrialSpec, cluster: NodeCluster, tmp_path: Path, cache: Path
 ) -> None:
-    cluster = make_cluster()
-    with pytest.raises(NotCached):
-        Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target()
-    assert not cache.exists()
-    target, printed = sweep_target(spec, cluster, tmp_path)
-    assert cluster.asked_for_slots == [((tmp_path / "out").resolve(), cache)]
+    target, printed = sweep_target(spec, cluster)
+    assert cluster.shared == [(Path("/out"), cache)]
     assert "fine-tuning the target" in printed
-    assert not (tmp_path / "node").exists(), "the node's own cache is not used"
-
-    again, printed = sweep_target(spec, cluster, tmp_path)
-    assert (again, printed, cluster.workers) == (target, "", 1)
-
+    assert not cluster.node.exists(), "the node's own cache is not used"
+    assert (*sweep_target(spec, cluster), cluster.workers) == (target, "", 1)
     own = prepare_target(spec, device="cpu", cache=tmp_path / "own")
     assert weights_of(target.path) == weights_of(own.path)
     assert replace(target, path="") == replace(own, path="")
 
 
 def test_with_object_storage_the_driver_downloads_the_model_and_the_scores(
-    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, cache: Path
+    spec: TrialSpec, cluster: NodeCluster, tmp_path: Path, cache: Path
 ) -> None:
     (tmp_path / "bucket").mkdir()
-    given = {"storage": (tmp_path / "bucket").as_uri(), "stored_as": "one-0123"}
-    target, _ = sweep_target(spec, cluster := make_cluster(), tmp_path, **given)
-    assert cluster.asked_for_slots == [()], "no folder is shared"
+    target, _ = sweep_target(spec, cluster, storage=(tmp_path / "bucket").as_uri(), stored_as="one-0123")
+    assert cluster.shared == [()], "no folder is shared"
     assert Path(target.path).is_relative_to(cache)
-    assert weights_of(target.path) == weights_of(tmp_path / "node/sweeper/targets" / Path(target.path).name)
-    assert Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target() == target
+    assert weights_of(target.path) == weights_of(cluster.node / "sweeper/targets" / Path(target.path).name)
+    assert cached(spec) == target
 
 
-def test_a_worker_that_dies_is_restarted_twice(spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_restarted_twice(spec: TrialSpec, cluster: NodeCluster) -> None:
+    cluster.deaths = 3
     with pytest.raises(TargetError, match="its node died"):
-        sweep_target(spec, cluster := make_cluster(deaths=3), tmp_path)
+        sweep_target(spec, cluster)
     assert cluster.workers == cluster.killed == 3
 
 
 def test_the_driver_prepares_the_target_if_a_node_does_not_see_its_folders(
-    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: TrialSpec, cluster: NodeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = TargetTask.prepare
+    real, cluster.deaths = TargetTask.prepare, 2
 
     def on_the_node(self: TargetTask, problem: Any, *places: Any) -> Any:
         return real(self, replace(problem, trial=replace(problem.trial, model_path="/nowhere/base")), *places)
 
     monkeypatch.setattr(TargetTask, "prepare", on_the_node)
-    target, printed = sweep_target(spec, cluster := make_cluster(deaths=2), tmp_path)
+    target, printed = sweep_target(spec, cluster)
     assert cluster.workers == cluster.killed == 3
     assert "/nowhere/base" in printed
-    assert Path(target.path).is_dir()
+    assert cached(spec) == target
 
 
-def test_an_error_of_the_worker_is_raised_in_the_driver(
-    spec: TrialSpec, make_cluster: MakeCluster, tmp_path: Path
-) -> None:
+def test_an_error_of_the_worker_is_raised_in_the_driver(spec: TrialSpec, cluster: NodeCluster, tmp_path: Path) -> None:
     (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(TargetError, match="base") as raised:
-        sweep_target(spec, make_cluster(), tmp_path)
+        sweep_target(spec, cluster)
     assert "Traceback" not in str(raised.value)
