@@ -15,7 +15,6 @@ from rich.console import Console
 
 from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
-from sweeper.search.halving import SuccessiveHalving
 from sweeper.search.stopping import Stopping
 from sweeper.settings.until import Plateau
 from sweeper.store.events import Kind
@@ -50,7 +49,8 @@ def test_a_trial_has_a_row_a_history_and_a_state_in_the_study(
     expected |= {"spec_hash": spec.spec_hash, "method": spec.method, "lr": repr(spec.lr)}
     assert {name: row[name] for name in expected} == expected
     assert [(item["trial_id"], item["step"]) for item in ResultTables(out).history.read()] == [
-        *((trial_id, str(step)) for step in (1, 2)),
+        (trial_id, "1"),
+        (trial_id, "2"),
     ]
     assert states(out) == {state: 1}
 
@@ -76,33 +76,21 @@ def test_a_stopped_trial_has_the_values_of_its_last_report(sweep: OpenSweep, out
 def test_the_study_gets_the_epochs_before_and_after_a_resume_once(
     sweep: OpenSweep, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial_id, found = running(sweep), list[list[float]]()
+    trial_id = running(sweep)
     for step in (1, 2):
         report(sweep, trial_id, step, **LOSSES)
     sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
     resumed = bare_sweep(out)
     assert running(resumed) == trial_id
-    monkeypatch.setattr(
-        resumed.controller.study,
-        "tell",
-        lambda trial_id, row, candidates: found.append([item["epoch"] for item in candidates]),
-    )
+    monkeypatch.setattr(resumed.controller.study, "tell", tell := Mock())
     for step in (2, 3):
         report(resumed, trial_id, step, **LOSSES)
     report(resumed, trial_id, 4, **LOSSES, evaluated=False)
     resumed.controller.end_trial(trial_id, OUTCOME)
-    assert found == [[1.0, 2.0, 3.0]]
+    assert [item["epoch"] for item in tell.call_args.kwargs["candidates"]] == [1.0, 2.0, 3.0]
 
 
 # Failures of the infrastructure -------------------------------------------------------------------------------------
-
-
-def test_a_trial_that_the_infrastructure_ended_has_no_result(sweep: OpenSweep, out: Path) -> None:
-    trial_id = running(sweep)
-    sweep.controller.end_trial(trial_id, NODE_LOST)
-    assert (rows(out)[trial_id]["status"], sweep.log.state.trials[trial_id].has_result) == ("failed", False)
-    assert states(out) == {"RUNNING": 1}, "the study waits for a result"
-    assert sweep.controller.next_trial() is not None, "other trials may run on other nodes"
 
 
 @pytest.mark.parametrize(
@@ -139,10 +127,10 @@ def test_resume_runs_trials_without_a_result_again_and_failed_ones_on_request(
     first = bare_sweep(out, settings)
     for outcome in (NODE_LOST, {"status": "failed", "error": "ValueError: no"}, OUTCOME):
         run_trial(first, outcome=outcome)
+    assert states(out) == {"RUNNING": 1, "FAIL": 1, "COMPLETE": 1}, "the study waits for the result of the first trial"
     report(first, running(first), 1)
-    sweep = open_sweep(
-        out, settings, {0: TARGET}, sweep_id="id", console=Console(quiet=True), retry_failed=retry_failed
-    )
+    given: dict[str, Any] = {"sweep_id": "id", "console": Console(quiet=True), "retry_failed": retry_failed}
+    sweep = open_sweep(out, settings, {0: TARGET}, **given)
     sweep.tracker.close(timeout=0.0)
     assert [trial.id for trial in sweep.log.state.in_phase(Phase.PROPOSED)] == again
     assert sweep.remaining_trials == len(again)
@@ -174,8 +162,7 @@ def test_a_plateau_ends_the_sweep(out: Path) -> None:
 
 
 def test_after_the_epoch_budget_only_unfinished_trials_run(out: Path) -> None:
-    given: dict[str, Any] = {"stopping": Stopping(epoch_budget=3)}
-    sweep = bare_sweep(out, **given)
+    sweep = bare_sweep(out, stopping=Stopping(epoch_budget=3))
     run_trial(sweep)
     trial_id = running(sweep)
     report(sweep, trial_id, 1)
@@ -183,7 +170,7 @@ def test_after_the_epoch_budget_only_unfinished_trials_run(out: Path) -> None:
     assert sweep.controller.end is not None
     assert sweep.controller.end.further == "--epoch-budget EPOCHS"
     sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
-    resumed = bare_sweep(out, **given)
+    resumed = bare_sweep(out, stopping=Stopping(epoch_budget=3))
     assert running(resumed) == trial_id
     assert resumed.controller.next_trial() is None
 
@@ -195,29 +182,3 @@ def test_after_the_deadline_no_trial_starts(sweep: OpenSweep) -> None:
     assert sweep.controller.end == OUT_OF_TIME
     sweep.controller.stopping.deadline = None
     assert running(sweep) == "00000"
-
-
-# Stop requests ------------------------------------------------------------------------------------------------------
-
-
-def test_a_trial_that_waits_at_a_rung_ends_when_a_user_stops_it(out: Path) -> None:
-    def opened() -> OpenSweep:
-        halving = SuccessiveHalving(((7.0, 0.0), (0.0, 7.0)), epochs=9, grace=1, reduction=3, mode="pause")
-        return bare_sweep(out, scheduler=halving, compared=("forget_loss_capped", "retain_loss"))
-
-    def paused(sweep: OpenSweep) -> list[str]:
-        return [trial.id for trial in sweep.log.state.in_phase(Phase.PAUSED)]
-
-    sweep = opened()
-    for forget in (5.0, 4.0):
-        report(sweep, running(sweep), 1, forget_loss_capped=forget, retain_loss=0.1)
-    for trial_id in ("00000", "00001"):
-        sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
-    sweep = opened()
-    assert [running(sweep), running(sweep)] == ["00000", "00002"]
-    assert paused(sweep) == ["00001"]
-    sweep.controller.stop_waiting(all_trials=False)
-    assert paused(sweep) == ["00001"], "no user asked"
-    sweep.controller.request_stop("00001")
-    sweep.controller.stop_waiting(all_trials=False)
-    assert (paused(sweep), rows(out)["00001"]["status"]) == ([], "stopped")

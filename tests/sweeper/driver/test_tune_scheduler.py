@@ -20,28 +20,25 @@ from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import axes, parse_objectives
 from sweeper.store.events import Kind
 from sweeper.store.state import Phase
-from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import bare_sweep, report, running
 
 COLUMNS = ("forget_loss_capped", "retain_loss")
+FINISHED = {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1}
 AXES = ((7.0, 0.0), (0.0, 7.0))
 SETTINGS = replace(ANY, space=default_space(methods={"ngdiff": {}}), trials=4)
-
-
-def halving(mode: Mode) -> SuccessiveHalving:
-    return SuccessiveHalving(AXES, epochs=9, grace=1, reduction=3, mode=mode)
 
 
 class Tune:
     """The part of Tune's controller that a scheduler uses."""
 
-    def __init__(self, gate: TuneScheduler) -> None:
-        self.gate = gate
+    def __init__(self, sweep: OpenSweep, *, max_concurrent: int = 1) -> None:
+        self.sweep = sweep
+        self.scheduler = TuneScheduler(sweep, max_concurrent=max_concurrent)
         self.trials: list[Any] = []
         self.stopped: list[Any] = []
-        self.search_alg = SimpleNamespace(is_finished=lambda: self.finished)
         self.finished = False
+        self.search_alg = SimpleNamespace(is_finished=lambda: self.finished)
 
     def get_trials(self) -> list[Any]:
         return self.trials
@@ -53,48 +50,51 @@ class Tune:
     def add(self, trial_id: str, *, status: str = "RUNNING") -> Any:
         trial = SimpleNamespace(config={"trial_id": trial_id}, status=status)
         self.trials.append(trial)
-        self.gate.on_trial_add(self, trial)
+        self.scheduler.on_trial_add(self, trial)
         return trial
 
-    def report(self, trial: Any, epoch: float, forget: float, retain: float = 0.1) -> str:
-        values = {"step": int(10 * epoch), "epoch": epoch, "forget_loss_capped": forget, "retain_loss": retain}
-        log = self.gate._sweep.log
-        log.record(Kind.TRIAL_REPORTED, trial.config["trial_id"], {"report": values})
-        answer = self.gate.on_trial_result(self, trial, {"report/epoch": epoch})
+    def report(self, trial: Any, epoch: float, forget: float) -> str:
+        trial_id, values = trial.config["trial_id"], {"forget_loss_capped": forget, "retain_loss": 0.1}
+        report(self.sweep, trial_id, int(10 * epoch), epoch=epoch, **values)
+        answer = self.scheduler.on_trial_result(self, trial, {"report/epoch": epoch})
         trial.status = {"PAUSE": "PAUSED", "STOP": "TERMINATED"}.get(answer, trial.status)
         return answer
 
+    def next(self) -> Any:
+        return self.scheduler.choose_trial_to_run(self)
 
-def scheduled(out: Path, mode: Mode) -> OpenSweep:
+
+def scheduled(out: Path, mode: Mode, *, trials: int = 4) -> OpenSweep:
     """Return a new sweep or, if the folder has events, the resumed sweep."""
-    return bare_sweep(out, SETTINGS, scheduler=halving(mode), compared=COLUMNS)
+    halving = SuccessiveHalving(AXES, epochs=9, grace=1, reduction=3, mode=mode)
+    return bare_sweep(out, replace(SETTINGS, trials=trials), scheduler=halving, compared=COLUMNS)
 
 
 def tune_of(out: Path, mode: Mode = "pause") -> Tune:
     """Return Tune with the scheduler of a sweep whose twelve trials have all been proposed."""
-    sweep = bare_sweep(out, replace(SETTINGS, trials=12), scheduler=halving(mode), compared=COLUMNS)
+    sweep = scheduled(out, mode, trials=12)
     for _ in range(12):
         running(sweep)
-    return Tune(TuneScheduler(sweep, max_concurrent=1))
+    return Tune(sweep)
 
 
 @pytest.mark.parametrize("mode", ["stop", "pause"])
 def test_a_trial_that_falls_behind_is_stopped_or_paused(tmp_path: Path, mode: Mode) -> None:
     tune = tune_of(tmp_path, mode)
-    assert tune.gate.set_search_properties("loss", "min")
-    assert tune.gate.metric is None, "a list would crash Tune's controller"
+    assert tune.scheduler.set_search_properties("loss", "min")
+    assert tune.scheduler.metric is None, "a list would crash Tune's controller"
     assert tune.report(tune.add("00000"), 1.0, 5.0) == "CONTINUE"
     worse = tune.add("00001")
     assert [tune.report(worse, 0.5, 1.0), tune.report(worse, 1.0, 2.0)] == ["CONTINUE", mode.upper()]
-    phase = tune.gate._sweep.log.state.trials["00001"].phase
+    phase = tune.sweep.log.state.trials["00001"].phase
     assert phase is (Phase.PAUSED if mode == "pause" else Phase.RUNNING)
 
 
 def test_a_trial_continues_after_a_report_without_an_epoch_and_after_an_error_of_the_scheduler(tmp_path: Path) -> None:
     tune = tune_of(tmp_path, "stop")
     trial = tune.add("00000")
-    assert tune.gate.on_trial_result(tune, trial, {"done": False}) == "CONTINUE"
-    tune.gate._sweep.controller.scheduler = object()  # type: ignore[assignment]
+    assert tune.scheduler.on_trial_result(tune, trial, {"done": False}) == "CONTINUE"
+    tune.sweep.controller.scheduler = object()  # type: ignore[assignment]
     assert tune.report(trial, 1.0, 1.0) == "CONTINUE"
 
 
@@ -105,17 +105,17 @@ def test_a_promoted_trial_runs_before_a_new_trial_and_only_on_a_free_worker(tmp_
     first.status = "TERMINATED"
     waiting = [tune.add(f"0000{number}") for number in (1, 2, 3)]
     for trial, forget in zip(waiting, (5.0, 2.0, 1.0), strict=True):
-        assert tune.gate.choose_trial_to_run(tune) is None
+        assert tune.next() is None
         tune.report(trial, 1.0, forget)
-    assert not tune.gate.has_room(), "one of the four trials is promoted"
-    assert tune.gate.choose_trial_to_run(tune) is waiting[0]
+    assert not tune.scheduler.has_room(), "one of the four trials is promoted"
+    assert tune.next() is waiting[0]
     waiting[0].status = "RUNNING"
-    assert not tune.gate.has_room(), "the worker is taken"
-    assert tune.gate.choose_trial_to_run(tune) is None
+    assert not tune.scheduler.has_room(), "the worker is taken"
+    assert tune.next() is None
     waiting[0].status = "TERMINATED"
-    assert tune.gate.has_room()
+    assert tune.scheduler.has_room()
     new = tune.add("00004", status="PENDING")
-    assert tune.gate.choose_trial_to_run(tune) is new
+    assert tune.next() is new
 
 
 @pytest.mark.parametrize("is_out_of_time", [False, True])
@@ -124,13 +124,13 @@ def test_when_the_sweep_is_over_no_trial_is_promoted_and_paused_trials_end(
 ) -> None:
     tune = tune_of(tmp_path)
     if is_out_of_time:  # otherwise one of four trials would be promoted
-        tune.gate._sweep.controller.stopping.deadline = 0.0
+        tune.sweep.controller.stopping.deadline = 0.0
     for number in range(4 if is_out_of_time else 2):
         tune.report(tune.add(f"0000{number}"), 1.0, 6.0 - number)
         tune.trials[0].status = "TERMINATED"
-    assert (tune.gate.choose_trial_to_run(tune), tune.stopped) == (None, [])
+    assert (tune.next(), tune.stopped) == (None, [])
     tune.finished = True
-    assert tune.gate.choose_trial_to_run(tune) is None
+    assert tune.next() is None
     assert tune.stopped == tune.trials[1:]
 
 
@@ -139,8 +139,8 @@ def test_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
     tune.report(tune.add("00000"), 1.0, 6.0)
     paused = tune.add("00001")
     tune.report(paused, 1.0, 5.0)
-    tune.gate._sweep.controller.request_stop("00001")
-    tune.gate.choose_trial_to_run(tune)
+    tune.sweep.controller.request_stop("00001")
+    tune.next()
     assert tune.stopped == [paused]
 
 
@@ -156,16 +156,16 @@ def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
     return str(answer)
 
 
-def ended(sweep: OpenSweep) -> dict[str, dict[str, str]]:
-    return {row["trial_id"]: row for row in ResultTables(sweep.out).trials.read()}
-
-
 def killed_and_resumed(out: Path, mode: Mode) -> OpenSweep:
     sweep = scheduled(out, mode)
     for trial in list(sweep.log.state.trials.values()):
         if not trial.outcome:
             sweep.log.record(Kind.TRIAL_REQUEUED, trial.id, {"step": trial.last_step})
     return scheduled(out, mode)
+
+
+def ended(sweep: OpenSweep) -> list[str]:
+    return [trial.id for trial in sweep.log.state.ended_trials]
 
 
 @pytest.mark.parametrize("mode", ["stop", "pause"])
@@ -176,24 +176,34 @@ def test_after_a_kill_a_paused_trial_waits_until_it_is_promoted(tmp_path: Path, 
     assert running(sweep) == "00000"
     assert train(sweep, 3.0) == mode
     following = sweep.controller.next_trial()
-    promoted = following and following.id
-    assert promoted == ("00001" if mode == "pause" else "00003"), "the paused trial, or a new trial"
+    assert following is not None
+    assert following.id == ("00001" if mode == "pause" else "00003"), "the paused trial, or a new trial"
     sweep.controller.stop_waiting(all_trials=True)
-    rows = ended(sweep)
-    assert list(rows) == ([] if mode == "pause" else ["00001"])
-    if mode == "stop":
-        assert (rows["00001"]["status"], rows["00001"]["epochs_done"]) == ("stopped", "1.0")
-        assert float(rows["00001"]["forget_loss_capped"]) == 4.0
+    assert ended(sweep) == ([] if mode == "pause" else ["00001"])
+
+
+def test_after_a_kill_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
+    sweep = scheduled(tmp_path, "pause")
+    assert [train(sweep, forget) for forget in (5.0, 4.0)] == ["continue", "pause"]
+    sweep = killed_and_resumed(tmp_path, "pause")
+    assert [running(sweep), running(sweep)] == ["00000", "00002"]
+    sweep.controller.stop_waiting(all_trials=False)
+    assert ended(sweep) == [], "no user asked"
+    sweep.controller.request_stop("00001")
+    sweep.controller.stop_waiting(all_trials=False)
+    assert ended(sweep) == ["00001"]
+    outcome = sweep.log.state.trials["00001"].outcome
+    assert (outcome["status"], outcome["epochs_done"], outcome["forget_loss_capped"]) == ("stopped", 1.0, 4.0)
 
 
 def test_after_a_kill_the_last_trials_may_all_be_paused(tmp_path: Path) -> None:
     sweep = scheduled(tmp_path, "pause")
     assert [train(sweep, forget) for forget in (5.0, 4.0, 3.0, 2.0)] == ["continue", *["pause"] * 3]
-    sweep.controller.end_trial("00000", {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1})
+    sweep.controller.end_trial("00000", FINISHED)
     sweep = killed_and_resumed(tmp_path, "pause")
     assert sweep.controller.has_next()
     assert running(sweep) == "00001"
-    sweep.controller.end_trial("00001", {"status": "finished", "forget_loss_capped": 4.0, "retain_loss": 0.1})
+    sweep.controller.end_trial("00001", FINISHED)
     assert not sweep.controller.has_next()
     sweep.controller.stop_waiting(all_trials=True)
     assert sorted(ended(sweep)) == ["00000", "00001", "00002", "00003"]
@@ -202,28 +212,22 @@ def test_after_a_kill_the_last_trials_may_all_be_paused(tmp_path: Path) -> None:
 def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
     """The trial has epochs beyond the rung, so it was promoted before the kill."""
     sweep = scheduled(tmp_path, "pause")
-    assert train(sweep, 5.0) == "continue"
-    assert train(sweep, 4.0, epochs=2) == "continue"
+    assert [train(sweep, 5.0), train(sweep, 4.0, epochs=2)] == ["continue", "continue"]
     scheduler = scheduled(tmp_path, "pause").controller.scheduler
     assert scheduler is not None
     assert scheduler.ended_at("00001") is None
 
 
 def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) -> None:
-    sweep = scheduled(tmp_path, "pause")
-    gate = TuneScheduler(sweep, max_concurrent=2)
-    tune = Tune(gate)
-    searcher = TrialSearcher(sweep, gate)
-    for _ in range(2):
-        tune.add(searcher.suggest("")["trial_id"])
+    tune = Tune(scheduled(tmp_path, "pause"), max_concurrent=2)
+    searcher = TrialSearcher(tune.sweep, tune.scheduler)
+    first, second = (tune.add(searcher.suggest("")["trial_id"]) for _ in range(2))
     assert searcher.suggest("") is None, "both workers are busy"
-    for trial in tune.trials:
-        trial.status = "TERMINATED"
-    for _ in range(2):
-        tune.add(searcher.suggest("")["trial_id"])
-    tune.trials[2].status = "TERMINATED"
+    first.status = second.status = "TERMINATED"
+    third, fourth = (tune.add(searcher.suggest("")["trial_id"]) for _ in range(2))
+    third.status = "TERMINATED"
     assert searcher.suggest("") is None, "a running trial may lead to a promotion"
-    tune.trials[3].status = "TERMINATED"
+    fourth.status = "TERMINATED"
     assert searcher.suggest("") == Searcher.FINISHED
 
 

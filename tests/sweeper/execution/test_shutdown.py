@@ -65,8 +65,10 @@ def signalled(
         return process.returncode, stderr.splitlines(), "block over" in stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("deferred", ["", DEFERRED], ids=["at once", "deferred"])
+@pytest.mark.parametrize(
+    ("number", "deferred"),
+    [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGHUP, ""), (signal.SIGTERM, DEFERRED)],
+)
 def test_a_signal_is_reported_before_the_block_ends(number: signal.Signals, deferred: str) -> None:
     """While Ray starts, the effect of the signal is deferred until the block ends."""
     code, lines, is_complete = signalled(number, IN_PYTHON, deferred=deferred)
