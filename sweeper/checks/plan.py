@@ -14,7 +14,7 @@ from search_spaces.messages import counted
 from search_spaces.space import Space
 from sweeper.checks.disk import FLOAT, Disk, disk_of, parameters_of
 from sweeper.checks.hub import Download, downloads
-from sweeper.checks.trial_time import TrialPace, earlier_pace, measured_pace
+from sweeper.checks.trial_time import TrialPace, earlier_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
 from sweeper.settings.fields import NO_SCHEDULER, RUN
@@ -46,8 +46,7 @@ class Plan:
     ``at_once`` is valid only until a GPU share has been measured. ``seconds`` estimates the whole duration, and
     ``at_most`` the duration if the scheduler stops no trial. ``memory`` is in bytes per trial. ``seconds``,
     ``memory`` and ``disk`` are None if the estimate needs a target or a previous sweep that does not exist;
-    ``unknown`` maps the names of these fields to the reasons. ``measured`` is true if ``--measure`` prepared the target
-    and timed an epoch.
+    ``unknown`` maps the names of these fields to the reasons.
     """
 
     what: str
@@ -65,10 +64,8 @@ class Plan:
     at_most: float | None
     pace: TrialPace | None
     memory: int | None
-    memory_source: str
     disk: Disk | None
     unknown: Mapping[str, str]
-    measured: bool
     free: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,26 +73,20 @@ class Plan:
         return asdict(self) | {"disk_bytes": self.disk.bytes if self.disk else None}
 
 
-def plan_of_sweep(
-    settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0, measure: bool = False
-) -> Plan:
+def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0) -> Plan:
     """Return the plan for the sweep in ``out``, in which ``ended`` trials have already ended.
 
-    The time is estimated from previous sweeps or, if ``measure`` is true, from one epoch that is run now.
     ``epochs_spent`` is the used part of the sweep's epoch budget. Without ``out``, no model is saved.
 
     Raises:
         PlacementError: no trial fits on this machine or the cluster, or the cluster does not respond.
-        DataError, TargetError: the data cannot be read, or the target cannot be prepared for ``measure``.
+        DataError: the data cannot be read.
     """
     base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
     slots, place = _slots(settings)
     at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
-    if measure:
-        pace: TrialPace | None = measured_pace(base)
-    else:
-        pace = earlier_pace(base, _previous_sweeps(settings, out), scheduler=settings.scheduler, gpus=gpus)
+    pace = earlier_pace(base, _previous_sweeps(settings, out), scheduler=settings.scheduler, gpus=gpus)
     epochs = float(base.epochs)
     if settings.epoch_budget is not None and remaining:
         epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / remaining)
@@ -123,17 +114,16 @@ def plan_of_sweep(
         seconds=seconds,
         at_most=at_most,
         pace=pace,
-        measured=measure,
         free=free_bytes(out or Path()),
         **model_fields,
     )
 
 
-def plan_of_run(spec: TrialSpec, out: Path | None, *, measure: bool) -> Plan:
+def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
     """Return the plan for one run in this process, which is planned as a sweep of one trial without a scheduler."""
     gpus = 1.0 if gpus_here() else 0.0
     run = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
-    return plan_of_sweep(run, out, measure=measure)
+    return plan_of_sweep(run, out)
 
 
 def _slots(settings: SweepSettings) -> tuple[int, str]:
@@ -164,10 +154,6 @@ def _model_fields(spec: TrialSpec, pace: TrialPace | None, *, models: int, runni
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
     folder = _model_folder(spec, trained if cached else None)
-    memory, source = pace.memory if pace is not None else None, "measured"
-    if memory is None and folder is not None:
-        memory = _memory(spec, folder)
-        source = "weights, gradients and optimizer state; not activations or, on a CPU, the process"
     target = "not in the cache: it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"
@@ -176,15 +162,14 @@ def _model_fields(spec: TrialSpec, pace: TrialPace | None, *, models: int, runni
     no_model = NO_DOWNLOAD if missing else NO_TARGET
     no_pace = NO_SWEEP if cached or spec.target_path else f"{no_model} and {NO_SWEEP}"
     reasons = {
-        "memory": no_model if memory is None else "",
         "seconds": no_pace if pace is None else "",
+        "memory": no_model if folder is None else "",
         "disk": no_model if folder is None else "",
     }
     return {
         "downloads": missing,
         "target": target,
-        "memory": memory,
-        "memory_source": source if memory is not None else "",
+        "memory": None if folder is None else _memory(spec, folder),
         "disk": None if folder is None else disk_of(spec, folder, models=models, running=running),
         "unknown": {name: reason for name, reason in reasons.items() if reason},
     }

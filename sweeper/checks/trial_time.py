@@ -1,17 +1,14 @@
-"""Estimate the duration of a trial from similar trials of previous sweeps, or from a short trial that is run now."""
+"""Estimate the duration of a trial from similar trials of previous sweeps."""
 
 from __future__ import annotations
 
 import math
-import resource
 import statistics
-import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from search_spaces.messages import counted
-from sweeper.followers.console import own_console
 from sweeper.search.archive import number
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import SweepError, read_settings
@@ -29,14 +26,13 @@ class TrialPace:
     """The seconds of a trial: ``epoch`` for each epoch, and ``beside`` for loading, final metrics and saving.
 
     ``share`` is the fraction of the requested epochs that previous trials ran with the same ``scheduler``, or None.
-    ``memory`` is the peak memory of a short run in bytes. ``source`` names the origin of the numbers.
+    ``source`` names these trials.
     """
 
     epoch: float
     beside: float
     source: str
     share: float | None = None
-    memory: int | None = None
 
     def trial(self, epochs: float) -> float:
         """Return the seconds of a trial with this number of epochs."""
@@ -70,46 +66,6 @@ def earlier_pace(
             share=share,
         )
     return None
-
-
-def measured_pace(spec: TrialSpec) -> TrialPace:
-    """Run one trial of two epochs and time the second epoch, because the first includes warm-up. Messages go to stderr.
-
-    If the cache does not have the target, the target is fine-tuned first. Files are written only to the cache.
-
-    Raises:
-        DataError, TargetError: the target cannot be prepared; the message names the reason.
-    """
-    from sweeper.execution.target_task import prepare_with_progress
-    from trainables.device import default_device
-    from trainables.run.run import UnlearningRun
-    from trainables.run.workspace import Workspace
-
-    console = own_console()
-    console.print("--measure: preparing the target, which stays in the cache", highlight=False, soft_wrap=True)
-    target = prepare_with_progress(spec, console=console)
-    console.print("--measure: running a trial of two epochs; the second is timed", highlight=False, soft_wrap=True)
-    device = default_device()
-    run = UnlearningRun(replace(spec, epochs=2, target_key=target.key), Workspace(target, device=device))
-    reports = list(run)
-    first, last = reports[0], reports[-1]
-    evaluation = 0.0 if first is last else first.timers.eval_seconds
-    return TrialPace(
-        epoch=last.timers.train_seconds - (0.0 if first is last else first.timers.train_seconds) + evaluation,
-        beside=max(0.0, last.timers.eval_seconds - 2 * evaluation),
-        source="one epoch timed on this machine",
-        memory=_peak(str(device)),
-    )
-
-
-def _peak(device: str) -> int:
-    """Return the peak memory of this process in bytes; on a GPU, the peak GPU memory."""
-    if device.startswith("cuda"):
-        import torch
-
-        return int(torch.cuda.max_memory_allocated())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _similar(folder: Path, spec: TrialSpec, *, gpus: float | str) -> SweepSettings | None:

@@ -11,15 +11,15 @@ from typing import Any
 import click
 
 from sweeper.cli.errors import FAILED, continues_with, exit_with
-from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
+from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import EVALUATE, RUN, TARGET
 from sweeper.settings.problems import Problem, problem, refuse
 from sweeper.settings.sources import Raw, command_line
 
 
-@command(RUN, CONFIG, DRY_RUN, MEASURE, json_option("Print metrics.json on stdout."))
-def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+@command(RUN, CONFIG, DRY_RUN, json_option("Print metrics.json on stdout."))
+def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
     """Unlearn one model with one method and learning rate, and evaluate it.
 
     With --out, repeating the command continues an interrupted or killed run from its last saved state.
@@ -40,7 +40,7 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, 
     if dry_run:
         from sweeper.checks.plan import plan_of_run
 
-        print_plan(plan_of_run(spec, out, measure=measure), as_json=as_json)
+        print_plan(plan_of_run(spec, out), as_json=as_json)
         return
     line = command_line(RUN, raw)
     if out is None:

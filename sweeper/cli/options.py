@@ -11,7 +11,7 @@ import click
 from search_spaces.fields import Field
 from sweeper.cli.errors import plain_errors
 from sweeper.settings.fields import fields_of
-from sweeper.settings.problems import CLI, Problem, problem
+from sweeper.settings.problems import CLI, Problem
 from sweeper.settings.sources import Given, Raw, with_config
 
 Decorator = Callable[[Any], Any]
@@ -24,11 +24,6 @@ CONFIG = click.option(
 )
 DRY_RUN = click.option(
     "--dry-run", is_flag=True, help="Print the plan with its estimated time, memory and disk, and start nothing."
-)
-MEASURE = click.option(
-    "--measure",
-    is_flag=True,
-    help="With --dry-run: prepare the target (fine-tune it if it is not cached) and time one epoch for the estimate.",
 )
 
 
@@ -49,8 +44,6 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
         @functools.wraps(function)
         def callback(**values: Any) -> None:
             raw, problems = given_values(name, values.pop("config", None))
-            if values.get("measure") and not values["dry_run"]:
-                problems.append(problem("measure-alone", "measure"))
             function(raw, problems, **{key: value for key, value in values.items() if key not in fields})
 
         result: Any = plain_errors(callback)

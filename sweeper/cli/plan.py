@@ -23,9 +23,8 @@ def plan_lines(plan: Plan) -> list[str]:
     """Return the plan as lines of text."""
     cpus, gpus = plan.resources.cpus, plan.resources.gpus
     total = f" of {plan.asked}" if plan.trials != plan.asked else ""
-    unknown = {
-        name: f"unknown: {why}; add --measure to estimate it with one short trial" for name, why in plan.unknown.items()
-    }
+    unknown = {name: f"unknown: {why}" for name, why in plan.unknown.items()}
+    counts = "weights, gradients and optimizer state; not activations or, on a CPU, the process"
     share = " and a share of a GPU, measured with the first of similar trials (auto)" if plan.shares_gpus else ""
     whole = f" and {counted(gpus, 'GPU')}" if gpus and not plan.shares_gpus else ""
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
@@ -35,14 +34,13 @@ def plan_lines(plan: Plan) -> list[str]:
         "downloads": "; ".join(item.format() for item in plan.downloads) or "none",
         "target": plan.target,
         "time": _time(plan) or unknown["seconds"],
-        "memory": unknown.get("memory") or f"about {size(plan.memory or 0)} a trial ({plan.memory_source})",
+        "memory": unknown.get("memory") or f"about {size(plan.memory or 0)} a trial ({counts})",
         "disk": unknown.get("disk") or disk,
     }
     settings = {name.replace("_", " "): value for name, value in plan.settings.items()}
     shown = {"out": plan.out or "none, so the model is not kept", **settings, **lines}
     width = max(map(len, shown))
-    done = "the target was prepared and cached, and one epoch was timed" if plan.measured else "nothing was trained"
-    return [f"dry run of {plan.what}: not started; {done}", *(f"  {n:<{width}}  {v}" for n, v in shown.items())]
+    return [f"dry run of {plan.what}: nothing was started", *(f"  {n:<{width}}  {v}" for n, v in shown.items())]
 
 
 def _time(plan: Plan) -> str:

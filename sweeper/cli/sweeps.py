@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sweeper.cli.options import CONFIG, DRY_RUN, MEASURE, command, json_option
+from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import judge, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import PARETO, RESUME, STUDY
@@ -23,25 +23,25 @@ _OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
 """The options that ``lr-study --from`` uses, or rejects with a specific message."""
 
 
-@command(PARETO, CONFIG, DRY_RUN, MEASURE, _JSON)
-def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+@command(PARETO, CONFIG, DRY_RUN, _JSON)
+def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
     """Search the trade-off between forgetting and retaining for one or more methods, and write a report.
 
     Every trial unlearns one model with one method, c and learning rate. At the end, the folder OUT contains trials.csv,
     pareto.json, pareto.png, report.html and the checkpoints.
     """
-    _run_new(PARETO, raw, problems, dry_run=dry_run, measure=measure, as_json=as_json)
+    _run_new(PARETO, raw, problems, dry_run=dry_run, as_json=as_json)
 
 
-@command(STUDY, CONFIG, DRY_RUN, MEASURE, _JSON)
-def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+@command(STUDY, CONFIG, DRY_RUN, _JSON)
+def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
     """Run all methods, learning rates and seeds, with and without AutoLR, and compare them.
 
     OUT contains the files of a sweep, and lr_study.json: each method's spread over learning rates, the range of rates
     within 5% of the best, and a comparison of AutoLR with the best hand-tuned rate for each seed.
     """
     if not raw.get("folders"):
-        _run_new(STUDY, raw, problems, dry_run=dry_run, measure=measure, as_json=as_json)
+        _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
         return
     options = Options(STUDY, raw)
     _check_finished(options, dry_run=dry_run)
@@ -56,8 +56,8 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool,
         print_study(study)
 
 
-@command(RESUME, click.argument("folder", type=click.Path()), DRY_RUN, MEASURE, _JSON)
-def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, measure: bool, as_json: bool) -> None:
+@command(RESUME, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
+def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_json: bool) -> None:
     """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
 
     FOLDER may be the address of a sweep in a bucket, s3://BUCKET/PREFIX/NAME. Its tables are then downloaded first.
@@ -89,7 +89,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
         options.extend([storage_problem(storage)], "storage")
         refuse(options.problems)
     if dry_run:
-        _print_plan(out, change, measure=measure, as_json=as_json)
+        _print_plan(out, change, as_json=as_json)
         return
     from sweeper.execution.placement import PlacementError
 
@@ -102,7 +102,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, mea
         ) from None
 
 
-def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, measure: bool, as_json: bool) -> None:
+def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
     """Start a sweep and run it. If its trials cannot be placed, delete its folder."""
     from sweeper.checks.world import resolve_and_check
 
@@ -113,7 +113,7 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
         from sweeper.checks.plan import plan_of_sweep
 
         out = Path(given or f"runs/{settings.name}-TIME")
-        print_plan(plan_of_sweep(settings, out, measure=measure), as_json=as_json)
+        print_plan(plan_of_sweep(settings, out), as_json=as_json)
         return
     from sweeper.api import output_folder
     from sweeper.execution.placement import PlacementError
@@ -181,7 +181,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     return folder, change
 
 
-def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bool) -> None:
+def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.checks.plan import plan_of_sweep
     from sweeper.store.folder import check_record, read_settings
     from sweeper.store.import_tables import read_state
@@ -189,7 +189,7 @@ def _print_plan(out: Path, change: dict[str, Any], *, measure: bool, as_json: bo
     check_record(out)
     settings, state = replace(read_settings(out), **change), read_state(out)
     ended = sum(trial.has_result for trial in state.ended_trials)
-    plan = plan_of_sweep(settings, out, ended=ended, epochs_spent=state.trained_epochs, measure=measure)
+    plan = plan_of_sweep(settings, out, ended=ended, epochs_spent=state.trained_epochs)
     print_plan(plan, as_json=as_json)
 
 

@@ -31,7 +31,6 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "no-effect": "{flag} has no effect because AutoLR is off; to use AutoLR, {remedy}",
         "one-value": "{title} is given {count} times, but a single run takes one value ('pareto' searches several)",
         "landscape-alone": "--landscape needs --auto-lr on and --out DIR, because it evaluates AutoLR's steps",
-        "measure-alone": "--measure times one epoch for the estimate of --dry-run: give --dry-run too",
         "retain-only-target": (
             "--retain-only trains a base model: name this model with --model or --model-path, not --target-path"
         ),

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM
 
-from sweeper.checks.trial_time import TrialPace
 from tests.pages import OF_THEIR_OWN, ROOT, PageCommand, commands, run_by_all
 from tests.sweeper.cli.conftest import invoke
 from tests.sweeper.conftest import write_questions
@@ -74,8 +73,6 @@ def test_the_commands_of_choosing_do_what_the_page_says(golden: Path, tiny_phi: 
 
 @pytest.mark.parametrize("command", sorted(set(RUNNING) - ELSEWHERE.keys()))
 def test_a_command_of_running_runs(command: str, golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pace = TrialPace(epoch=2.0, beside=1.0, source="a short run", memory=10**9)
-    monkeypatch.setattr("sweeper.checks.plan.measured_pace", lambda spec: pace)
     monkeypatch.setattr("analysis.report.report.write_report", lambda out, sources: None)
     result = invoke(*shlex.split(command.replace("runs/SWEEP", str(golden))))
     assert result.exit_code == (2 if command.startswith("stop") else 0), "stop: the sweep does not run"

@@ -118,10 +118,8 @@ sweep --method npo --option betaa=1 | 'beta'?
 sweep --metrics tofo | 'tofu'?
 run --method gdiff,ngdiff --c '0.1, 0.5' --lr 1e-3,1e-4 | --method gdiff --method ngdiff | --c 0.1 --c 0.5 \
     | --lr 1e-3 --lr 1e-4
-run --measure | --measure --dry-run
 lr-study --auto-lr-smoothing wild | auto_lr_smoothing wild
 lr-study --auto-lr-start-lr -1 | auto-lr-start-lr -1
-lr-study --measure | --measure --dry-run
 lr-study --primary npo | --primary npo gdiff ngdiff
 lr-study --auto-lr-smoothing paper --auto-lr-smoothing safe --primary gdiff \
     | --primary gdiff gdiff/paper/freshx2 gdiff/safe/freshx2
@@ -205,7 +203,6 @@ pick golden --max-verbmem 0.001 | 0.00812
 pick golden --where lr<1e-9 | lr 1e-09 3e-5
 pick golden --rule success | 36 verbmem utility truth_ratio
 pick golden --copy-to copy | 00011
-resume nowhere --measure | --measure --dry-run
 config golden --out file | file
 status full | full sweep.json
 stop full | full sweep.json
