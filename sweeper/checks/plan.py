@@ -97,10 +97,12 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         seconds, at_most = (
             min(budget, pace.trial(length) * remaining / at_once) for length in (epochs * share, epochs)
         )
-    model_fields = _model_fields(base, pace, models=remaining, running=remaining if settings.pauses_trials else at_once)
+    fields = _model_fields(base, models=remaining, running=remaining if settings.pauses_trials else at_once)
+    if pace is None:
+        fields["unknown"]["seconds"] = NO_SWEEP
     if out is None:
-        model_fields["disk"] = None
-        model_fields["unknown"].pop("disk", None)
+        fields["disk"] = None
+        fields["unknown"].pop("disk", None)
     return Plan(
         what=settings.kind,
         out=str(out or ""),
@@ -115,7 +117,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         at_most=at_most,
         pace=pace,
         free=free_bytes(out or Path()),
-        **model_fields,
+        **fields,
     )
 
 
@@ -148,31 +150,27 @@ def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
     return [folder, *map(Path, (*settings.reuse, *settings.warm_start)), *neighbours]
 
 
-def _model_fields(spec: TrialSpec, pace: TrialPace | None, *, models: int, running: int) -> dict[str, Any]:
-    """Return the fields of a plan that depend on the model: downloads, target, memory, disk, and what is unknown."""
+def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
+    """Return the fields of a plan that depend on the model: downloads, target, memory, disk, and what is unknown.
+
+    The memory consists of weights, gradients and optimizer state. Activations are not included.
+    """
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
-    folder = _model_folder(spec, trained if cached else None)
     target = "not in the cache: it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"
     elif cached:
         target = "cached"
-    no_model = NO_DOWNLOAD if missing else NO_TARGET
-    no_pace = NO_SWEEP if cached or spec.target_path else f"{no_model} and {NO_SWEEP}"
-    reasons = {
-        "seconds": no_pace if pace is None else "",
-        "memory": no_model if folder is None else "",
-        "disk": no_model if folder is None else "",
-    }
-    return {
-        "downloads": missing,
-        "target": target,
-        "memory": None if folder is None else _memory(spec, folder),
-        "disk": None if folder is None else disk_of(spec, folder, models=models, running=running),
-        "unknown": {name: reason for name, reason in reasons.items() if reason},
-    }
+    found: dict[str, Any] = {"downloads": missing, "target": target}
+    folder = _model_folder(spec, trained if cached else None)
+    if folder is None:
+        reason = NO_DOWNLOAD if missing else NO_TARGET
+        return found | {"memory": None, "disk": None, "unknown": {"memory": reason, "disk": reason}}
+    disk = disk_of(spec, folder, models=models, running=running)
+    kept = disk.checkpoint * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
+    return found | {"memory": FLOAT * parameters_of(folder) + kept, "disk": disk, "unknown": {}}
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
@@ -182,13 +180,6 @@ def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
         if place and parameters_of(Path(place)):
             return Path(place)
     return None
-
-
-def _memory(spec: TrialSpec, folder: Path) -> int:
-    """Return the bytes of weights, gradients and optimizer state. Activations are not included."""
-    trained = disk_of(spec, folder, models=1, running=1).checkpoint // FLOAT
-    kept = trained * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
-    return FLOAT * (parameters_of(folder) + kept)
 
 
 def _shown(settings: SweepSettings) -> dict[str, object]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from search_spaces.messages import counted
 from sweeper.search.archive import number
-from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import SweepError, read_settings
 from sweeper.store.tables import ResultTables
 from trainables.run.reports import Status
@@ -43,13 +42,14 @@ def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
     """Return the median times of trials in the first folder with a similar sweep, or None if there is none."""
+    names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
     for folder in folders:
-        settings = _similar(folder, spec, gpus=gpus)
-        if settings is None:
-            continue
         try:
-            rows = ResultTables(folder).trials.read()
-        except (OSError, ValueError):
+            settings, rows = read_settings(folder), ResultTables(folder).trials.read()
+        except (SweepError, OSError, ValueError):
+            continue
+        is_similar = all(getattr(settings.base, name) == getattr(spec, name) for name in names)
+        if not is_similar or settings.gpus_per_trial != gpus:
             continue
         trained = [row for row in rows if not row.get("reused_from") and _epochs(row) > 0]
         whole = [row for row in trained if row["status"] == Status.FINISHED]
@@ -66,17 +66,6 @@ def earlier_pace(
             share=share,
         )
     return None
-
-
-def _similar(folder: Path, spec: TrialSpec, *, gpus: float | str) -> SweepSettings | None:
-    """Return the settings of the sweep in ``folder`` if its trials are similar to ``spec``, or None."""
-    try:
-        settings = read_settings(folder)
-    except SweepError:
-        return None
-    names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
-    alike = all(getattr(settings.base, name) == getattr(spec, name) for name in names)
-    return settings if alike and settings.gpus_per_trial == gpus else None
 
 
 def _epochs(row: Mapping[str, str]) -> float:

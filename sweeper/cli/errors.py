@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, ParamSpec, TypeVar
@@ -64,6 +65,21 @@ def continues_with(command: str, note: str = "") -> Iterator[None]:
     except KeyboardInterrupt:
         say(f"interrupted{note}. Continue from the last saved state with:\n  {command}")
         sys.exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt if SIGTERM or SIGHUP arrives while the block runs."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stdout_is_closed() -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from sweeper.cli.errors import FAILED, plain_errors
+from sweeper.cli.errors import FAILED, interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.problems import Problem, problem, refuse
 from sweeper.settings.sources import Options, Raw
@@ -251,20 +251,14 @@ def _serve(command: list[str], environment: dict[str, str], beside: Callable[[],
 
     While the server runs, ``beside`` runs in a daemon thread.
     """
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    # The server's output goes to stderr, because the URL is printed on stdout.
-    server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)
-    try:
-        threading.Thread(target=beside, daemon=True).start()
-        return server.wait()
-    finally:
-        for number, patience in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, None)):
-            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                os.killpg(server.pid, number)
-                server.wait(patience)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
+    with interrupted_by_signals():
+        # The server's output goes to stderr, because the URL is printed on stdout.
+        server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)
+        try:
+            threading.Thread(target=beside, daemon=True).start()
+            return server.wait()
+        finally:
+            for number, patience in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, None)):
+                with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                    os.killpg(server.pid, number)
+                    server.wait(patience)

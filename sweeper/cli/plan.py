@@ -21,34 +21,29 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
 
 def plan_lines(plan: Plan) -> list[str]:
     """Return the plan as lines of text."""
-    cpus, gpus = plan.resources.cpus, plan.resources.gpus
-    total = f" of {plan.asked}" if plan.trials != plan.asked else ""
-    unknown = {name: f"unknown: {why}" for name, why in plan.unknown.items()}
-    counts = "weights, gradients and optimizer state; not activations or, on a CPU, the process"
-    share = " and a share of a GPU, measured with the first of similar trials (auto)" if plan.shares_gpus else ""
-    whole = f" and {counted(gpus, 'GPU')}" if gpus and not plan.shares_gpus else ""
-    disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
-    lines = {
-        "trials": f"{plan.trials}{total}",
-        "placement": f"{plan.at_once} at once {plan.place}; a trial takes {counted(cpus, 'CPU')}{share}{whole}",
-        "downloads": "; ".join(item.format() for item in plan.downloads) or "none",
-        "target": plan.target,
-        "time": _time(plan) or unknown["seconds"],
-        "memory": unknown.get("memory") or f"about {size(plan.memory or 0)} a trial ({counts})",
-        "disk": unknown.get("disk") or disk,
-    }
-    settings = {name.replace("_", " "): value for name, value in plan.settings.items()}
-    shown = {"out": plan.out or "none, so the model is not kept", **settings, **lines}
-    width = max(map(len, shown))
-    return [f"dry run of {plan.what}: nothing was started", *(f"  {n:<{width}}  {v}" for n, v in shown.items())]
-
-
-def _time(plan: Plan) -> str:
     from analysis.words import duration
 
-    if plan.pace is None or plan.seconds is None or plan.at_most is None:
-        return ""
-    about = f"about {duration(plan.seconds)}"
-    if plan.pace.share is not None and plan.seconds < plan.at_most:
-        about += f", {duration(plan.at_most)} if no trial ends early"
-    return f"{about}; estimated from {plan.pace.source}"
+    lines: dict[str, object] = {"out": plan.out or "none, so the model is not kept"}
+    lines |= {name.replace("_", " "): value for name, value in plan.settings.items()}
+    lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
+    gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
+    if plan.shares_gpus:
+        gpus = " and a share of a GPU, measured with the first of similar trials (auto)"
+    cpus = counted(plan.resources.cpus, "CPU")
+    lines["placement"] = f"{plan.at_once} at once {plan.place}; a trial takes {cpus}{gpus}"
+    lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"
+    lines["target"] = plan.target
+    unknown = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}
+    lines["time"] = unknown.get("seconds")
+    if plan.pace is not None and plan.seconds is not None and plan.at_most is not None:
+        ends_early = plan.pace.share is not None and plan.seconds < plan.at_most
+        limit = f", {duration(plan.at_most)} if no trial ends early" if ends_early else ""
+        lines["time"] = f"about {duration(plan.seconds)}{limit}; estimated from {plan.pace.source}"
+    lines["memory"] = unknown.get("memory")
+    if plan.memory is not None:
+        counts = "weights, gradients and optimizer state; not activations or, on a CPU, the process"
+        lines["memory"] = f"about {size(plan.memory)} a trial ({counts})"
+    disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
+    lines["disk"] = unknown.get("disk", disk)
+    width = max(map(len, lines))
+    return [f"dry run of {plan.what}: nothing was started", *(f"  {n:<{width}}  {v}" for n, v in lines.items())]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from search_spaces.messages import expected_one_of, no_sweep
-from sweeper.cli.errors import plain_errors
+from sweeper.cli.errors import interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.fields import PICK
 from sweeper.settings.problems import Problem, problem, refuse, stated
@@ -68,7 +67,8 @@ def report(
         return
     folder = Path(out) if out else paths[0]
     if watch:
-        _watch(folder, paths, port=options["port"] or 0)
+        with interrupted_by_signals():
+            _watch(folder, paths, port=options["port"] or 0)
     write_report(folder, paths)
     if as_json:
         click.echo(json.dumps(json.loads((folder / "pareto.json").read_text(encoding="utf-8"))))
@@ -141,11 +141,6 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
     from analysis.report.report import write_report
     from sweeper.cli.page_server import follow, serving, table_stamps
 
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
     made = table_stamps(paths)
     write_report(folder, paths)
     with serving(folder / "report.html", port=port) as address:

@@ -21,6 +21,7 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,7 +156,12 @@ class SweepStudy:
         if self.asked >= self._trials:
             return None
         self._enqueue_next()
-        return self._propose(self._study.ask())
+        trial = self._study.ask()
+        point = trial.user_attrs.get(_POINT)
+        config = dict(point) if point is not None else self._space.suggest(trial)
+        config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
+        trial.set_user_attr("config", config)
+        return format_id(trial.number - self._priors), config
 
     def stored(self, trial_id: str) -> dict[str, Any]:
         """Return what Optuna stores for a trial that was just proposed. The event log must contain it.
@@ -244,13 +250,6 @@ class SweepStudy:
             "system_attrs": {**_FIRST_GENERATION, **({"fixed_params": params} if is_planned else {})},
         }
 
-    def _propose(self, trial: optuna.trial.Trial) -> tuple[str, dict[str, Any]]:
-        point = trial.user_attrs.get(_POINT)
-        config = dict(point) if point is not None else self._space.suggest(trial)
-        config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
-        trial.set_user_attr("config", config)
-        return format_id(trial.number - self._priors), config
-
     def _enqueue_next(self) -> None:
         """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial."""
         trials, index = self._own_trials(), self.asked
@@ -320,7 +319,7 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
             points += found.points
             priors += found.priors
             most -= len(found.points)
-        log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [prior.to_dict() for prior in priors]})
+        log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [*map(asdict, priors)]})
     if search := log.state.search:
         study.begin(points=search["points"], priors=[Prior.from_dict(prior) for prior in search["priors"]])
     study.restore(log.state)

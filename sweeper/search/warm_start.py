@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,9 @@ class Prior:
     result: Result
     origin: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a mapping for JSON. :meth:`from_dict` reads this mapping."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Prior:
-        """Return the prior in a mapping from :meth:`to_dict`."""
+        """Return the prior in a mapping from :func:`dataclasses.asdict`."""
         result = Result(*(tuple(values["result"][name]) for name in ("values", "violations")))
         return cls(values["config"], result, values["origin"])
 

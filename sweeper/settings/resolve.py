@@ -33,6 +33,12 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.storage import is_address
 
+_SETTINGS = (
+    *("reduction", "stopping", "seed", "seeds", "primary", "objectives", "front_metrics", "epoch_budget", "until"),
+    *("cpus_per_trial", "gpus_per_trial", "max_concurrent", "address", "experiment"),
+)
+"""The options of a sweep whose values are the settings with the same names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -113,31 +119,18 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
         enqueue=search.enqueue,
         scheduler=search.scheduler,
         grace=search.grace,
-        reduction=options["reduction"],
-        stopping=options["stopping"],
-        seed=options["seed"],
-        seeds=options["seeds"],
         seeds_vary=options["seeds_vary"] or ORDER,
-        primary=options["primary"],
         extend=bool(options["extend"]),
-        objectives=options["objectives"],
         constraints=options["constraint"],
         candidates=options["candidates"] or LAST,
-        front_metrics=options["front_metrics"],
-        epoch_budget=options["epoch_budget"],
         time_budget_seconds=options["time_budget"],
-        until=options["until"],
         warm_start=tuple(map(_absolute, options["warm_start"] or ())),
         reuse=tuple(map(_absolute, options["reuse"] or ())),
-        cpus_per_trial=options["cpus_per_trial"],
-        gpus_per_trial=options["gpus_per_trial"],
-        max_concurrent=options["max_concurrent"],
-        address=options["address"],
         ship=not options["no_ship"],
         storage=str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
         tracking_uri=absolute_uri(options["tracking_uri"]),
-        experiment=options["experiment"],
         given=_recorded(options),
+        **{name: options[name] for name in _SETTINGS},
     )
     return Resolved(options, base, settings)
 
