@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from search_spaces.messages import size
 from sweeper.checks.disk import Disk, check_disk, disk_of
 from sweeper.store.folder import SweepError
 from trainables.data import Example
@@ -61,8 +60,3 @@ def test_the_free_space_decides_between_a_line_a_warning_and_an_error(
     free.free = 3 * 10**9
     with pytest.raises(SweepError, match=r"4\.0 GB.* 3\.0 GB"):
         check_disk(disk, out)
-
-
-def test_sizes_are_in_the_unit_that_fits() -> None:
-    found = [size(count) for count in (7, 5_280_808, 4.1e8, 1.25e9, 9e12)]
-    assert found == ["7 B", "5.3 MB", "410 MB", "1.2 GB", "9.0 TB"]

@@ -21,16 +21,16 @@ def sweep(folder: Path, rows: Sequence[dict[str, object]], *, spec: TrialSpec = 
     return folder
 
 
-def trial(
-    status: str, epochs: float, *, train: float, evaluation: float = 0.0, answers: float = 0.0, wall: float
-) -> dict[str, object]:
-    seconds = {"train_seconds": train, "eval_seconds": evaluation, "generation_seconds": answers, "wall_seconds": wall}
-    return {"status": status, "epochs_done": epochs, **seconds}
+def trial(status: str, epochs: float, **seconds: float) -> dict[str, object]:
+    times = {"train_seconds": 0.0, "eval_seconds": 0.0, "generation_seconds": 0.0, **seconds}
+    return {"status": status, "epochs_done": epochs, **times}
+
+
+DONE = trial("finished", 10.0, train_seconds=20.0, eval_seconds=13.0, generation_seconds=3.0, wall_seconds=40.0)
 
 
 def test_the_times_for_epochs_and_for_other_work_are_separate(tmp_path: Path) -> None:
-    done = trial("finished", 10.0, train=20.0, evaluation=13.0, answers=3.0, wall=40.0)
-    pace = earlier_pace(SPEC, [sweep(tmp_path / "a", [done] * 3)], gpus=0.0)
+    pace = earlier_pace(SPEC, [sweep(tmp_path / "a", [DONE] * 3)], gpus=0.0)
     assert pace is not None
     assert (pace.epoch, pace.beside, pace.share) == (3.0, 10.0, 1.0)
     assert pace.trial(100) == 310.0
@@ -38,8 +38,7 @@ def test_the_times_for_epochs_and_for_other_work_are_separate(tmp_path: Path) ->
 
 
 def test_the_share_of_trained_epochs_is_from_the_same_scheduler(tmp_path: Path) -> None:
-    rows = [trial("finished", 10.0, train=10.0, wall=10.0), trial("stopped", 2.0, train=2.0, wall=2.0)]
-    folder = sweep(tmp_path / "a", rows, scheduler="moasha")
+    folder = sweep(tmp_path / "a", [DONE, trial("stopped", 2.0)], scheduler="moasha")
     pace = earlier_pace(SPEC, [folder], scheduler="moasha", gpus=0.0)
     assert pace is not None
     assert pace.share == 0.6
@@ -49,19 +48,14 @@ def test_the_share_of_trained_epochs_is_from_the_same_scheduler(tmp_path: Path) 
 
 
 def test_sweeps_that_are_not_similar_are_ignored(tmp_path: Path) -> None:
-    done = trial("finished", 10.0, train=20.0, wall=40.0)
     folders = [
-        sweep(tmp_path / "other-model", [done], spec=replace(SPEC, model="tiny-gpt2")),
-        sweep(tmp_path / "other-batch", [done], spec=replace(SPEC, batch_size=2)),
-        sweep(tmp_path / "nothing-finished", [trial("failed", 0.0, train=0.0, wall=1.0)]),
+        sweep(tmp_path / "other-model", [DONE], spec=replace(SPEC, model="tiny-gpt2")),
+        sweep(tmp_path / "other-batch", [DONE], spec=replace(SPEC, batch_size=2)),
+        sweep(tmp_path / "nothing-finished", [trial("failed", 0.0)]),
+        sweep(tmp_path / "only-reused", [DONE | {"reused_from": "b/00000"}]),
         tmp_path / "nowhere",
     ]
     assert earlier_pace(SPEC, folders, gpus=0.0) is None
-    assert earlier_pace(SPEC, [sweep(tmp_path / "on-a-gpu", [done])], gpus=1.0) is None
-    like = sweep(tmp_path / "like", [done], spec=replace(SPEC, lr=1.0, epochs=3, seed=7))
+    assert earlier_pace(SPEC, [sweep(tmp_path / "on-a-gpu", [DONE])], gpus=1.0) is None
+    like = sweep(tmp_path / "like", [DONE], spec=replace(SPEC, lr=1.0, epochs=3, seed=7))
     assert earlier_pace(SPEC, [*folders, like], gpus=0.0) is not None
-
-
-def test_reused_trials_do_not_count(tmp_path: Path) -> None:
-    done = trial("finished", 10.0, train=20.0, wall=40.0)
-    assert earlier_pace(SPEC, [sweep(tmp_path / "a", [done | {"reused_from": "b/00000"}])], gpus=0.0) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -131,30 +130,24 @@ def names(problem: str, words: Iterable[str]) -> bool:
     return True
 
 
-def cases(text: str) -> list[Any]:
-    """Return the parameters in a table with one case per line: options | words that the message must name."""
-    rows = [line.partition(" | ") for line in text.strip().splitlines()]
-    return [pytest.param(shlex.split(typed), named.split(), id=typed.strip()) for typed, _, named in rows]
+def tofu(data: Path) -> tuple[str | Path, ...]:
+    """Return the options of the small model and data set."""
+    return ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
 
 
 @pytest.fixture
 def pareto(data: Path, out: Path) -> Command:
     """``pareto`` on the small data set, in a new output folder, with more arguments."""
 
-    def command(*arguments: str | Path, data: Path = data, out: Path = out) -> Result:
-        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
-        return invoke("pareto", *tofu, "--out", out, "--tracking-uri", f"sqlite:///{out}.db", *arguments)
+    def command(*arguments: str | Path, out: Path = out) -> Result:
+        return invoke("pareto", *tofu(data), "--out", out, "--tracking-uri", f"sqlite:///{out}.db", *arguments)
 
     return command
 
 
 @pytest.fixture
 def unlearn(data: Path, out: Path) -> Command:
-    def command(*arguments: str | Path) -> Result:
-        tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
-        return invoke("unlearn", *tofu, "--out", out, *arguments)
-
-    return command
+    return lambda *arguments: invoke("unlearn", *tofu(data), "--out", out, *arguments)
 
 
 @pytest.fixture
@@ -167,15 +160,15 @@ def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def accepted(pareto: Command, out: Path, planned_only: None) -> Accepted:
     """Return the specs of the first trials of a sweep with these arguments, by the settings it wrote."""
 
-    def command(*arguments: str | Path, trials: int = 24) -> list[TrialSpec]:
+    def command(*arguments: str | Path) -> list[TrialSpec]:
         result = pareto(*arguments)
         assert result.exit_code == 0, result.output
-        return specs_of(out, trials)
+        return specs_of(out)
 
     return command
 
 
-def specs_of(out: Path, trials: int = 20) -> list[TrialSpec]:
+def specs_of(out: Path, trials: int = 40) -> list[TrialSpec]:
     """Return the specs of a random search in the space of the sweep in ``out``."""
     settings = read_settings(out)
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -63,16 +63,6 @@ def test_a_constraint_replaces_the_sweeps_own_on_that_metric_alone(golden: Path)
     assert "99%" not in line
 
 
-@pytest.mark.parametrize(("flag", "column", "best"), [("maximize", "wall_seconds", max), ("minimize", "c", min)])
-def test_the_largest_or_the_smallest_value_of_a_column_is_taken(
-    golden: Path, flag: str, column: str, best: type
-) -> None:
-    values = {row["trial_id"]: float(row[column]) for row in finished(golden) if row[column]}
-    found = json_of("pick", golden, f"--{flag}", column)
-    assert values[found["trial_id"]] == best(values.values())
-    assert (found["rule"], found["eligible"]) == (f"{flag} {column}", len(values))
-
-
 def test_limits_repeat_and_python_has_the_same_answer(golden: Path) -> None:
     limits = ["verbmem<=0.9", "lr<1e-3"]
     found = json_of("pick", golden, *(word for limit in limits for word in ("--where", limit)), "--maximize", "utility")

@@ -10,20 +10,10 @@ import pytest
 from click.testing import Result
 
 from sweeper.store.tables import ResultTables
-from tests.sweeper.cli.conftest import Command, invoke, names
+from tests.sweeper.cli.conftest import Command, invoke, names, tofu
 
-DONE = {
-    "trial_id": "00000",
-    "seed": 0,
-    "lr": 1e-4,
-    "status": "finished",
-    "epochs": 4,
-    "epochs_done": 4.0,
-    "wall_seconds": 30.0,
-    "train_seconds": 20.0,
-    "eval_seconds": 4.0,
-    "generation_seconds": 0.0,
-}
+DONE = {"trial_id": "00000", "seed": 0, "lr": 1e-4, "status": "finished", "epochs": 4, "epochs_done": 4.0}
+DONE |= {"wall_seconds": 30.0, "train_seconds": 20.0, "eval_seconds": 4.0, "generation_seconds": 0.0}
 
 
 def plan(result: Result) -> dict[str, Any]:
@@ -35,12 +25,12 @@ def plan(result: Result) -> dict[str, Any]:
 @pytest.mark.parametrize("command", ["pareto", "lr-study", "unlearn"])
 def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, data: Path, tmp_path: Path) -> None:
     before = set(tmp_path.rglob("*"))
-    given = (command, "--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
-    content = plan(invoke(*given, "--out", tmp_path / "new", "--dry-run", "--json"))
+    given = (command, *tofu(data), "--out", tmp_path / "new", "--dry-run")
+    content = plan(invoke(*given, "--json"))
     values = [content[name] for name in ("seconds", "at_most", "pace", "memory", "disk", "disk_bytes")]
     assert values == [None] * len(values)
     assert content["unknown"].keys() == {"seconds", "memory", "disk"}
-    shown = invoke(*given, "--out", tmp_path / "new", "--dry-run")
+    shown = invoke(*given)
     assert (shown.exit_code, shown.stdout.count("unknown: ")) == (0, 3)
     assert set(tmp_path.rglob("*")) == before
 
@@ -68,8 +58,7 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Comm
 
 
 def test_memory_and_disk_of_a_run_follow_from_the_size_of_its_target(tiny_phi: Path, data: Path, out: Path) -> None:
-    tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
-    arguments = ("unlearn", *tofu, "--target-path", tiny_phi, "--dry-run")
+    arguments = ("unlearn", *tofu(data), "--target-path", tiny_phi, "--dry-run")
     run = plan(invoke(*arguments, "--out", out, "--json"))
     assert (run["what"], run["trials"], run["out"], run["downloads"]) == ("unlearn", 1, str(out), [])
     # The model, two gradients and the two moments of AdamW; a checkpoint, and a saved state with the moments.
@@ -79,14 +68,15 @@ def test_memory_and_disk_of_a_run_follow_from_the_size_of_its_target(tiny_phi: P
 
 
 def test_a_study_counts_its_grid_and_gpus_are_shared(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tofu = ("--model", "tiny-phi", "--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
-    study = plan(invoke("lr-study", *tofu, "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--dry-run", "--json"))
+    study = plan(
+        invoke("lr-study", *tofu(data), "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--dry-run", "--json")
+    )
     assert (study["what"], study["trials"]) == ("lr-study", 2 * 2 * 2)
-    assert "GPU" not in invoke("unlearn", *tofu, "--dry-run").stdout, "on a machine without one"
+    assert "GPU" not in invoke("unlearn", *tofu(data), "--dry-run").stdout, "on a machine without one"
     for module in ("checks.plan", "settings.resolve", "execution.placement", "settings.sweep_settings"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
-    assert "1 GPU" in invoke("unlearn", *tofu, "--dry-run").stdout
-    shared = invoke("pareto", *tofu, "--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
+    assert "1 GPU" in invoke("unlearn", *tofu(data), "--dry-run").stdout
+    shared = invoke("pareto", *tofu(data), "--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
     assert names(shared.stdout, ["1 at once", "GPU", "auto"])
 
 

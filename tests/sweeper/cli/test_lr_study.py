@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -16,6 +15,7 @@ from sweeper.driver.finalize import Summary
 from sweeper.settings.fields import STUDY as KIND
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
+from sweeper.store.tables import ResultTables
 from tests.conftest import GOLDEN
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused, summary_of
 
@@ -26,9 +26,7 @@ MEASURED = {name: _GOLDEN_JSON[name] for name in ("objectives", "baseline", "ran
 
 def planned(out: Path, *arguments: str) -> SweepSettings:
     """Return the settings with which ``lr-study`` creates a sweep. Nothing is run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
-        result = invoke("lr-study", "--out", out, *arguments)
+    result = invoke("lr-study", "--out", out, *arguments)
     assert result.exit_code == 0, result.output
     return read_settings(out)
 
@@ -47,6 +45,7 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.sweep.run", run)
 
 
+@pytest.mark.usefixtures("planned_only")
 def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(out: Path) -> None:
     settings = planned(out)
     assert (settings.kind, settings.sampler, settings.seeds) == (KIND, "grid", 2)
@@ -58,14 +57,7 @@ def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(ou
     assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
 
 
-def test_every_combination_of_variants_is_an_arm_from_the_given_start(out: Path) -> None:
-    variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-probe", "same")
-    more = ("--auto-lr-probe", "fresh", "--auto-lr-start-lr", "1e-5", "--method", "ngdiff", "--lr", "1e-3")
-    arms = [point for point in planned(out, *variants, *more).space.grid() if point["auto_lr"] == "on"]
-    found = [(point["auto_lr_smoothing"], point["auto_lr_probe"], point["lr"]) for point in arms]
-    assert found == [(a, b, 1e-5) for a in ("clip", "paper") for b in ("same", "fresh")]
-
-
+@pytest.mark.usefixtures("planned_only")
 @pytest.mark.parametrize(
     ("varied", "targets", "data"), [("order", (0, 0), (0, 0)), ("target", (4, 5), (0, 0)), ("data", (0, 0), (4, 5))]
 )
@@ -82,13 +74,18 @@ def test_a_seed_may_stand_for_another_target_or_other_data(
     assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
 
 
-def test_a_primary_question_and_options_of_pareto_are_recorded(out: Path) -> None:
+@pytest.mark.usefixtures("planned_only")
+def test_a_primary_question_variants_and_options_of_pareto_are_recorded(out: Path) -> None:
     """Small batches are probed on so many that they have eight rows."""
-    settings = planned(out, "--primary", "ngdiff/safe/freshx4", "--batch-size", "2", "--epochs", "2", "--c", "0.3")
-    assert (settings.primary, settings.base.epochs) == ("ngdiff/safe/freshx4", 2)
+    variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-start-lr", "1e-5")
+    primary = ("--primary", "ngdiff/clip/freshx4", "--method", "ngdiff", "--method", "gdiff", "--lr", "1e-3")
+    settings = planned(out, *variants, *primary, "--batch-size", "2", "--epochs", "2", "--c", "0.3")
+    assert (settings.primary, settings.base.epochs) == ("ngdiff/clip/freshx4", 2)
     grid = settings.space.grid()
     assert {point.get("c") for point in grid} == {0.3, None}
-    assert {point["auto_lr_probe_batches"] for point in grid if point["auto_lr"] == "on"} == {4}
+    arms = [point for point in grid if point["auto_lr"] == "on" and point["method"] == "ngdiff"]
+    found = [(point["auto_lr_smoothing"], point["auto_lr_probe_batches"], point["lr"]) for point in arms]
+    assert found == [("clip", 4, 1e-5), ("paper", 4, 1e-5)]
 
 
 # How a study ends ---------------------------------------------------------------------------------------------------
@@ -113,22 +110,18 @@ def test_a_pareto_sweep_does_not_end_in_a_study(out: Path) -> None:
     assert names(refused("resume", out, "--extend")[0], ["--extend", str(out)])
 
 
-def test_finished_sweeps_are_judged_together_without_running(golden: Path, tmp_path: Path) -> None:
+def test_finished_sweeps_are_judged_without_running_together_or_for_other_objectives(
+    golden: Path, tmp_path: Path
+) -> None:
     content = json_of("lr-study", "--from", golden)
     assert content == json.loads((golden / "lr_study.json").read_text())
+    assert content["afterwards"] is None
     both = invoke("lr-study", "--from", golden, "--from", GOLDEN, "--out", tmp_path / "both.json")
     assert "36 trials with the settings and seed of an earlier trial were ignored" in " ".join(both.stdout.split())
     assert json.loads((tmp_path / "both.json").read_text())["verdicts"] == content["verdicts"]
-    assert names(refused("lr-study", "--from", tmp_path)[0], [str(tmp_path), "sweep.json"])
-
-
-def test_objectives_chosen_afterwards_are_marked_as_such(golden: Path) -> None:
-    same = json_of("lr-study", "--from", golden, "--objectives", "forget_loss:max,retain_loss:min")
-    assert same == json_of("lr-study", "--from", golden)
-    assert same["afterwards"] is None
     other = json_of("lr-study", "--from", golden, "--objectives", "verbmem:min,utility:max")
     assert names(other["afterwards"], ["verbmem", "utility", "forget_loss", "retain_loss"])
-    assert other["sensitivity"] != same["sensitivity"]
+    assert other["sensitivity"] != content["sensitivity"]
 
 
 # The edge of the grid -----------------------------------------------------------------------------------------------
@@ -137,33 +130,23 @@ def test_objectives_chosen_afterwards_are_marked_as_such(golden: Path) -> None:
 def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:
     """Make a study whose trials end immediately and are best at the rate ``peak``. Return the rates of each run."""
     asked: list[list[float]] = []
-    with (GOLDEN / "trials.csv").open() as file:
-        (like, *_) = csv.DictReader(file)
+    like = {"steps": 9, "epochs_done": 3.0, "retain_loss": 0.5, "status": "finished"}
 
     def run(out: Path, *, console: object, change: dict[str, object] | None = None, **more: object) -> Summary:
         settings = replace(read_settings(out), **(change or {}))  # type: ignore[arg-type]
         content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
         (out / "sweep.json").write_text(json.dumps(content | MEASURED))
-        trials = out / "trials.csv"
-        rows = list(csv.DictReader(trials.open())) if trials.is_file() else []
-        points = [*settings.space.grid(), *settings.extension]
-        asked.append([])
-        for number, (seed, point) in enumerate(itertools.product(settings.all_seeds, points)):
-            spec = settings.make_spec({**point, "seed": seed}, target_key="k")
-            if spec.spec_hash in {row["spec_hash"] for row in rows}:
-                continue
-            asked[-1].append(spec.lr)
-            attained = 7 - 0.4 * abs(math.log10(spec.lr / peak))
-            ended = {"trial_id": f"{number:05}", "status": "finished", "forget_loss_capped": attained}
-            values = spec.row() | ended | {"spec_hash": spec.spec_hash}
-            rows.append(like | {name: str(value) for name, value in values.items() if name in like})
-        with trials.open("w", newline="") as file:
-            writer = csv.DictWriter(file, like.keys())
-            writer.writeheader()
-            writer.writerows(rows)
-        reports = "".join(f"{row['trial_id']},{row['steps']},{row['epochs_done']}\n" for row in rows)
-        (out / "history.csv").write_text(f"trial_id,step,epoch\n{reports}")
-        return summary_of(out, trials=len(rows), asked=settings.trials, status={"finished": len(rows)})
+        tables = ResultTables(out)
+        ended = {row["spec_hash"] for row in tables.trials.read()}
+        points = itertools.product(settings.all_seeds, [*settings.space.grid(), *settings.extension])
+        specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed, point in points]
+        asked.append([spec.lr for spec in specs if spec.spec_hash not in ended])
+        for number, spec in enumerate(specs):
+            if spec.spec_hash not in ended:
+                row = {"trial_id": f"{number:05}", "forget_loss_capped": 7 - 0.4 * abs(math.log10(spec.lr / peak))}
+                tables.trials.append([spec.row() | like | row | {"spec_hash": spec.spec_hash}])
+                tables.history.append([{"trial_id": row["trial_id"], "step": 9, "epoch": 3.0}])
+        return summary_of(out, trials=len(specs), asked=settings.trials, status={"finished": len(specs)})
 
     monkeypatch.setattr("sweeper.sweep.run", run)
     return asked
@@ -174,10 +157,12 @@ STUDY = ("--method", "gdiff", "--c", "0.5", "--c", "0.9", "--seeds", "3", "--lr"
 
 def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
     asked = edged(monkeypatch, out, peak=1e-3)
-    result = invoke("lr-study", "--out", out, *STUDY, "--extend")
+    assert "lr-study --extend" in invoke("lr-study", "--out", out, *STUDY).stdout
+    assert len(asked) == 1
+    result = invoke("resume", out, "--extend")
     assert result.exit_code == 0, result.output
     # Two values of c, three seeds.
-    assert asked[1:] == [[1e-3] * 6, [1e-2] * 6]
+    assert asked[2:] == [[1e-3] * 6, [1e-2] * 6]
     assert names(result.stderr, ["gdiff", "1e-05", "0.0001", "0.001"])
     settings = read_settings(out)
     assert (len(settings.extension), settings.trials) == (4, len(settings.space.grid()) * 3 + 12)
@@ -185,18 +170,7 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
     assert verdict["baselines"][0]["edge"] is None
     # A resumed study adds no rates, and runs lost trials again.
-    invoke("resume", out)
-    assert asked[3:] == [[]]
     rows = (out / "trials.csv").read_text().splitlines(keepends=True)
     (out / "trials.csv").write_text("".join(rows[:-3]))
     invoke("resume", out)
-    assert asked[-1] == [1e-2] * 3
-
-
-def test_a_study_without_extend_can_be_resumed_with_it(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
-    asked = edged(monkeypatch, out, peak=1e-3)
-    result = invoke("lr-study", "--out", out, *STUDY)
-    assert "lr-study --extend" in result.stdout
-    assert len(asked) == 1
-    invoke("resume", out, "--extend")
-    assert asked[2:] == [[1e-3] * 6, [1e-2] * 6]
+    assert asked[4:] == [[1e-2] * 3]

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of, resolved, specs_of
+from tests.sweeper.cli.conftest import Accepted, resolved
 from trainables.models.registry import MODELS, find_model
 from trainables.optimizers import LR_FREE
-from trainables.spec import TrialSpec
-from trainables.spec_checks import trial_problems
 
 HUB = {
     "phi-1.5": "microsoft/phi-1_5",
@@ -20,15 +18,6 @@ HUB = {
     "mistral-7b": "mistralai/Mistral-7B-v0.1",
 }
 """The paper's models."""
-pytestmark = pytest.mark.usefixtures("planned_only")
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """The repositories that a hub with every model was asked for."""
-    found: list[tuple[str, str]] = []
-    monkeypatch.setattr("sweeper.checks.hub.hub_problems", lambda wanted: found.extend(wanted) or [])
-    return found
 
 
 @pytest.mark.parametrize("name", HUB)
@@ -44,45 +33,33 @@ def test_the_papers_models_have_the_settings_of_its_experiments(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("typed", "ranks"),
+    ("typed", "expected"),
     [
-        ("--model mistral-7b", (8, None)),
-        ("--model mistral-7b --lora-rank 4", (4, None)),
-        ("--model mistral-7b --lora-rank 0", (None, None)),
-        ("--model mistral-7b --lora-rank none", (None, None)),
-        ("--model gpt2-xl", (None, None)),
-        ("--model gpt2-xl --lora-rank 16", (16, None)),
-        ("--model mistral-7b --target-lora-rank none", (8, 0)),
-        ("--model mistral-7b --target-lora-rank 4", (8, 4)),
+        ("--model mistral-7b", {"lora_rank": 8, "target_lora_rank": None}),
+        ("--model mistral-7b --lora-rank 4", {"lora_rank": 4}),
+        ("--model mistral-7b --lora-rank none", {"lora_rank": None}),
+        ("--model mistral-7b --target-lora-rank none", {"lora_rank": 8, "target_lora_rank": 0}),
+        ("--model gpt2-xl --lora-rank 16", {"lora_rank": 16}),
+        # A model from the hub that is not registered is fine-tuned fully.
+        ("--model EleutherAI/pythia-1.4b", {"dataset": "tofu", "lora_rank": None, "batch_size": 32}),
+        ("--model tiny-phi", {"max_length": 512}),
+        ("--model tiny-phi --dataset muse-books", {"max_length": 2048}),
+        ("--model tiny-phi --dataset muse-books --max-length 256", {"max_length": 256}),
     ],
 )
-@pytest.mark.usefixtures("asked")
-def test_the_rank_of_adapters_is_the_models_unless_given(typed: str, ranks: tuple[int | None, int | None]) -> None:
+def test_a_model_and_a_data_set_have_their_own_settings_unless_others_are_given(
+    monkeypatch: pytest.MonkeyPatch, typed: str, expected: dict[str, object]
+) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr("sweeper.checks.hub.hub_problems", lambda wanted: asked.extend(wanted) or [])
     spec = resolved("pareto", *typed.split()).base
-    assert (spec.lora_rank, spec.target_lora_rank) == ranks
-    assert not trial_problems(spec)
-
-
-def test_a_hub_id_is_a_model_with_full_fine_tuning(asked: list[tuple[str, str]]) -> None:
-    spec = resolved("pareto", "--model", "EleutherAI/pythia-1.4b").base
-    assert (spec.model, spec.dataset, spec.lora_rank) == ("EleutherAI/pythia-1.4b", "tofu", None)
-    assert (spec.batch_size, spec.eval_batch_size) == (MODELS["phi-1.5"].batch_size, MODELS["phi-1.5"].eval_batch_size)
-    assert ("model", "EleutherAI/pythia-1.4b") in asked
-
-
-# Learning-rate-free optimizers ---------------------------------------------------------------------------------------
-
-
-def specs(out: Path, *arguments: object, trials: int = 20) -> list[TrialSpec]:
-    """The first trials of a sweep on the default data."""
-    result = invoke("pareto", "--out", out, *arguments)
-    assert result.exit_code == 0, result.output
-    return specs_of(out, trials)
+    assert {name: getattr(spec, name) for name in expected} == expected
+    assert dict(asked).get("model") == find_model(spec.model).hub_id, "the hub is asked for the model"
 
 
 @pytest.mark.parametrize("name", LR_FREE)
-def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(name: str, out: Path) -> None:
-    found = specs(out, "--optimizer", name, "--growth-rate", "1.05")
+def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(name: str, accepted: Accepted) -> None:
+    found = accepted("--optimizer", name, "--growth-rate", "1.05")
     assert {(spec.optimizer, spec.d_growth) for spec in found} == {(name, 1.05)}
     assert 0.1 <= min(spec.lr for spec in found) < 0.5 < 2.0 < max(spec.lr for spec in found) <= 10.0
 
@@ -92,7 +69,6 @@ def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(name: str, 
     [
         ("--space paper --optimizer prodigy", "", {("prodigy", 1.0, None)}),
         ("--space paper --optimizer prodigy --lr 0.25", "", {("prodigy", 0.25, None)}),
-        ("--space space.yaml --optimizer prodigy", "", {("prodigy", 1.0, None)}),
         ("--space space.yaml --optimizer adamw", "", {("adamw", find_model("tiny-phi").lr, None)}),
         (
             "--space space.yaml",
@@ -102,16 +78,9 @@ def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(name: str, 
     ],
 )
 def test_the_rate_is_the_multiplier_1_or_the_models_rate_unless_given(
-    typed: str, text: str, expected: set[tuple[str, float, float | None]], out: Path
+    typed: str, text: str, expected: set[tuple[str, float, float | None]], accepted: Accepted
 ) -> None:
     Path("space.yaml").write_text("method: [gdiff, ngdiff]\n" + text)
     has_cap = "d_growth" in text
-    found = specs(out, *typed.split(), trials=40)
+    found = accepted(*typed.split())
     assert {(spec.optimizer, spec.lr, spec.d_growth if has_cap else None) for spec in found} == expected
-
-
-def test_auto_lr_is_excluded_by_every_one_of_them(out: Path) -> None:
-    assert {row["name"] for row in json_of("list", "optimizers") if row["AutoLR"] != "yes"} == set(LR_FREE)
-    for name in LR_FREE:
-        (problem,) = problems_of(invoke("pareto", "--out", out, "--optimizer", name, "--auto-lr", "on"))
-        assert names(problem, ["AutoLR", name])

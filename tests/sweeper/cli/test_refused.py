@@ -12,91 +12,71 @@ from typing import Any
 import pytest
 
 from tests.conftest import GOLDEN
+from tests.s3_server import s3_server
 from tests.sweeper.cli.conftest import Command, invoke, names, problems_of
 
 FILES = {
     "file": "a file",
     "full/thesis.tex": "years of work",
     "begun/sweep.json": '{"mine": true}',
+    "damaged/sweep.json": "{torn",
     "run/metrics.json": "{}",
     "space.yaml": "method: [gdiff]\nlr: [1e-4, 1e-3]\nc: [0.1, 0.9]\n",
     "wrong.yaml": "method: [gdiff, nonsense]\nlr: {low: 1e-3}\nc: {low: 0.5, high: 1.95}\nepochs: [0, 5]\n",
+    "idle.yaml": "lr: [1e-4]\nretain_objective: kl\n",
+    "excluded.yaml": "method: [ngdiff, npo]\nc: [0.5]\nretain_objective: kl\n",
+    "rates.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nlr: {low: 1.0e-5, high: 1.0e-3, log: true}\n",
+    "multipliers.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nauto_lr: [off, on]\nd_growth: [1.1]\n",
     "torn.yaml": "trials: [1\n",
     "list.yaml": "- trials\n",
     "options.yaml": "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\nlr: 0.1\nlr: 0.2\n"
     "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\njson: true\n",
     "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
+    "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
+    "mine/retain.jsonl": '{"text": "T"}\n',
+    "deep/config.json": '{"num_hidden_layers": 12}',
+    "deep/tokenizer.json": "{}",
+    "deep/model.safetensors": "d\0\0\0\0\0\0\0{}",
 }
-"""Files in the working folder, which also has ``model``, a model folder, and ``golden``, the tables of a real sweep."""
+"""Files in the working folder, which also has ``model``, a model folder, and ``golden``, the tables of a real sweep.
+The header of ``deep/model.safetensors`` is longer than the file."""
 LINES = """
-run --auto-lr maybe | auto_lr maybe
-run --method nonsense --optimizer lion --weight-scale big --retain-objective mse --dtype fp16 --auto-lr-smoothing x \
-    | nonsense gdiff ngdiff | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
-    | auto_lr_smoothing x
-run --method npo+nonsense | nonsense
-run --method npo+gd | npo+gd gd
-run --c 1.5 --limit 0 --target-lora-rank -1 --lr 0 --seed -1 --epochs 0 --max-steps 0 --batch-size -8 --max-length 2 \
-    --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | c 1.5 | limit 0 | target_lora_rank -1 | lr 0 | seed -1 \
-    | epochs 0 | max_steps 0 | batch_size -8 | max_length 2 | weight_decay -1 | max_grad_norm 0 | lora_rank -1
-run --c half --lr fast --seed lucky --epochs 1.5 --lora-rank few | --c half | --lr fast | --seed lucky \
+single --method nonsense --optimizer lion --weight-scale big --retain-objective mse --dtype fp16 \
+    --auto-lr-smoothing x | nonsense gdiff ngdiff | lion adamw sgd | weight_scale big | retain_objective mse ce kl \
+    | fp16 fp32 bf16 | auto_lr_smoothing x
+single --c 1.5 --limit 0 --target-lora-rank -1 --lr 0 --seed -1 --epochs 0 --max-steps 0 --batch-size -8 \
+    --max-length 2 --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | c 1.5 | limit 0 | target_lora_rank -1 | lr 0 \
+    | seed -1 | epochs 0 | max_steps 0 | batch_size -8 | max_length 2 | weight_decay -1 | max_grad_norm 0 | lora_rank -1
+sweep --c half --lr fast --seed lucky --epochs 1.5 --lora-rank few | --c half | --lr fast | --seed lucky \
     | --epochs 1.5 | --lora-rank few
-run --method ngdiff --c 0.5 | c ngdiff
-run --momentum 0.9 | momentum sgd
-run --optimizer sgd --momentum 2 | momentum 2
-run --method rmu --retain-objective kl | retain_objective kl rmu ce
-run --method npo --retain-objective kl | retain_objective kl npo npo+ngdiff
-run --method rmu --option layer=-2 | layer -2
-run --method rmu --option layer=1.5 | layer 1.5
-run --auto-lr on --auto-lr-every 0 | auto_lr_every 0
-run --auto-lr on --auto-lr-start 0 | auto_lr_start 0
-run --auto-lr-every 5 | --auto-lr-every on
-run --optimizer dog --growth-rate 0.9 | --growth-rate 0.9
-run --growth-rate 1.5 | --growth-rate prodigy
-run --optimizer prodigy --auto-lr on | AutoLR prodigy
-run --option warmth=1 | warmth
-run --method gdiff --option beta=0.1 | beta
-run --option c | --option NAME=VALUE c
-run --option =3 | --option NAME=VALUE =3
-run --option c=high | --option NAME=VALUE c=high
-run --option c=7 | c 7
-run --seed 1099511627776 | seed 1099511627776
-run --model gpt-9 | gpt-9 tiny-phi llama2-7b ORGANISATION/NAME --model-path
-run --model /etc | /etc --model-path
-run --model a/b/c | a/b/c tiny-phi
-run --model org/ | tiny-phi
-run --model '' | tiny-phi
-run --dataset books | books authors tofu
-run --forget-split forget99 | forget99 forget01 forget05 forget10
-run --limit 5 | --limit 5 20
-run --model-path /no/such | --model-path /no/such
-run --target-path /no/such | --target-path /no/such
+single --method ngdiff --c 0.5 | c ngdiff
+sweep --method npo --method rmu --retain-objective kl | retain_objective kl npo npo+ngdiff | retain_objective kl rmu
+single --auto-lr-every 5 | --auto-lr-every on
+sweep --auto-lr-every 5 | --auto-lr-every both
+sweep --optimizer prodigy --auto-lr both | AutoLR prodigy
+single --option warmth=1 | warmth
+single --option c --option =3 --option c=high | --option NAME=VALUE c | --option NAME=VALUE =3 \
+    | --option NAME=VALUE c=high
+sweep --model gpt-9 | gpt-9 tiny-phi llama2-7b ORGANISATION/NAME --model-path
+single --model a/b/c --dataset books | a/b/c tiny-phi | books authors tofu
+single --forget-split forget99 | forget99 forget01 forget05 forget10
+single --limit 5 | --limit 5 20
+single --target-path /no/such | --target-path /no/such
 sweep --trials 2.5 --sampler magic --scheduler magic --gpus-per-trial nan --cpus-per-trial nan --epoch-budget few \
     --until done | --trials 2.5 | magic tpe nsga2 nsga3 gp qmc random grid | magic none moasha | gpus-per-trial nan \
     | cpus-per-trial nan | --epoch-budget few | --until done plateau:10:0.001
-sweep --method ngdiff --method rmu --retain-objective kl | retain_objective kl rmu
 sweep --scheduler moasha --grace 5 --epochs 5 | --grace 5 --epochs
-sweep --scheduler moasha --grace 0 | --grace 0
 sweep --scheduler moasha --grace 3 --eval-every 2 | --grace 3 --eval-every 2
-sweep --scheduler moasha --reduction 1 | --reduction 2 1
-sweep --scheduler moasha --stopping nap | nap stop pause
 sweep --scheduler none --grace 2 --stopping pause | --grace --stopping --scheduler moasha
-sweep --sampler grid --grace 2 | --grace --scheduler moasha
-sweep --objectives speed:max,utility:max | speed forget_loss
-sweep --objectives verbmem,utility:max | verbmem:min verbmem:max
 sweep --cpus-per-trial 0 --max-concurrent 0 --time-budget 0 --epoch-budget 0 --gpus-per-trial -1 --until plateau:0 \
     | cpus-per-trial 0 | max-concurrent 0 | time-budget 0 | epoch-budget 0 | gpus-per-trial -1 | --until plateau:0
 sweep --cpus-per-trial 9999 --gpus-per-trial 1.5 | --cpus-per-trial 9999 | gpus-per-trial 1.5
-sweep --gpus-per-trial 2 | gpus-per-trial 2
 sweep --tracking-uri ftp://host --gpus-per-trial inf | ftp | gpus-per-trial inf
-sweep --constraint utility=0.7 | utility=0.7 utility>=0.7
-sweep --constraint verbmem<=0.1 --constraint verbmem>=0.5 | verbmem>=0.5 verbmem<=0.1
-sweep --constraint speed>=1 | speed utility
-sweep --constraint mia_loss<=0.6 | mia_loss --metrics default,mia_loss
-sweep --metrics verbmem --constraint utility>=70% | utility --metrics verbmem,utility
-sweep --enqueue lr=1e-4,c | --enqueue lr=1e-4,c NAME=VALUE
-sweep --enqueue lr=7 | --enqueue lr 7 1e-05 0.001
-sweep --enqueue method=npo | method npo gdiff ngdiff
-sweep --enqueue warmth=1 | warmth method lr c
+sweep --constraint utility=0.7 --constraint verbmem<=0.1 --constraint verbmem>=0.5 --constraint speed>=1 \
+    --constraint mia_loss<=0.6 | utility=0.7 utility>=0.7 | speed utility | mia_loss --metrics default,mia_loss \
+    | verbmem>=0.5 verbmem<=0.1
+sweep --enqueue lr=1e-4,c --enqueue lr=7 --enqueue method=npo --enqueue warmth=1 | --enqueue lr=1e-4,c NAME=VALUE \
+    | --enqueue lr 7 1e-05 0.001 | method npo gdiff ngdiff | warmth method lr c
 sweep --trials 3 --seeds 2 --enqueue lr=1e-4 --enqueue lr=2e-4 | --enqueue 2 4 --trials 3
 sweep --sampler grid --method ngdiff --lr 1e-4 --enqueue lr=1e-4 | --enqueue grid
 sweep --tracking-uri ./mlruns --warm-start nowhere --reuse nowhere --gpus-per-trial all --objectives utility:max \
@@ -105,21 +85,13 @@ sweep --tracking-uri ./mlruns --warm-start nowhere --reuse nowhere --gpus-per-tr
 sweep --sampler qmc --warm-start nowhere | qmc tpe nsga2 nsga3 gp
 sweep --sampler grid | --sampler grid lr
 sweep --sampler grid --method ngdiff --lr 1e-4 --lr 1e-5 --trials 3 | --trials 3 2
-sweep --optimizer prodigy --auto-lr both | AutoLR prodigy
-single --c 0.1 --option c=0.2 | 2 pareto option c
-single --c 0.1 --c 0.2 | 2 pareto option c
-single --lr 1e-3 --lr 1e-4 | 2 pareto --lr
+single --c 0.1 --option c=0.2 --lr 1e-3 --lr 1e-4 | 2 pareto option c | 2 pareto --lr
 sweep --sampler nsga --candidates al --scheduler moash --model tiny-ph --method ngdif --dataset offu \
     --optimizer adam --metrics verbmen --objectives verbmen:min,retain_loss:min --constraint utilty>=0.7 | 'nsga3'? \
     | 'all'? | 'moasha'? | 'tiny-phi'? | 'ngdiff'? | 'tofu'? | 'adamw'? | 'verbmem'? | 'verbmem'? | 'utility'?
-sweep --method npo+ngdif | 'ngdiff'?
-sweep --method np0+ngdiff | 'npo'?
 sweep --method npo --option betaa=1 | 'beta'?
-sweep --metrics tofo | 'tofu'?
-run --method gdiff,ngdiff --c '0.1, 0.5' --lr 1e-3,1e-4 | --method gdiff --method ngdiff | --c 0.1 --c 0.5 \
+single --method gdiff,ngdiff --c '0.1, 0.5' --lr 1e-3,1e-4 | --method gdiff --method ngdiff | --c 0.1 --c 0.5 \
     | --lr 1e-3 --lr 1e-4
-lr-study --auto-lr-smoothing wild | auto_lr_smoothing wild
-lr-study --auto-lr-start-lr -1 | auto-lr-start-lr -1
 lr-study --primary npo | --primary npo gdiff ngdiff
 lr-study --auto-lr-smoothing paper --auto-lr-smoothing safe --primary gdiff \
     | --primary gdiff gdiff/paper/freshx2 gdiff/safe/freshx2
@@ -135,39 +107,34 @@ lr-study --from golden --primary gdiff --extend --dry-run | --primary | --dry-ru
 lr-study --from golden --from begun | --out
 lr-study --from full | full sweep.json
 sweep --model-path model --target-path model | --model-path --target-path
-pareto --dataset authors --data-dir . | --data-dir authors
 sweep --model-path full | full config.json | full *.safetensors | full tokenizer
+sweep --model-path deep | --model-path deep model.safetensors
+sweep --method rmu --option layer=11 --option layer=-1 --option layer=12 --target-path deep \
+    | --target-path deep model.safetensors | layer 12 11
 sweep --model full | full --model-path
-single --dataset jsonl | jsonl
 pareto --dataset jsonl | jsonl --data-dir forget.jsonl retain.jsonl
-pareto --dataset jsonl --data-dir nowhere | nowhere forget.jsonl retain.jsonl
-pareto --dataset muse-news --data-dir nowhere | nowhere muse-bench
-pareto --dataset muse-news --data-dir . --forget-split scal_5 | scal_5 forget scal_1
-run --out begun | begun python -m sweeper resume
-run --out full | full empty
-run --out '' | --out
-target --out '' | --out
-evaluate --model-path model --out '' | --out
+unlearn --dataset jsonl --data-dir mine --epochs 0 | epochs 0 | forget.jsonl line 1 'answer' \
+    | retain.jsonl forget.jsonl line 1
+single --out begun | begun python -m sweeper resume
+single --out full | full empty
+single --out '' | --out
 sweep --trials 0 --out file | --out file folder | trials
 sweep --trials 0 --out file/a/b | --out file folder | trials
 sweep --out s3://bucket/sweeps | --out s3://bucket/sweeps --storage
-sweep --out gs://bucket | --out gs://bucket --storage
-sweep --out hdfs://host/folder | --out hdfs://host/folder --storage
 sweep --storage s3://me:hidden@bucket/sweeps | --storage credentials
-sweep --storage s3://bucket/sweeps?bogus=1 | --storage bogus
-sweep --storage s3:///sweeps | --storage bucket
-sweep --storage nothing://bucket | --storage nothing://bucket
 sweep --storage file | --storage file
 sweep --address 127.0.0.1:9 | --address 127.0.0.1:9
 sweep --out begun --trials 0 --model-path /nowhere --tracking-uri ./mlruns --data-dir torn | --out begun \
     | /nowhere | ./mlruns | trials | torn
-sweep --space space.yaml --method gdiff | --method space.yaml
-sweep --space space.yaml --method nonsense | --method
-sweep --space space.yaml --lr 1e-4 | --lr space.yaml
-sweep --space space.yaml --c 0.5 | --c space.yaml
-sweep --space space.yaml --option c=0.5 | --option space.yaml
+sweep --space space.yaml --method gdiff --c 0.5 --option c=0.5 --lr 1e-4 | --method space.yaml | --c space.yaml \
+    | --option space.yaml | --lr space.yaml
 sweep --space wrong.yaml --trials 0 | trials 0 | wrong.yaml:2 lr high | wrong.yaml:4 epochs 0 \
     | wrong.yaml:3 c 1.95 | wrong.yaml:1 nonsense
+sweep --space idle.yaml | idle.yaml method
+sweep --space excluded.yaml | excluded.yaml:2 c ngdiff | excluded.yaml:3 kl npo
+sweep --space rates.yaml | rates.yaml:2 learning rate prodigy
+sweep --space multipliers.yaml | multipliers.yaml:4 d_growth | multipliers.yaml:3 AutoLR prodigy \
+    | multipliers.yaml:2 learning rate prodigy
 sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 seed | options.yaml:5 zzz \
     | options.yaml:7 lr | options.yaml:8 option | options.yaml:11 json | options.yaml:2 --epochs 'two' \
     | options.yaml:4 gradient-checkpointing maybe | 'ngdif' 'ngdiff' | options.yaml:10 batch_size 0
@@ -177,7 +144,6 @@ unlearn --config list.yaml --method nothing | list.yaml | nothing
 evaluate | --model-path --eval-log
 evaluate --eval-log file --metrics tofu | --metrics --eval-log
 evaluate --model tiny-phi --model-path full | config.json | *.safetensors | tokenizer
-evaluate --model tiny-resnet --model-path full | config.json | *.safetensors | preprocessor_config.json
 target --dataset tofu --data-dir . --forget-split f --max-length 0 | max_length | 'f'
 target --retain-only --target-path model | --retain-only --target-path
 compare --format pdf | at | pdf md tex csv html
@@ -185,9 +151,7 @@ compare no full | no | full
 report full full nowhere | full sweep.json | nowhere | --out | twice
 report theirs.csv | sweep
 report golden --out begun | --out
-report golden begun --out begun | --out
 report golden --out file | --out
-report golden --out '' | --out
 report run --watch | --watch run
 report golden --watch --json --port 70000 | --port 70000 | --watch --json
 report golden --port 8000 | --port --watch
@@ -200,14 +164,15 @@ pick golden --rule knee --maximize utility --minimize verbmem --where verbmem=0.
     | verbmem=0.1 utility>=0.7 | --rule knee --maximize | --maximize --minimize --where | --export .
 pick golden --merge | --merge --export DIR
 pick golden --max-verbmem 0.001 | 0.00812
-pick golden --where lr<1e-9 | lr 1e-09 3e-5
 pick golden --rule success | 36 verbmem utility truth_ratio
 pick golden --copy-to copy | 00011
+resume nowhere | nowhere
+resume damaged | damaged sweep.json
+resume begun | begun sweep.json
 config golden --out file | file
 status full | full sweep.json
 stop full | full sweep.json
 stop golden | golden
-stop golden 00099 | golden
 stop golden 00000 | trial 00000
 cache --older-than -1 | --older-than -1
 ui | mlflow.db --tracking-uri
@@ -215,8 +180,8 @@ ui --port first --tracking-uri folder | first | folder
 doctor --shared full | --shared --address
 doctor --storage full | --storage full --shared
 """
-"""A command line on each line, then the words of each problem. ``run`` is both ``sweep`` and ``single``: pareto and
-unlearn on the small data set."""
+"""A command line on each line, then the words of each problem. ``sweep`` is pareto and ``single`` is unlearn, each on
+the small data set."""
 
 
 def refusals() -> Iterator[Any]:
@@ -224,8 +189,7 @@ def refusals() -> Iterator[Any]:
     for line in LINES.strip().splitlines():
         typed, *expected = re.split(r" +\| ", line)
         command, *words = shlex.split(typed)
-        for one in ("sweep", "single") if command == "run" else (command,):
-            yield pytest.param([one, *words], expected, id=f"{one} {shlex.join(words)}")
+        yield pytest.param([command, *words], expected, id=f"{command} {shlex.join(words)}")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -249,3 +213,10 @@ def test_a_wrong_command_line_is_refused_and_nothing_is_written(
         assert names(problem, named.split())
     assert "me:hidden" not in result.stderr, "a password"
     assert contents(tmp_path) == before
+
+
+def test_a_missing_bucket_is_refused(pareto: Command, out: Path) -> None:
+    with s3_server() as server:
+        (problem,) = problems_of(pareto("--storage", server.uri("nowhere/sweeps")))
+    assert "NO_SUCH_BUCKET" in problem
+    assert not out.exists()

@@ -78,13 +78,6 @@ def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, swe
     assert f"python -m sweeper resume {out}" in invoke("status", out).stdout
 
 
-def test_status_of_a_damaged_log_names_its_line(out: Path, sweep: OpenSweep) -> None:
-    running(sweep)
-    log = out / "events.jsonl"
-    log.write_bytes(b"{}\n" + log.read_bytes())
-    assert_names(refused("status", out)[0], log, "line 1 ")
-
-
 def test_only_a_running_trial_can_be_stopped(out: Path, running_sweep: OpenSweep) -> None:
     ended, trial_id = run_trial(running_sweep), running(running_sweep)
     wait_until(lambda: status_of(out)["doing"] == "trials")

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.sweeper.conftest import wait_until
 
 ROOT = Path(__file__).parents[3]
 SERVER = """
@@ -41,15 +42,6 @@ def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def started() -> Mapping[str, list[str]]:
-    deadline = time.monotonic() + 240.0
-    while not Path("started.json").exists():
-        assert time.monotonic() < deadline, "the server was not started"
-        time.sleep(0.05)
-    found: dict[str, list[str]] = json.loads(Path("started.json").read_text())
-    return found
-
-
 def lives(pid: str) -> bool:
     """Return whether the process runs. A zombie does not."""
     try:
@@ -60,7 +52,8 @@ def lives(pid: str) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_no_process_behind(server: subprocess.Popen[str], number: signal.Signals) -> None:
-    found = started()
+    wait_until(Path("started.json").exists)
+    found = json.loads(Path("started.json").read_text())
     assert found["arguments"] == ["ui", "--backend-store-uri", "sqlite:///a.db", "--workers", "1", "--port", "5055"]
     assert found["jobs"] == "false"
     assert all(map(lives, found["pids"]))

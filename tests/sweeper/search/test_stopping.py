@@ -18,7 +18,6 @@ from tests.sweeper.conftest import bare_sweep
         ("none", None),
         ("plateau", Plateau(10, 0.001)),
         ("plateau:5", Plateau(5, 0.001)),
-        ("plateau:5:0", Plateau(5, 0.0)),
         ("plateau:20:1e-4", Plateau(20, 1e-4)),
         *((f"plateau:{bad}", UntilError) for bad in ("", "x", "0", "3:-1", "3:nan", "3:inf", "1:1:1")),
         ("plato", UntilError),

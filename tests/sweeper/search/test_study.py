@@ -147,15 +147,10 @@ ENDS: dict[str, tuple[Row, str]] = {
     "finished": (FINE, "COMPLETE"),
     "finished, as text": ({**FINE, "forget_loss_capped": "2.0", "retain_loss": "0.5"}, "COMPLETE"),
     "finished with NaN": ({**FINE, "retain_loss": math.nan}, "FAIL"),
-    "finished with infinity": ({**FINE, "forget_loss_capped": math.inf}, "FAIL"),
-    "finished with minus infinity": ({**FINE, "retain_loss": "-inf"}, "FAIL"),
     "finished without an objective": ({"status": "finished", "retain_loss": 0.5}, "FAIL"),
-    "finished with an empty cell": ({**FINE, "retain_loss": ""}, "FAIL"),
     "diverged with finite losses": ({**FINE, "status": "diverged"}, "FAIL"),
     "failed": ({"status": "failed", "error": "out of memory"}, "FAIL"),
-    "failed with finite losses": ({**FINE, "status": "failed"}, "FAIL"),
     "stopped": ({**FINE, "status": "stopped"}, "PRUNED"),
-    "stopped before any report": ({"status": "stopped"}, "PRUNED"),
     "without a status": ({"forget_loss_capped": 2.0, "retain_loss": 0.5}, "FAIL"),
 }
 
@@ -172,7 +167,7 @@ def test_only_a_finished_trial_with_finite_objectives_is_complete_and_the_first_
     assert (trial.state.name, trial.values) == (state, [2.0, 0.5] if state == "COMPLETE" else None)
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "gp"])
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
 def test_the_search_continues_after_trials_that_failed_or_were_stopped(tmp_path: Path, sampler: str) -> None:
     ends: list[Row] = [FINE, {"status": "failed"}, {**FINE, "status": "stopped"}, {**FINE, "status": "diverged"}]
     numbers = iter(range(100))
@@ -185,14 +180,18 @@ def test_the_search_continues_after_trials_that_failed_or_were_stopped(tmp_path:
     assert states(tmp_path / "bad") == {"FAIL": 8}
 
 
-def test_a_finished_trial_is_reported_with_its_best_epoch(tmp_path: Path) -> None:
+def test_a_finished_trial_is_reported_with_its_best_epoch_and_each_prior_with_its_own_violations(
+    tmp_path: Path,
+) -> None:
     early = {"forget_loss_capped": 4.0, "retain_loss": 1.0}
-    study = open_study(tmp_path, trials=2, constraints=UTILITY)
+    study = open_study(tmp_path, space=TWO, trials=2, constraints=UTILITY)
+    study.begin(priors=[prior(1e-4, violations=(missed,)) for missed in (0.25, -0.125)])
     for row in ({**FINE, "utility": 0.1}, {**FINE, "status": "stopped"}):
         proposal = study.ask()
         assert proposal is not None
         study.tell(proposal[0], row, [early | {"utility": 0.3}, FINE])
-    finished, stopped = plain_trials(tmp_path)
+    *priors, finished, stopped = plain_trials(tmp_path)
+    assert [trial.constraints for trial in priors] == [{"utility>=0.5": 0.25}, {"utility>=0.5": -0.125}]
     assert (finished.values, finished.constraints) == ([4.0, 1.0], {"utility>=0.5": pytest.approx(0.2)})
     assert (stopped.state.name, stopped.values) == ("PRUNED", None)
 
@@ -238,12 +237,6 @@ def test_samplers_learn_from_priors_which_are_not_trials_of_the_sweep(tmp_path: 
     assert len(study.archive.trace) == count
     near = [abs(exponent(config) + 4) for _, config in proposed]
     assert sum(near) / len(near) < 0.4  # the mean of random proposals would be 0.5
-
-
-def test_each_prior_has_its_own_violations(tmp_path: Path) -> None:
-    study = open_study(tmp_path, space=TWO, trials=1, constraints=UTILITY)
-    study.begin(priors=[prior(1e-4, violations=(missed,)) for missed in (0.25, -0.125)])
-    assert [trial.constraints for trial in plain_trials(tmp_path)] == [{"utility>=0.5": 0.25}, {"utility>=0.5": -0.125}]
 
 
 def test_given_points_are_tried_first_once_with_every_seed(tmp_path: Path) -> None:

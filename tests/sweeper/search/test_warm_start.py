@@ -100,7 +100,6 @@ def test_trials_of_the_same_problem_are_known_with_their_values_whatever_their_s
     [
         (TrialSpec(epochs=4), KEY, ["epochs", "15", "4"]),
         (TrialSpec(model="tiny-gpt2"), "x", ["model", "tiny-phi", "tiny-gpt2"]),
-        (TrialSpec(forget_split="forget01"), "x", ["forget_split", "forget01"]),
         (TrialSpec(), "another", []),
     ],
 )

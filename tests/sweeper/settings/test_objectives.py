@@ -18,22 +18,12 @@ from sweeper.settings.objectives import (
 GUESS = math.log(2048)
 
 
-def test_objectives_are_read_in_their_order_with_a_default() -> None:
-    forget, retain = parse_objectives(DEFAULT_OBJECTIVES)
-    assert (forget.name, forget.column, forget.direction) == ("forget_loss", "forget_loss_capped", "max")
-    assert (retain.name, retain.column, retain.direction) == ("retain_loss", "retain_loss", "min")
-    found = parse_objectives("verbmem:min, utility:max,truth_ratio:max")
-    assert [f"{item.name}:{item.direction}" for item in found] == ["verbmem:min", "utility:max", "truth_ratio:max"]
-
-
 @pytest.mark.parametrize(
     ("text", "named"),
     [
         ("forget_loss:max,accuracy:max", "accuracy"),
-        ("forget_loss:max,forget_loss_capped:max", "forget_loss_capped"),
         ("forget_loss:max,", "''"),
         ("forget_loss,retain_loss:min", "forget_loss:min or forget_loss:max"),
-        ("forget_loss:up,retain_loss:min", "forget_loss:up"),
         ("forget_loss:max:min,retain_loss:min", "forget_loss:max:min"),
         ("forget_loss:max", "two"),
         ("forget_loss:max,forget_loss:min", "twice"),
@@ -53,9 +43,7 @@ def test_objectives_that_cannot_be_read_are_named(text: str, named: str) -> None
     ("text", "unit", "column", "high", "label"),
     [
         ("forget_loss:max", "token", "forget_loss_capped", GUESS, "nats per token"),
-        ("forget_loss:max", "image", "forget_loss_capped", GUESS, "nats per image"),
-        ("retain_loss:min", "token", "retain_loss", GUESS, "nats per token"),
-        ("verbmem:min", "token", "verbmem", 1.0, ""),
+        ("retain_loss:min", "image", "retain_loss", GUESS, "nats per image"),
         ("retain_accuracy:max", "image", "retain_accuracy", 1.0, ""),
         # Both sides of an ideal are wrong: without unlearning privleak is -100, with too much of it above 0.
         ("privleak:min", "token", "privleak_distance", 100.0, "distance from 0 ("),
@@ -78,7 +66,6 @@ def test_bounds_and_labels_are_those_of_the_metric_and_the_analysis_reads_them(
     ("text", "dataset", "wrong"),
     [
         (DEFAULT_OBJECTIVES, "digits", []),
-        (DEFAULT_OBJECTIVES, "authors", []),
         ("forget_accuracy:min,retain_accuracy:max", "cifar-10", []),
         ("forget_accuracy:min,utility:max", "tofu", ["forget_accuracy"]),
         ("verbmem:min,test_accuracy:max,truth_ratio:max", "cifar-100", ["verbmem", "truth_ratio"]),

@@ -20,6 +20,7 @@ from sweeper.cli.options import given_values
 from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
 from sweeper.settings.resolve import Resolved, resolve
 from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, merge, to_json
+from sweeper.settings.sweep_settings import SweepSettings
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "method": st.sampled_from(("gdiff", "ngdiff", "npo+ngdiff", "rmu", "nonsense")),
@@ -72,15 +73,18 @@ def typed(command: str, words: list[str]) -> Raw:
 
 
 def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
-    """Return the resolved settings and problems, without the sources of the values."""
+    """Return the resolved settings and problems, without the sources of the values. sweep.json keeps the settings."""
     found: Resolved = resolve(command, raw, choices())
-    result = {**found.settings.to_dict(), "given": None} if found.settings is not None else None
+    result = None
+    if found.settings is not None:
+        result = {**found.settings.to_dict(), "given": None}
+        assert SweepSettings.from_dict(json.loads(json.dumps(found.settings.to_dict()))) == found.settings
     return result, found.base, [problem.text for problem in found.options.problems]
 
 
 @pytest.mark.parametrize("command", [PARETO, STUDY, RUN])
 def test_python_the_command_line_and_a_file_give_equal_settings(command: str, tmp_path: Path) -> None:
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(options(command))
     def check(keywords: dict[str, Any]) -> None:
         python = from_python(command, keywords)
