@@ -60,6 +60,8 @@ def run(
     settings = replace(read_settings(out), **(change or {}))
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     set_worker_plugins(out)
+    if settings.problems:
+        raise UsageError(f"the sweep in {out} cannot continue: {'; '.join(settings.problems)}. Start a new sweep.")
     # A terminal wraps lines at words; in a log each sentence is one line.
     say = partial(console.print, highlight=False, markup=False, soft_wrap=not console.is_terminal)
     with (

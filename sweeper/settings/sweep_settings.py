@@ -156,6 +156,14 @@ class SweepSettings:
         return tuple(dict.fromkeys(names)) or (str(self.space.constants.get("method", self.base.method)),)
 
     @property
+    def problems(self) -> list[str]:
+        """The problems with the trials' values. A version that created the sweep may have had more choices."""
+        choices = [item for item in self.space.parameters if isinstance(item, Choice)]
+        varied = [(item.name, value) for item in choices for value in item.values]
+        values = [*self.base.values().items(), *self.space.constants.items(), *varied]
+        return [text for name, value in values if name in FIELDS and (text := FIELDS[name].problem(value))]
+
+    @property
     def all_seeds(self) -> tuple[int, ...]:
         """The seeds ``seed, seed + 1, ...``, one for each repetition of a configuration."""
         return tuple(range(self.seed, self.seed + self.seeds))

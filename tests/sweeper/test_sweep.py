@@ -151,6 +151,12 @@ def test_a_sweep_json_that_cannot_be_used_is_named(out: Path, part: str, replace
     assert named in str(caught.value)
 
 
+def test_a_sweep_with_a_choice_that_no_longer_exists_is_not_resumed(tmp_path: Path) -> None:
+    begin(replace(SETTINGS, base=replace(SETTINGS.base, auto_lr_smoothing="gone")), tmp_path / "old")
+    with pytest.raises(UsageError, match=r"auto_lr_smoothing 'gone': .*paper, clip, official, safe"):
+        run(tmp_path / "old", console=CONSOLE)
+
+
 @pytest.mark.usefixtures("target")
 def test_a_sweep_is_not_resumed_on_another_model_or_other_data(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_to_ray(out)
