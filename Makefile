@@ -10,8 +10,6 @@ UV     ?= $(shell command -v uv)
 WORKERS ?= 2
 PART    ?= 1/1
 LONG    := faults or cluster or browser or slow
-# Many tests start processes, and each would compile the project again. Empty means that bytecode is written.
-test test-all test-part: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: env demo test test-all test-part lint docs clean
 

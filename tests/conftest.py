@@ -22,6 +22,10 @@ from hypothesis import settings
 # such small networks take five to ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Many tests start processes, and without bytecode each of them would compile the project again.
+sys.dont_write_bytecode = False
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
 # If the shell or nohup started pytest with SIGINT or SIGHUP ignored, the processes that tests start would also ignore
 # these signals. A handler is not inherited.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
