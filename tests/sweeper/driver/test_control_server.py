@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -43,20 +43,10 @@ def test_a_request_is_taken_once_by_its_process_and_other_requests_are_deleted(o
 
 def test_requests_can_be_made_while_requests_are_taken(out: Path) -> None:
     taken: list[str | None] = []
-    over = threading.Event()
-
-    def take_all() -> None:
-        while not over.is_set():
-            taken.extend(take(out, "mine"))
-
-    taker = threading.Thread(target=take_all)
-    taker.start()
-    try:
-        for number in range(100):
-            ask(out, "mine", str(number))
-    finally:
-        over.set()
-        taker.join()
+    with ThreadPoolExecutor() as pool:
+        asking = pool.submit(lambda: [ask(out, "mine", str(number)) for number in range(100)])
+        while not asking.done():
+            taken += take(out, "mine")
     assert {*taken, *take(out, "mine")} == set(map(str, range(100)))
 
 
@@ -100,16 +90,6 @@ def test_requests_for_the_sweep_interrupt_the_sweep_once(out: Path, monkeypatch:
 # The status file ----------------------------------------------------------------------------------------------------
 
 
-def test_the_status_has_the_current_step_and_the_estimate(sweep: OpenSweep, out: Path) -> None:
-    with ControlServer(out) as server:
-        assert (status_of(out).state, status_of(out).doing) == ("running", "target")
-        server.follow(sweep)
-        run_trial(sweep)
-        server.poll()
-        assert (status_of(out).doing, status_of(out).left) == ("trials", sweep.estimate())
-    assert (status_of(out).state, status_of(out).doing) == ("finished", "")
-
-
 @pytest.mark.parametrize(
     ("error", "state", "warning"),
     [(None, "finished", ""), (Interrupted(), "interrupted", ""), (ValueError("no\nway"), "failed", "no way")],
@@ -127,12 +107,13 @@ def test_the_end_is_written_before_the_process_is_ended(
     assert StatusFile.read(out) is None, "a status file of another version"
 
 
-def test_the_status_has_the_last_warning_and_the_failure_that_ends_the_sweep(
+def test_the_status_has_the_current_step_the_last_warning_and_the_failure_that_ends_the_sweep(
     sweep: OpenSweep, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     handlers = [*logging.getLogger("sweeper").handlers]
     with ControlServer(out) as server:
+        assert (status_of(out).state, status_of(out).doing) == ("running", "target")
         logging.getLogger("sweeper.store.event_log").warning("the disk is\nslow")
         server.poll()
         assert status_of(out).warning == "the disk is slow"
@@ -140,6 +121,7 @@ def test_the_status_has_the_last_warning_and_the_failure_that_ends_the_sweep(
         run_trial(sweep, outcome={"status": "failed", "error": "OSError: [Errno 28] No space left on device"})
         server.poll()
         assert "No space left" in status_of(out).warning
+        assert (status_of(out).doing, status_of(out).left) == ("trials", sweep.estimate())
     assert (status_of(out).state, status_of(out).ended_because) == ("interrupted", FULL_DISK.because)
     assert "slow" in capsys.readouterr().err
     assert logging.getLogger("sweeper").handlers == handlers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -36,24 +37,19 @@ class EndRecorder(RecordingTracker):
 
 
 @pytest.fixture
-def tracker() -> EndRecorder:
-    return EndRecorder()
-
-
-@pytest.fixture
-def sweep(out: Path, tracker: EndRecorder, monkeypatch: pytest.MonkeyPatch) -> OpenSweep:
+def sweep(out: Path, monkeypatch: pytest.MonkeyPatch) -> OpenSweep:
     """A sweep of two trials without a report."""
     monkeypatch.setattr("analysis.report.report.write_report", lambda out: None)
     monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, settings: [])
-    return bare_sweep(out, replace(SETTINGS, trials=2), tracker=tracker)
+    return bare_sweep(out, replace(SETTINGS, trials=2), tracker=EndRecorder())
 
 
-def end_of(tracker: EndRecorder) -> SweepEnd:
-    assert tracker.end is not None
-    return tracker.end
+def end_of(sweep: OpenSweep) -> SweepEnd:
+    end: SweepEnd = cast(Any, sweep.tracker).end
+    return end
 
 
-def test_the_summary_counts_trials_by_status(sweep: OpenSweep, tracker: EndRecorder) -> None:
+def test_the_summary_counts_trials_by_status(sweep: OpenSweep) -> None:
     run_trial(sweep)
     run_trial(sweep, outcome={"status": "failed", "error": "The actor died because its node has died."})
     found = finalize(sweep)
@@ -61,39 +57,31 @@ def test_the_summary_counts_trials_by_status(sweep: OpenSweep, tracker: EndRecor
     assert found.status == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 1}
     assert (found.ended_because, found.tracking) == (None, "no MLflow")
     last = read_events(sweep.log.path)[-1]
-    assert (last.kind, last.payload["status"], end_of(tracker).status) == (Kind.SWEEP_ENDED, "finished", "finished")
+    assert (last.kind, last.payload["status"], end_of(sweep).status) == (Kind.SWEEP_ENDED, "finished", "finished")
 
 
-@pytest.mark.parametrize(("failure", "unmeasured"), [(LOST, 2), (None, 2)])
-def test_epochs_without_metrics_are_counted_with_the_reason(
-    sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, unmeasured: int
+@pytest.mark.parametrize(("failure", "trials", "unmeasured"), [(LOST, 2, 2), (None, 2, 2), (LOST, 1, 0)])
+def test_the_summary_has_the_reason_of_an_early_end_and_what_is_left(
+    sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, trials: int, unmeasured: int
 ) -> None:
     monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, settings: [object()] * unmeasured)
-    for _ in range(2):
+    for _ in range(trials):
         run_trial(sweep)
     sweep.controller.failure = failure
     found = finalize(sweep)
-    assert (found.trials, found.run_again, found.unmeasured) == (2, 0, unmeasured)
+    assert (found.trials, found.run_again, found.unmeasured) == (trials, 2 - trials, unmeasured)
     assert found.ended_because == (failure and failure.because)
+    assert end_of(sweep).status == ("interrupted" if failure else "finished")
 
 
-def test_after_an_infrastructure_failure_the_summary_has_the_reason_and_the_remaining_trials(
-    sweep: OpenSweep, tracker: EndRecorder
-) -> None:
-    run_trial(sweep)
-    sweep.controller.failure = LOST
-    found = finalize(sweep)
-    assert (found.ended_because, found.run_again, end_of(tracker).status) == (LOST.because, 1, "interrupted")
-
-
-def test_an_interrupted_sweep_has_a_report_and_no_summary(sweep: OpenSweep, tracker: EndRecorder) -> None:
+def test_an_interrupted_sweep_has_a_report_and_no_summary(sweep: OpenSweep) -> None:
     run_trial(sweep)
     running(sweep)
     with pytest.raises(Interrupted):
         finalize(sweep)
-    assert end_of(tracker).status == "interrupted"
+    assert end_of(sweep).status == "interrupted"
     assert read_events(sweep.log.path)[-1].payload["status"] == "interrupted"
-    assert sweep.out / "trials.csv" in end_of(tracker).artifacts
+    assert sweep.out / "trials.csv" in end_of(sweep).artifacts
 
 
 def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_trials(

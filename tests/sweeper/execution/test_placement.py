@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -60,29 +60,15 @@ def test_if_no_trial_fits_the_error_has_the_required_and_the_available_resources
 
 # Joining Ray --------------------------------------------------------------------------------------------------------
 
-Calls = list[object]
-Install = Callable[..., Calls]
-
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Return a function that replaces Ray. Its list has the address of each start, and None for each shutdown."""
+def stub(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Replace Ray, and let the test change environment variables."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
-
-    def install(*nodes: Node, error: Exception | None = None) -> Calls:
-        calls: Calls = []
-
-        def init(**given: Any) -> None:
-            calls.append(given["address"])
-            if error is not None:
-                raise error
-
-        monkeypatch.setattr(ray, "init", init)
-        monkeypatch.setattr(ray, "nodes", lambda: list(nodes))
-        monkeypatch.setattr(ray, "shutdown", lambda: calls.append(None))
-        return calls
-
-    return install
+    found = Mock()
+    for name in ("init", "nodes", "shutdown"):
+        monkeypatch.setattr(ray, name, getattr(found, name))
+    return found
 
 
 def join(address: str | None = None) -> int:
@@ -90,23 +76,24 @@ def join(address: str | None = None) -> int:
         return found
 
 
-def test_ray_is_started_without_an_address_and_joined_at_an_address(stub: Install) -> None:
+def test_ray_is_started_without_an_address_and_joined_at_an_address(stub: Mock) -> None:
     for name in RAY_ENVIRONMENT:
         os.environ.pop(name, None)
     os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "7"
-    calls = stub(node(cpus=4), node(cpus=4, alive=False))
+    stub.nodes.return_value = [node(cpus=4), node(cpus=4, alive=False)]
     assert [join(), join("10.0.0.1:6379")] == [4, 4], "a dead node does not count"
     with pytest.raises(KeyboardInterrupt), ray_cluster(None, resources=Resources(1, 0)):
         raise KeyboardInterrupt
-    assert calls == ["local", None, "10.0.0.1:6379", None, "local", None], "Ray is shut down even if the sweep fails"
+    assert [call.kwargs["address"] for call in stub.init.mock_calls] == ["local", "10.0.0.1:6379", "local"]
+    assert stub.shutdown.call_count == 3, "Ray is shut down even if the sweep fails"
     assert os.environ["TUNE_GLOBAL_CHECKPOINT_S"] == "7", "a variable that the user has set is kept"
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
 
 
 @pytest.mark.parametrize("address", [None, "10.0.0.1:6379"])
 @pytest.mark.parametrize("error", [ConnectionError("no shared memory\nand a long story"), OSError()])
-def test_an_error_of_ray_is_reported_with_the_address(stub: Install, error: Exception, address: str | None) -> None:
-    stub(error=error)
+def test_an_error_of_ray_is_reported_with_the_address(stub: Mock, error: Exception, address: str | None) -> None:
+    stub.init.side_effect = error
     with pytest.raises(PlacementError) as caught:
         join(address)
     assert_names(caught.value, str(error).partition("\n")[0] or "OSError", address or "this machine")
@@ -149,6 +136,6 @@ def test_a_node_that_does_not_respond_or_differs_is_reported(
     assert answers == []
 
 
-def test_the_folders_of_a_single_node_are_not_checked(stub: Install) -> None:
-    stub(node())
+def test_the_folders_of_a_single_node_are_not_checked(stub: Mock) -> None:
+    stub.nodes.return_value = [node()]
     require_shared((Path("/nowhere"),))

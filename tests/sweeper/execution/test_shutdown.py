@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from types import FrameType
 
 import pytest
 
@@ -109,16 +108,12 @@ def test_a_signal_without_effect_ends_the_process_after_a_while(
 
 
 def test_the_sigterm_handler_is_restored_after_a_library_resets_it_in_another_thread() -> None:
-    received: list[int] = []
-
-    def record(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-
     def reset() -> None:
         with preserve_sigterm_handler():
             ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
 
-    before = signal.signal(signal.SIGTERM, record)
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
     try:
         thread = threading.Thread(target=reset)
         thread.start()
