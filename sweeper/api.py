@@ -62,7 +62,7 @@ class Sweep:
         from sweeper.store.plugins import restore_plugins
 
         for line in restore_plugins(self.out):  # before anything reads a registry
-            own_console().print(line, highlight=False, markup=False, soft_wrap=True)
+            own_console().print(line, soft_wrap=True)
         from sweeper.execution.placement import PlacementError
         from sweeper.execution.shutdown import Interrupted
         from sweeper.store.folder import discard

@@ -53,7 +53,7 @@ def run_once(
     spec = replace(spec, target_key=target.key)
     if out is not None:
         line = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace)
     if out is None:
@@ -64,7 +64,7 @@ def run_once(
     with unfinished.held():
         epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)
         if epochs:
-            console.print(f"continuing after epoch {epochs:g}", highlight=False)
+            console.print(f"continuing after epoch {epochs:g}")
         row = _run(run, workspace, unfinished, console, started)
         unfinished.discard()
     return row
@@ -97,7 +97,7 @@ def _run(
     if (share := report.training.get("interpolation")) is not None:
         way = f"is {share:.0%} of the way from the target to the last weights"
         place = "has the last weights" if share == 1.0 else way
-        console.print(f"the model {place} (--interpolate {spec.interpolate})", highlight=False, soft_wrap=True)
+        console.print(f"the model {place} (--interpolate {spec.interpolate})", soft_wrap=True)
     if out is not None and run.auto_lr is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
         CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(points)

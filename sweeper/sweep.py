@@ -27,14 +27,12 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import Origin, SweepError, UsageError, check_record, describe, read_origin, read_settings
 from sweeper.store.lease import hold_lease
 from sweeper.store.plugins import set_worker_plugins
-from trainables.spec import TrialSpec
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target, target_spec_of
 
 _UNHEARD = """error: interrupted, but Ray did not stop; all finished trials are kept. Continue with:
   {command}
 """
-EndProcess = Callable[[Callable[[], Summary]], None]
 
 
 def run(
@@ -43,7 +41,7 @@ def run(
     console: Console,
     change: Mapping[str, Any] | None = None,
     retry_failed: bool = False,
-    end_process: EndProcess = lambda summary: None,
+    end_process: Callable[[Callable[[], Summary]], None] = lambda summary: None,
 ) -> Summary:
     """Run the sweep in ``out`` from its current state to its end, and write its report.
 
@@ -62,12 +60,11 @@ def run(
     set_worker_plugins(out)
     if settings.problems:
         raise UsageError(f"the sweep in {out} cannot continue: {'; '.join(settings.problems)}. Start a new sweep.")
-    # A terminal wraps lines at words; in a log each sentence is one line.
-    say = partial(console.print, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+    say = partial(console.print, soft_wrap=True)
     with (
         interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
         exclusive(out, in_use),  # two drivers would run every trial twice
-        hold_lease(settings.bucket, out, say=partial(console.print, highlight=False, soft_wrap=True)),
+        hold_lease(settings.bucket, out, say=say),
         ControlServer(out) as control,
         closing(Cluster(settings)) as cluster,
     ):
@@ -109,8 +106,8 @@ def _load_targets(
                 cluster.slots(sharing=settings.shared(out.resolve()))
             targets = {first: load(base, fill_cache=wait_for_target)}
     else:
-        if _trains_another(base, Path(origin.target_path)):
-            raise changed
+        if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
+            raise changed  # without fine-tuning another target, which may take hours
         if settings.bucket and origin.target_key:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
         targets = {first: load(base)}
@@ -125,11 +122,6 @@ def _load_targets(
         for target in targets.values():
             share_target(target, settings.bucket)
     return targets
-
-
-def _trains_another(base: TrialSpec, first_path: Path) -> bool:
-    """Return whether this seed's target differs from the first target. Fine-tuning another target may take hours."""
-    return base.target_path is None and target_spec_of(base).trained_key != first_path.name
 
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:

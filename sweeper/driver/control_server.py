@@ -40,14 +40,14 @@ class ControlServer(Follower):
     def __init__(self, out: Path) -> None:
         self._out = out
         self._sweep: OpenSweep | None = None
-        self._warning: tuple[str, float | None] = "", None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="control-server", daemon=True)
         self._handler = _WarningHandler(self._warned)
         run = uuid.uuid4().hex
-        self._written = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid())
+        self._status = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), doing=TARGET)
+        self._written: StatusFile | None = None
         take(out, run)  # delete the requests to a previous process
-        self._write(replace(self._written, doing=TARGET), always=True)
+        self._write(self._status)
 
     def __enter__(self) -> ControlServer:
         for name in PACKAGES:
@@ -74,7 +74,7 @@ class ControlServer(Follower):
 
     def poll(self) -> None:
         """Execute new stop requests, and write status.json if its content has changed."""
-        for trial_id in take(self._out, self._written.run):
+        for trial_id in take(self._out, self._status.run):
             if trial_id is None:
                 if not is_interrupted():  # a second signal would stop trials without saving their states
                     os.kill(os.getpid(), signal.SIGINT)
@@ -98,7 +98,7 @@ class ControlServer(Follower):
 
     def _warned(self, text: str) -> None:
         """Show a warning in status.json."""
-        self._warning = text, time.time()
+        self._status = replace(self._status, warning=text, warned_at=time.time())
 
     def _write_end(self, error: BaseException | None) -> None:
         """Write the final state to status.json. ``error`` is the exception that ended the sweep, or None."""
@@ -111,22 +111,16 @@ class ControlServer(Follower):
             state = FAILED
             self._warned(" ".join(str(error).split()) or type(error).__name__)
         because = end.because if end and error is None else ""
-        self._write(replace(self._now(), state=state, doing="", ended_because=because), always=True)
+        self._write(replace(self._now(), state=state, doing="", ended_because=because))
 
     def _now(self) -> StatusFile:
-        warning, warned_at = self._warning
-        if (sweep := self._sweep) is None:
-            return replace(self._written, warning=warning, warned_at=warned_at)
-        return replace(
-            self._written,
-            doing=sweep.display.activity,
-            left=sweep.display.remaining() if sweep.display.remaining else None,
-            warning=warning,
-            warned_at=warned_at,
-        )
+        if self._sweep is None:
+            return self._status
+        display = self._sweep.display
+        return replace(self._status, doing=display.activity, left=display.remaining and display.remaining())
 
-    def _write(self, now: StatusFile, *, always: bool = False) -> None:
-        if always or now != self._written:
+    def _write(self, now: StatusFile) -> None:
+        if now != self._written:
             with contextlib.suppress(OSError):
                 now.write(self._out)
                 self._written = now

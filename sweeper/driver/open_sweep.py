@@ -101,10 +101,6 @@ class OpenSweep:
             max_concurrent=max_concurrent if self.shares is None else self.shares.at_once,
         )
 
-    def say(self, line: str) -> None:
-        """Print a line on the console."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
 
 def open_sweep(
     out: Path,
@@ -178,7 +174,7 @@ def _requeue(
         if not trial.has_result or (retry_failed and trial.outcome["status"] == Status.FAILED)
     ]
     if failed:
-        console.print(f"failed trials that run again: {', '.join(sorted(failed))}", highlight=False, soft_wrap=True)
+        console.print(f"failed trials that run again: {', '.join(sorted(failed))}", soft_wrap=True)
     unfinished = {
         trial.id: trial.last_step for trial in log.state.trials.values() if not trial.outcome or trial.id in failed
     }

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.saved_states import tune_storage
 
 WORKER_RESTARTS = 3
-HeadWatch = AbstractContextManager[Callable[[], None]]
 
 
 def run_trials(sweep: OpenSweep, most: int) -> None:
@@ -40,7 +40,8 @@ def run_trials(sweep: OpenSweep, most: int) -> None:
         sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; time left: {left}")
     remaining = sweep.remaining_trials
     running = max(min(max_concurrent, remaining), remaining if settings.pauses_trials else 0)
-    sweep.say(check_disk(disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running), sweep.out))
+    disk = disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running)
+    sweep.console.print(check_disk(disk, sweep.out), soft_wrap=True)
     tuner = _tuner(sweep, max_concurrent=max_concurrent)
     for name in ("ray.tune", "ray.train"):  # the syncer already reports a storage that does not respond
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -54,7 +55,7 @@ def run_trials(sweep: OpenSweep, most: int) -> None:
         detach_tune()
 
 
-def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> HeadWatch:
+def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractContextManager[Callable[[], None]]:
     """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``.
 
     ``on_lost_head`` is called in another thread. This call finalizes the sweep and ends the process.
@@ -154,6 +155,6 @@ def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
     most = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=part(MOST)))
     shares.gpus, shares.gpu_gb = sum(node["Resources"]["GPU"] for node in nodes), min(sizes, default=None)
     shares.most = min(settings.max_concurrent or most, most)
-    shares.say = sweep.say
+    shares.say = partial(sweep.console.print, soft_wrap=True)
     shares.print_new()
     return most

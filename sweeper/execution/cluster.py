@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gc
 import importlib
-import importlib.util
+import importlib.resources
 import json
 import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,6 @@ RAY_ENVIRONMENT = {
     "TUNE_GLOBAL_CHECKPOINT_S": "600",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
-NOT_SHIPPED = ("__pycache__",)
 _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """The environment variable in which Ray stores the runtime environment of a submitted job.
 
@@ -70,21 +69,21 @@ def set_environment(address: str | None) -> None:
 
 def project_folders() -> list[str]:
     """Return the folders of the project's packages, in a checkout or an installation."""
-    specs = [importlib.util.find_spec(name) for name in PACKAGES]
-    return [str(spec.submodule_search_locations[0]) for spec in specs if spec and spec.submodule_search_locations]
+    return [str(importlib.resources.files(name)) for name in PACKAGES]
 
 
-def runtime_env(*, ship: bool, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return Ray's runtime environment for a cluster: the environment variables and, if ``ship`` is true, this project.
+def runtime_env(*, ship: bool) -> dict[str, Any]:
+    """Return Ray's runtime environment for a cluster: the plug-ins and, if ``ship`` is true, this project.
 
     If the driver runs in a submitted job that already sends packages to the nodes, the project is not added.
     """
     submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
-    environment: dict[str, Any] = {"env_vars": dict(variables)} if variables else {}
+    plugins = os.environ.get(VARIABLE)
+    environment: dict[str, Any] = {"env_vars": {VARIABLE: plugins}} if plugins else {}
     if ship and "py_modules" not in submitted:
         environment["py_modules"] = project_folders()
         if "excludes" not in submitted:
-            environment["excludes"] = [*NOT_SHIPPED]
+            environment["excludes"] = ["__pycache__"]
     return environment
 
 
@@ -112,8 +111,7 @@ def ray_cluster(
 
     options: dict[str, Any] = {"include_dashboard": False, "configure_logging": True}
     if address is not None:
-        plugins = {VARIABLE: os.environ[VARIABLE]} if os.environ.get(VARIABLE) else {}
-        environment = runtime_env(ship=ship, variables=plugins)
+        environment = runtime_env(ship=ship)
         options = {"runtime_env": environment} if environment else {}
     elif python is not None:
         options["runtime_env"] = {"py_executable": python}

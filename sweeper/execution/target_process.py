@@ -32,7 +32,8 @@ def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
         passes progress reports to its second argument. The function raises the process's error, or TargetError if the
         process died.
     """
-    if os.name != "posix" or not _must_train(spec):
+    target_spec = target_spec_of(spec)
+    if os.name != "posix" or target_spec.target_path or is_made(Cache().model(target_spec.trained_key)):
         yield None
         return
     ours, theirs = Pipe()
@@ -64,11 +65,6 @@ def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
             yield wait
         finally:
             process.kill()
-
-
-def _must_train(spec: TrialSpec) -> bool:
-    target_spec = target_spec_of(spec)
-    return target_spec.target_path is None and not is_made(Cache().model(target_spec.trained_key))
 
 
 def serve(descriptor: int) -> None:

@@ -59,7 +59,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
     if progress := seen.get("target"):
         names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
-        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", highlight=False, soft_wrap=True)
+        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", soft_wrap=True)
     return target
 
 
@@ -75,8 +75,6 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
         console.print(
             f"metrics left out because there is no retain model: {', '.join(names)}. Pass a retain model with "
             "--retain-model DIR ('python -m sweeper target --retain-only --out DIR' trains one)",
-            highlight=False,
-            markup=False,
             soft_wrap=True,
         )
 
@@ -101,11 +99,11 @@ def progress_shown(
             if progress.text.endswith(WAITING):
                 line = f"{model}: {WAITING}"
                 bar.update(task, description=line)
-                console.print(line, highlight=False)
+                console.print(line)
                 return
             if model not in seen and not console.is_terminal:
                 data = f"the retain set of {spec.dataset}" if is_retain else spec.dataset
-                console.print(f"fine-tuning the {model} {spec.model} on {data}", highlight=False)
+                console.print(f"fine-tuning the {model} {spec.model} on {data}")
             seen[model] = progress
             text = progress.text if is_retain else f"target {progress.text}"
             line = f"{text} (step {progress.done} of {progress.total})"
@@ -113,7 +111,7 @@ def progress_shown(
 
         yield show, seen
     if progress := seen.get("retain model"):
-        console.print(f"{progress.text}; cached", highlight=False)
+        console.print(f"{progress.text}; cached")
 
 
 # On a node -----------------------------------------------------------------------------------------------------------
@@ -154,9 +152,6 @@ def prepare_for_sweep(
         DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.
     """
 
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def prepare_remotely(spec: TrialSpec, show: Show) -> None:
         target_spec, cache = target_spec_of(spec), Cache()
         with contextlib.suppress(NotCached):
@@ -164,10 +159,10 @@ def prepare_for_sweep(
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
         cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
-        say("preparing the target on a node with a GPU, because this machine has none")
+        console.print("preparing the target on a node with a GPU, because this machine has none", soft_wrap=True)
         prepared = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
         if prepared.unseen:
-            say(f"node {prepared.unseen}, so the target is prepared here, without a GPU")
+            console.print(f"node {prepared.unseen}, so the target is prepared here, without a GPU", soft_wrap=True)
         elif settings.bucket:
             fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
             cache.take_over(prepared.notes)

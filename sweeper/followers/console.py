@@ -11,8 +11,8 @@ from rich.console import Console
 
 def own_console() -> Console:
     """Return a console that writes to stderr or, in a notebook, below the cell."""
-    console = Console(file=_Unfailing())  # type: ignore[arg-type]
-    return Console() if console.is_jupyter else console
+    console = Console(file=_Unfailing(), highlight=False, markup=False)  # type: ignore[arg-type]
+    return Console(highlight=False, markup=False) if console.is_jupyter else console
 
 
 class _Unfailing:

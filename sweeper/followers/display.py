@@ -73,7 +73,7 @@ class Display(Follower):
         scores = " ".join(f"{label} {_number(row.get(name))}" for label, name in self._scores.items())
         error = f"  {row['error']}" if row.get("error") else ""
         line = f"{event.trial_id} {row['status']:<8} {describe(row):<32} {scores} {_number(row.get('wall_seconds'))} s"
-        self._console.print(line + early + error, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(line + early + error, soft_wrap=True)
 
     def flush(self, state: SweepState) -> None:
         """Redraw the summary on a terminal, at most four times a second."""

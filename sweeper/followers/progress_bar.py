@@ -33,7 +33,7 @@ def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
     def beat() -> None:
         while not over.wait(HEARTBEAT):
             line = f"... {describe()}, {duration(time.monotonic() - start)}"
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

@@ -315,7 +315,7 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
         most = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
         for folder in map(Path, settings.warm_start):
             found = warm_start(folder, settings, objectives, target_key=target.key, baseline=target.baseline, most=most)
-            console.print(format_warm_start(found, folder), highlight=False, markup=False, soft_wrap=True)
+            console.print(format_warm_start(found, folder), soft_wrap=True)
             points += found.points
             priors += found.priors
             most -= len(found.points)

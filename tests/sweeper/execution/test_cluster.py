@@ -129,15 +129,16 @@ def test_on_a_cluster_more_trials_than_fit_are_requested_because_nodes_may_join(
     assert bare_sweep(tmp_path, settings).max_concurrent(3) == found
 
 
-def test_the_four_packages_and_the_plug_ins_are_sent_to_the_nodes() -> None:
+def test_the_four_packages_and_the_plug_ins_are_sent_to_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [Path(path) for path in project_folders()]
     assert [path.name for path in folders] == [*PACKAGES]
     assert {path.parent for path in folders} == {Path(__file__).parents[3]}
-    plugins = {"SWEEPER_PLUGINS": "[]"}
-    assert runtime_env(ship=False, variables={}) == {}
-    assert runtime_env(ship=False, variables=plugins) == {"env_vars": plugins}
-    both = runtime_env(ship=True, variables=plugins)
-    assert both == {"env_vars": plugins, "py_modules": project_folders(), "excludes": ["__pycache__"]}
+    monkeypatch.delenv("SWEEPER_PLUGINS", raising=False)
+    assert runtime_env(ship=False) == {}
+    monkeypatch.setenv("SWEEPER_PLUGINS", "[]")
+    plugins = {"env_vars": {"SWEEPER_PLUGINS": "[]"}}
+    assert runtime_env(ship=False) == plugins
+    assert runtime_env(ship=True) == {**plugins, "py_modules": project_folders(), "excludes": ["__pycache__"]}
 
 
 @pytest.mark.parametrize(
@@ -152,5 +153,6 @@ def test_the_runtime_environment_of_a_submitted_job_is_not_changed(
     of_job: dict[str, object], added: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray rejects a driver that sets an entry of the job's runtime environment again."""
+    monkeypatch.delenv("SWEEPER_PLUGINS", raising=False)
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(of_job))
-    assert runtime_env(ship=True, variables={}).keys() == added
+    assert runtime_env(ship=True).keys() == added
