@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from search_spaces.fields import defaults
@@ -70,20 +67,3 @@ def test_options_without_a_value_have_their_defaults_and_those_of_other_methods_
     assert parse_method("npo+gdiff").resolve({"c": 0.25, "alpha": 7.0}) == {"beta": 0.1, "c": 0.25}
     assert parse_method("gdiff").resolve({}) == {"c": defaults(WEIGHTINGS["gdiff"].options)["c"]}
     assert parse_method("ngdiff").resolve({"c": 0.25}) == {}
-
-
-@pytest.mark.parametrize(
-    ("modules", "heavy"),
-    [
-        (
-            "methods trainables.spec_checks trainables.models.registry trainables.data trainables.run.reports",
-            "torch ray transformers",
-        ),
-        ("spec", "numpy torch yaml transformers"),
-    ],
-    ids=["validation", "help pages"],
-)
-def test_what_help_and_validation_read_imports_no_heavy_library(modules: str, heavy: str) -> None:
-    script = f"import sys, {', '.join(f'trainables.{modules}'.split())}; print(set({heavy.split()}) & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

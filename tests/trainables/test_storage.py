@@ -88,16 +88,6 @@ def test_a_folder_with_a_damaged_file_or_a_name_outside_it_is_refused(
     assert not (tmp_path / "back").exists()
 
 
-def test_deleting_removes_a_file_or_a_folder_and_leaves_its_neighbours(storage: Storage, model: Path) -> None:
-    storage.put(model, "c/1")
-    storage.put(model, "c/1-epoch-3")
-    storage.write("c.json", b"x")
-    for name in ("c/1", "c.json", "never/there"):
-        storage.delete(name)
-    assert storage.names("c", folders=True) == ["1-epoch-3"]
-    assert storage.read("c.json") is None
-
-
 def test_an_empty_storage_has_nothing_even_after_it_was_checked(storage: Storage, tmp_path: Path) -> None:
     assert storage_problem(storage.uri) is None
     assert storage.read("nothing") is None
@@ -105,13 +95,20 @@ def test_an_empty_storage_has_nothing_even_after_it_was_checked(storage: Storage
     assert storage.files() == storage.files("no") == storage.names("no", folders=True) == []
 
 
-def test_files_and_folders_are_listed_separately_and_a_folder_is_a_storage_too(storage: Storage, model: Path) -> None:
+def test_files_and_folders_are_listed_separately_and_deleted_without_their_neighbours(
+    storage: Storage, model: Path
+) -> None:
     storage.put(model, "c/1")
+    storage.put(model, "c/1-epoch-3")
     storage.within("c").write("note.txt", b"x")
     assert storage.within("c").name == "c"
-    assert storage.names("c", folders=True) == ["1"]
+    assert storage.names("c", folders=True) == ["1", "1-epoch-3"]
     assert storage.names("c", folders=False) == ["note.txt"]
     assert {"note.txt", "1/templates/chat.jinja"} <= set(storage.files("c"))
+    for name in ("c/1", "c/note.txt", "never/there"):
+        storage.delete(name)
+    assert storage.names("c", folders=True) == ["1-epoch-3"]
+    assert storage.read("c/note.txt") is None
 
 
 def test_a_pickled_storage_has_no_credentials(server: S3Server) -> None:

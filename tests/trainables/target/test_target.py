@@ -46,8 +46,19 @@ def test_a_target_is_trained_once_for_all_methods_and_rates_and_records_its_orig
     assert record.stat().st_mtime > 0, "it counts as used for the command cache"
 
 
-def test_other_data_recipe_or_length_make_another_target(prepare: Preparation, tiny_data: UnlearningData) -> None:
-    keys = [prepare().key]
+def test_other_data_recipe_or_length_make_another_target_and_another_split_only_other_scores(
+    prepare: Preparation, tiny_data: UnlearningData
+) -> None:
+    """The target is trained on the forget set and the retain set together."""
+    original = prepare()
+    keys = [original.key]
+    prepare.data = replace(tiny_data, forget=tiny_data.forget[:4], forget_eval=tiny_data.forget[:4])
+    split = prepare()
+    keys.append(split.key)
+    assert prepare.epochs == 0
+    assert (split.path, len(split.reference_nll)) == (original.path, 4)
+    assert split.baseline["forget_loss"] != original.baseline["forget_loss"]
+    prepare.data = tiny_data
     for spec, recipe in ((SPEC, replace(RECIPE, lr=2e-3)), (replace(SPEC, max_length=63), RECIPE)):
         keys.append(prepare(spec, recipe=recipe).key)
         assert prepare.epochs == 2
@@ -55,20 +66,7 @@ def test_other_data_recipe_or_length_make_another_target(prepare: Preparation, t
     prepare.data = replace(tiny_data, full=(replace(first, answer=f"{first.answer}!"), *tiny_data.full[1:]))
     keys.append(prepare().key)
     assert prepare.epochs == 2
-    assert len(set(keys)) == 4
-
-
-def test_another_split_of_the_same_data_shares_the_weights_but_not_the_scores(
-    prepare: Preparation, tiny_data: UnlearningData
-) -> None:
-    """The target is trained on the forget set and the retain set together. The split changes only the scores."""
-    first = prepare()
-    prepare.data = replace(tiny_data, forget=tiny_data.forget[:4], forget_eval=tiny_data.forget[:4])
-    second = prepare()
-    assert prepare.epochs == 0
-    assert (second.path, len(second.reference_nll)) == (first.path, 4)
-    assert second.key != first.key
-    assert second.baseline["forget_loss"] != first.baseline["forget_loss"]
+    assert len(set(keys)) == 5
 
 
 def test_baseline_and_reference_likelihoods_are_those_of_the_weights(
