@@ -140,8 +140,8 @@ ADDITIONS = {
     "rule of AutoLR": Addition(
         {
             "trainables/auto_lr/rules.py": (
-                '            Rule("clip"',
-                '            Rule("toy", "eta / 2", "Toy 2026", of_one_fit(lambda eta, wanted: eta / 2)),\n',
+                '        "clip": from_minimum(',
+                '        "toy": from_minimum(lambda eta, minimum: eta / 2),\n',
             )
         },
         "from trainables.spec import TrialSpec; from trainables.spec_checks import trial_problems;"

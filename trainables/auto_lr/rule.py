@@ -91,8 +91,5 @@ class Rule:
             clipped.
     """
 
-    name: str
-    formula: str
-    citation: str
     choose: Callable[[Fit, Probe], float | str]
     guard: Guard | None = None

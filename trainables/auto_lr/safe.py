@@ -71,10 +71,4 @@ def _choose(fit: Fit, probe: Probe) -> float | str:
     return "no curvature" if distance is None else SHARE * distance
 
 
-SAFE = Rule(
-    name="safe",
-    formula=f"{SHARE:g} x0, x0^2 H / 2 = {BEND:g}; annealed; interpolated towards the target",
-    citation="this project",
-    choose=_choose,
-    guard=Guard(annealed=ANNEALED, cut=CUT),
-)
+SAFE = Rule(_choose, guard=Guard(annealed=ANNEALED, cut=CUT))

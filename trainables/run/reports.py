@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-
-from trainables.run.timers import Timers
+from typing import Literal
 
 
 class Status(StrEnum):
@@ -16,6 +17,24 @@ class Status(StrEnum):
     STOPPED = "stopped"
     DIVERGED = "diverged"
     FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Timers:
+    """The seconds of training, evaluation and generation (a part of evaluation), as columns of trials.csv."""
+
+    train_seconds: float = 0.0
+    eval_seconds: float = 0.0
+    generation_seconds: float = 0.0
+
+    @contextmanager
+    def timed(self, activity: Literal["train_seconds", "eval_seconds"]) -> Iterator[None]:
+        """Add the duration of the block to ``activity``, even if the block raises."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            setattr(self, activity, getattr(self, activity) + time.perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True)

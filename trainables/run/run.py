@@ -28,10 +28,9 @@ from trainables.run.combined_gradient import Columns, combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
 from trainables.run.interpolation import Quality, choose_share
 from trainables.run.memory_fallback import MemoryFallback
-from trainables.run.reports import Report, Status
+from trainables.run.reports import Report, Status, Timers
 from trainables.run.run_state import load_training_state, load_weights, training_state, weights_between, weights_state
 from trainables.run.step_losses import StepLosses
-from trainables.run.timers import Timers
 from trainables.run.workspace import Workspace
 from trainables.saved_state import load_random_state, random_state
 from trainables.scoring.measured import ItemLog, Scores
