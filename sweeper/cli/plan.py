@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:
     """Print the plan as text or as JSON."""
-    click.echo(json.dumps(plan.to_dict()) if as_json else "\n".join(plan_lines(plan)))
-
-
-def plan_lines(plan: Plan) -> list[str]:
-    """Return the plan as lines of text."""
+    if as_json:
+        click.echo(json.dumps(plan.to_dict()))
+        return
     from analysis.words import duration
 
     lines: dict[str, object] = {"out": plan.out or "none, so the model is not kept"}
@@ -46,4 +44,6 @@ def plan_lines(plan: Plan) -> list[str]:
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
     lines["disk"] = unknown.get("disk", disk)
     width = max(map(len, lines))
-    return [f"dry run of {plan.what}: nothing was started", *(f"  {n:<{width}}  {v}" for n, v in lines.items())]
+    click.echo(f"dry run of {plan.what}: nothing was started")
+    for name, value in lines.items():
+        click.echo(f"  {name:<{width}}  {value}")

@@ -16,15 +16,9 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from sweeper.settings.search import rungs
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
 
 Decision = Literal["continue", "stop", "pause"]
 Mode = Literal["stop", "pause"]
@@ -142,7 +136,8 @@ def ranks(sets: Sequence[Points]) -> list[int]:
 
     All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set is first if
     one of its points dominates the points of all other sets. Within a layer, the next set is the one that adds most
-    hypervolume to the sets already ranked in this layer. An empty set (a trial without finite values) is last.
+    hypervolume to the sets already ranked in this layer; the reference point is (1, ..., 1). An empty set (a trial
+    without finite values) is last.
     """
     import moocore
     import numpy as np
@@ -163,18 +158,10 @@ def ranks(sets: Sequence[Points]) -> list[int]:
         while queue:
             _, points = heapq.heappop(queue)
             union = np.vstack([reached, np.asarray(points)])
-            loss = volume - _hypervolume(union)
+            loss = volume - float(moocore.hypervolume(np.minimum(union, 1.0), ref=np.ones(union.shape[1])))
             if queue and queue[0] < (loss, points):
                 heapq.heappush(queue, (loss, points))
                 continue
             rank[points], reached, volume = before, union, volume - loss
             before += copies[points]
     return [rank.get(points, before) for points in sets]
-
-
-def _hypervolume(costs: Floats) -> float:
-    """Return the hypervolume dominated by ``costs``, shape (n, m), with the reference point (1, ..., 1)."""
-    import moocore
-    import numpy as np
-
-    return float(moocore.hypervolume(np.minimum(costs, 1.0), ref=np.ones(costs.shape[1])))

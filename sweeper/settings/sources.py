@@ -36,11 +36,6 @@ Raw = Mapping[str, Sequence[Given]]
 """All given values, keyed by option name. An option may have several values."""
 
 
-def merge(*raws: Raw) -> dict[str, Sequence[Given]]:
-    """Return the values of all sources. If several sources have an option, use its values from the first source."""
-    return {name: values for raw in reversed(raws) for name, values in raw.items()}
-
-
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
     """Return keyword arguments as values.
 
@@ -98,7 +93,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
     """Return the given values, supplemented from the ``--config`` file, and the problems with the file."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
-    return merge(given, filed), problems
+    return {**filed, **given}, problems
 
 
 def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:

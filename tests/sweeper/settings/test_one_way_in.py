@@ -19,7 +19,7 @@ from sweeper.cli.main import main
 from sweeper.cli.options import given_values
 from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
 from sweeper.settings.resolve import Resolved, resolve
-from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, merge, to_json
+from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, to_json
 from sweeper.settings.sweep_settings import SweepSettings
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -108,12 +108,6 @@ def test_python_the_command_line_and_a_file_give_equal_settings(command: str, tm
         assert outcome(command, from_json(json.loads(json.dumps(to_json(python))))) == expected
 
     check()
-
-
-def test_the_first_source_wins() -> None:
-    raw = merge(from_python(PARETO, {"lr": [1, 2]}), from_python(PARETO, {"lr": 3, "trials": 4}))
-    assert [one.value for one in raw["lr"]] == [1, 2]
-    assert [one.value for one in raw["trials"]] == [4]
 
 
 def test_resume_has_the_settings_that_it_can_change_with_help_of_their_own() -> None:
