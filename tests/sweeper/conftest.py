@@ -145,6 +145,7 @@ def open_study(
     random_guess: float = 8.0,
 ) -> SweepStudy:
     """Return the study of a sweep in ``out``, restored from its event log. ``begin`` has the arguments of ``begin``."""
+    out.mkdir(exist_ok=True)
     state = EventLog(out / "events.jsonl").state
     study = SweepStudy(
         new_journal(out),

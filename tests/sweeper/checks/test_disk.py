@@ -19,30 +19,23 @@ from trainables.models.tiny import make_tiny, tokenizer_for
 from trainables.spec import TrialSpec
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the checkpoints ``whole`` and ``adapter`` of a tiny model, written with umask 007."""
-    folder = tmp_path_factory.mktemp("models")
+def test_a_checkpoint_has_the_estimated_size_and_follows_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o007)
     try:
         tokenizer = tokenizer_for("tiny-llama", [Example("What is it?", "It is so.")])
         model = make_tiny("tiny-llama", tokenizer)
-        save_model(model, tokenizer, folder / "whole")
-        save_model(add_adapter(model, rank=8, seed=0), tokenizer, folder / "adapter")
+        save_model(model, tokenizer, tmp_path / "whole")
+        save_model(add_adapter(model, rank=8, seed=0), tokenizer, tmp_path / "adapter")
     finally:
         os.umask(before)
-    return folder
-
-
-@pytest.mark.parametrize(("rank", "name"), [(None, "whole"), (8, "adapter")])
-def test_a_checkpoint_has_the_estimated_size_and_follows_the_umask(made: Path, rank: int | None, name: str) -> None:
-    weights = [*(made / name).glob("*.safetensors")]
-    assert {stat.filemode(path.stat().st_mode) for path in (made / name).iterdir()} == {"-rw-rw----"}
-    disk = disk_of(TrialSpec(lora_rank=rank), made / "whole", models=3, running=2)
-    assert disk.checkpoint == pytest.approx(sum(path.stat().st_size for path in weights), rel=0.05)
-    assert disk.state == 3 * disk.checkpoint, "the weights and AdamW's two moments"
-    assert disk.bytes == 9 * disk.checkpoint
-    lean = disk_of(TrialSpec(optimizer="sgd"), made / "whole", models=1, running=1)
+    for rank, name in ((None, "whole"), (8, "adapter")):
+        weights = [*(tmp_path / name).glob("*.safetensors")]
+        assert {stat.filemode(path.stat().st_mode) for path in (tmp_path / name).iterdir()} == {"-rw-rw----"}
+        disk = disk_of(TrialSpec(lora_rank=rank), tmp_path / "whole", models=3, running=2)
+        assert disk.checkpoint == pytest.approx(sum(path.stat().st_size for path in weights), rel=0.05)
+        assert disk.state == 3 * disk.checkpoint, "the weights and AdamW's two moments"
+        assert disk.bytes == 9 * disk.checkpoint
+    lean = disk_of(TrialSpec(optimizer="sgd"), tmp_path / "whole", models=1, running=1)
     assert lean.state < 3 * lean.checkpoint
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from sweeper.store.folder import read_settings
 from tests.sweeper.cli.conftest import Accepted, invoke, tofu
+from trainables.models.registry import find_model
+from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
 
 
@@ -56,24 +58,52 @@ def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
     assert (settings.scheduler, settings.sampler, settings.trials) == (scheduler, sampler, trials)
 
 
-def test_repeated_options_are_all_searched(accepted: Accepted) -> None:
-    specs = accepted(
-        *("--method", "gdiff", "--method", "npo", "--method", "gd", "--auto-lr", "both"),
-        *("--lr", "1e-4", "--lr", "1e-3", "--c", "0.25", "--c", "0.75", "--option", "beta=0.5"),
-    )
-    expected = {"method": {"gdiff", "npo", "gd"}, "lr": {1e-4, 1e-3}, "c": {0.25, 0.75, None}, "beta": {0.5, None}}
-    expected["auto_lr"] = {"on", "off"}
+SPACES = {
+    "methods.yaml": "method: [gdiff, ngdiff]\n",
+    "dogs.yaml": "method: [gdiff, ngdiff]\noptimizer: [dog, dowg]\nlr: [1]\nd_growth: [1.1, 1.3]\n",
+    "space.yaml": "method: [gdiff, npo]\nc: {values: [0.3], when: {method: gdiff}}\nauto_lr: [on]\nepochs: [2, 4]\n",
+}
+OF_A_RUN = {"epochs": 3, "max_steps": 7, "batch_size": 5, "optimizer": "sgd", "momentum": 0.5, "seed": 9, "limit": 20}
+OF_A_RUN |= {"weight_scale": "unit", "retain_objective": "kl", "lora_rank": 2, "dtype": "bf16", "max_grad_norm": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (
+            "--method gdiff --method npo --method gd --lr 1e-4 --lr 1e-3 --c 0.25 --c 0.75 --option beta=0.5",
+            {"method": {"gdiff", "npo", "gd"}, "lr": {1e-4, 1e-3}, "c": {0.25, 0.75, None}, "beta": {0.5, None}},
+        ),
+        (
+            " ".join(f"--{name.replace('_', '-')} {value}" for name, value in OF_A_RUN.items()),
+            {name: {value} for name, value in OF_A_RUN.items()},
+        ),
+        ("--auto-lr both --auto-lr-every 3", {"auto_lr_every": {3}, "auto_lr": {"on", "off"}}),
+        ("--auto-lr on --gradient-checkpointing", {"gradient_checkpointing": {True}, "auto_lr": {"on"}}),
+        # Given values replace those of the paper's space; a file has only its own fields.
+        ("--space paper --method gdiff --epochs 3 --lr 0.5", {"c": {0.9, 0.5, 0.1}, "epochs": {3}, "lr": {0.5}}),
+        ("--space space.yaml --lr 3e-3", {"c": {0.3, None}, "auto_lr": {"on"}, "epochs": {2, 4}, "lr": {3e-3}}),
+        # The learning rate of a learning-rate-free optimizer is a multiplier, 1 unless given.
+        ("--space paper --optimizer prodigy", {"optimizer": {"prodigy"}, "lr": {1.0}}),
+        ("--space paper --optimizer prodigy --lr 0.25", {"optimizer": {"prodigy"}, "lr": {0.25}}),
+        ("--space methods.yaml --optimizer adamw", {"optimizer": {"adamw"}, "lr": {find_model("tiny-phi").lr}}),
+        ("--space dogs.yaml", {"optimizer": {"dog", "dowg"}, "lr": {1.0}, "d_growth": {1.1, 1.3}}),
+    ],
+)
+def test_the_trials_have_the_values_of_the_options_and_of_the_space(
+    accepted: Accepted, typed: str, expected: dict[str, set[object]]
+) -> None:
+    for name, text in SPACES.items():
+        Path(name).write_text(text)
+    specs = accepted(*typed.split())
     assert {name: values(specs, name) for name in expected} == expected
 
 
-def test_options_of_a_run_are_those_of_every_trial(accepted: Accepted) -> None:
-    expected = {"epochs": 3, "max_steps": 7, "batch_size": 5, "optimizer": "sgd", "momentum": 0.5, "seed": 9}
-    expected |= {"weight_scale": "unit", "retain_objective": "kl", "lora_rank": 2, "dtype": "bf16", "limit": 20}
-    expected |= {"max_grad_norm": 1.0, "auto_lr_every": 3}
-    words = [word for name, value in expected.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    specs = accepted(*words, "--gradient-checkpointing", "--auto-lr", "both")
-    assert {name: values(specs, name) for name in expected} == {name: {value} for name, value in expected.items()}
-    assert values(specs, "gradient_checkpointing") == {True}
+@pytest.mark.parametrize("name", LR_FREE)
+def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(name: str, accepted: Accepted) -> None:
+    found = accepted("--optimizer", name, "--growth-rate", "1.05")
+    assert {(spec.optimizer, spec.d_growth) for spec in found} == {(name, 1.05)}
+    assert 0.1 <= min(spec.lr for spec in found) < 0.5 < 2.0 < max(spec.lr for spec in found) <= 10.0
 
 
 def test_options_of_a_sweep_are_in_its_settings(accepted: Accepted, out: Path) -> None:
@@ -101,26 +131,6 @@ def test_auto_is_a_whole_gpu_at_first_where_there_may_be_one(
     assert json.loads((out / "sweep.json").read_text())["settings"]["gpus_per_trial"] == "auto"
     settings = read_settings(out)
     assert (settings.resources.gpus, settings.shares_gpus) == (float(shared), shared)
-
-
-def test_given_values_replace_those_of_the_papers_space(accepted: Accepted, out: Path) -> None:
-    specs = accepted(*["--space", "paper", "--method", "gdiff", "--epochs", "3", "--optimizer", "sgd", "--lr", "0.5"])
-    expected = {"c": {0.9, 0.5, 0.1}, "epochs": {3}, "optimizer": {"sgd"}, "lr": {0.5}}
-    assert {name: values(specs, name) for name in expected} == expected
-    assert read_settings(out).trials == 3
-
-
-def test_a_space_file_is_the_space_and_leaves_the_rest_to_the_options(accepted: Accepted, tmp_path: Path) -> None:
-    path = tmp_path / "space.yaml"
-    path.write_text(
-        "method: [gdiff, npo]\nc: {values: [0.3], when: {method: gdiff}}\nauto_lr: [on]\nepochs: [2, 4]\n"
-        "weight_decay: {low: 0.1, high: 0.2}\n"
-    )
-    specs = accepted("--space", path, "--auto-lr-every", "3", "--lr", "3e-3")
-    expected = {"method": {"gdiff", "npo"}, "c": {0.3, None}, "auto_lr": {"on"}, "epochs": {2, 4}}
-    expected |= {"auto_lr_every": {3}, "lr": {3e-3}}
-    assert {name: values(specs, name) for name in expected} == expected
-    assert all(0.1 <= spec.weight_decay <= 0.2 for spec in specs)
 
 
 @pytest.mark.usefixtures("planned_only")

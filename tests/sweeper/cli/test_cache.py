@@ -7,17 +7,19 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.sweeper.cli.conftest import invoke, json_of, names
 from trainables.target.cache import cache_folder
 
 DAY = 86_400
 
 
-@pytest.fixture
-def kept() -> Path:
-    """A cache with an old and a new target, an unfinished training, scores, and a leftover of a killed process."""
+def aged(path: Path, days: float) -> None:
+    at = time.time() - days * DAY
+    os.utime(path, (at, at))
+
+
+def test_the_cache_is_listed_with_sizes_and_ages_and_pruned() -> None:
+    """An old and a new target, an unfinished training, scores, and a leftover of a killed process."""
     folder = cache_folder()
     for name, data, days in (("a" * 16, "authors", 40), ("b" * 16, "tofu/forget01", 1)):
         target = folder / "targets" / name
@@ -27,36 +29,23 @@ def kept() -> Path:
         aged(target / "target.json", days)
     others = {"unfinished/c.pt": 50, "baselines/d.json": 40, "baselines/e.json": 2, "targets/.f.01234567": 3}
     for place, days in others.items():
-        path = folder / place
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"y" * 1000)
-        aged(path, days)
-    return folder
+        (folder / place).parent.mkdir(exist_ok=True)
+        (folder / place).write_bytes(b"y" * 1000)
+        aged(folder / place, days)
 
+    def left() -> set[str]:
+        return {path.relative_to(folder).as_posix() for path in folder.glob("*/*")}
 
-def aged(path: Path, days: float) -> None:
-    at = time.time() - days * DAY
-    os.utime(path, (at, at))
-
-
-def left(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.glob("*/*")}
-
-
-def test_what_is_kept_is_listed_with_size_and_age(kept: Path) -> None:
-    before = left(kept)
+    before = left()
     lines = [line.split() for line in invoke("cache").stdout.splitlines()]
     for words in (["a" * 16, "authors", "2.0", "40"], ["b" * 16, "tofu/forget01", "24"], ["unfinished", "50"]):
         assert any(set(words) <= set(line) for line in lines), words
-    assert {"4.0", "MB", str(kept) + ";", "--prune", "30"} <= set(lines[-1])
-    assert left(kept) == before
-
-
-def test_pruning_removes_what_was_unused_for_30_days_or_for_the_given_number_of_days(kept: Path) -> None:
-    assert names(invoke("cache", "--prune").stdout.splitlines()[-1], ["2.0 MB", str(kept)])
-    assert left(kept) == {f"targets/{'b' * 16}", "baselines/e.json"}
+    assert {"4.0", "MB", str(folder) + ";", "--prune", "30"} <= set(lines[-1])
+    assert left() == before
+    assert names(invoke("cache", "--prune").stdout.splitlines()[-1], ["2.0 MB", str(folder)])
+    assert left() == {f"targets/{'b' * 16}", "baselines/e.json"}, "used in the last 30 days"
     assert json_of("cache", "--prune")["entries"] == []
     found = json_of("cache", "--prune", "--older-than", "0")
     assert found["removed"] is True
     assert {entry["kind"] for entry in found["entries"]} == {"target", "baselines"}
-    assert left(kept) == set()
+    assert left() == set()

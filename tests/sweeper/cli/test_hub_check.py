@@ -17,6 +17,7 @@ from sweeper.checks.hub import hub_problems
 from tests.sweeper.cli.conftest import names, refused
 
 UseHub = Callable[[str], None]
+Files = dict[str, bytes]
 
 PHI = ("model", "microsoft/phi-1_5")
 TOFU = ("dataset", "locuslab/TOFU")
@@ -29,9 +30,9 @@ def test_the_status_of_a_hub_that_refuses_is_reported_with_the_ways_on(use_hub: 
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:  # answers 501 to every request
         threading.Thread(target=server.serve_forever, daemon=True).start()
         use_hub(f"http://127.0.0.1:{server.server_address[1]}")
-        for repository, ways in WAYS.items():
-            assert names(hub_problems([repository])[0], ["501", *ways])
+        problems = hub_problems([*WAYS])
         server.shutdown()
+    assert all(names(problem, ["501", *ways]) for problem, ways in zip(problems, WAYS.values(), strict=True))
 
 
 HEADER = json.dumps({"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
@@ -44,7 +45,7 @@ INDEX = json.dumps({"weight_map": dict(enumerate(SHARDS))}).encode()
 CONFIG, TOKENIZER, MODEL = {"config.json": b"{}"}, {"tokenizer.json": b"{}"}, {"model.safetensors": WEIGHTS}
 WHOLE = CONFIG | TOKENIZER | MODEL
 SHARD_MISSING = CONFIG | TOKENIZER | {SHARDS[0]: WEIGHTS, "model.safetensors.index.json": INDEX}
-REPOSITORIES: dict[str, tuple[dict[str, bytes] | None, dict[str, bytes], str | None]] = {
+REPOSITORIES: dict[str, tuple[Files | None, Files, str | None]] = {
     "whole": (WHOLE, {}, None),
     "absent": ({}, {}, "exist"),
     # The hub's answer for Llama-2: the listing is public, but the files are not.
@@ -66,11 +67,7 @@ REPOSITORIES: dict[str, tuple[dict[str, bytes] | None, dict[str, bytes], str | N
 
 @pytest.mark.parametrize(("on_hub", "cached", "named"), REPOSITORIES.values(), ids=REPOSITORIES)
 def test_a_model_that_can_be_neither_loaded_nor_downloaded_is_named(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    on_hub: dict[str, bytes] | None,
-    cached: dict[str, bytes],
-    named: str | None,
+    request: pytest.FixtureRequest, tmp_path: Path, on_hub: Files | None, cached: Files, named: str | None
 ) -> None:
     if on_hub is None:
         request.getfixturevalue("use_hub")(request.getfixturevalue("dead_uri"))

@@ -1,14 +1,11 @@
-"""What ``--model`` and ``--optimizer`` make of a run's spec: their own settings, unless others are given."""
+"""A model and a data set have settings of their own, unless others are given."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.sweeper.cli.conftest import Accepted, resolved
+from tests.sweeper.cli.conftest import resolved
 from trainables.models.registry import MODELS, find_model
-from trainables.optimizers import LR_FREE
 
 HUB = {
     "phi-1.5": "microsoft/phi-1_5",
@@ -55,32 +52,3 @@ def test_a_model_and_a_data_set_have_their_own_settings_unless_others_are_given(
     spec = resolved("pareto", *typed.split()).base
     assert {name: getattr(spec, name) for name in expected} == expected
     assert dict(asked).get("model") == find_model(spec.model).hub_id, "the hub is asked for the model"
-
-
-@pytest.mark.parametrize("name", LR_FREE)
-def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(name: str, accepted: Accepted) -> None:
-    found = accepted("--optimizer", name, "--growth-rate", "1.05")
-    assert {(spec.optimizer, spec.d_growth) for spec in found} == {(name, 1.05)}
-    assert 0.1 <= min(spec.lr for spec in found) < 0.5 < 2.0 < max(spec.lr for spec in found) <= 10.0
-
-
-@pytest.mark.parametrize(
-    ("typed", "text", "expected"),
-    [
-        ("--space paper --optimizer prodigy", "", {("prodigy", 1.0, None)}),
-        ("--space paper --optimizer prodigy --lr 0.25", "", {("prodigy", 0.25, None)}),
-        ("--space space.yaml --optimizer adamw", "", {("adamw", find_model("tiny-phi").lr, None)}),
-        (
-            "--space space.yaml",
-            "optimizer: [dog, dowg]\nlr: [1]\nd_growth: [1.1, 1.3]\n",
-            {(name, 1.0, growth) for name in ("dog", "dowg") for growth in (1.1, 1.3)},
-        ),
-    ],
-)
-def test_the_rate_is_the_multiplier_1_or_the_models_rate_unless_given(
-    typed: str, text: str, expected: set[tuple[str, float, float | None]], accepted: Accepted
-) -> None:
-    Path("space.yaml").write_text("method: [gdiff, ngdiff]\n" + text)
-    has_cap = "d_growth" in text
-    found = accepted(*typed.split())
-    assert {(spec.optimizer, spec.lr, spec.d_growth if has_cap else None) for spec in found} == expected

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
-from tests.sweeper.cli.conftest import Command, invoke, json_of, names, problems_of
+from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of, tofu
 from trainables.metrics.registry import SETS
 from trainables.scoring.measured import Measured
 
@@ -37,18 +38,14 @@ def test_a_method_is_listed_with_its_options_other_name_and_needs() -> None:
     assert needs == ["", "log-likelihoods", "logits", "hidden states"]
 
 
-@pytest.fixture
-def evaluate(model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """``evaluate`` of a folder on TOFU's files, with no model loaded: a score is what it gives."""
+def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_name(
+    model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluate(*arguments: object) -> Result:
+        return invoke("evaluate", "--model-path", model_folder, *tofu(data)[2:], *arguments)
+
     scores = Measured({"forget_loss": 1.0}, {}, 0.0)
     monkeypatch.setattr("trainables.target.prepare.score_checkpoint", lambda spec, **named: scores)
-    problem = ("--dataset", "tofu", "--data-dir", data, "--forget-split", "forget01")
-    return lambda *arguments: invoke("evaluate", "--model-path", model_folder, *problem, *arguments)
-
-
-def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_name(
-    evaluate: Command, model_folder: Path
-) -> None:
     result = evaluate("--metrics", "tofu", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"forget_loss": 1.0})
     (line,) = result.stderr.splitlines()

@@ -25,14 +25,6 @@ POLICY = "default-src 'none'; script-src &#39;sha256-abc=&#39;; base-uri 'none'"
 PAGE = f"""<html><meta content="{POLICY}"><body>all</body></html>"""
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Path:
-    path = tmp_path / "report.html"
-    path.write_text(PAGE)
-    (tmp_path / "trials.csv").write_text("secret")
-    return path
-
-
 def get(address: str, path: str = "/", host: str | None = None) -> tuple[int, str]:
     where = address.removeprefix("http://").rstrip("/")
     connection = http.client.HTTPConnection(where, timeout=20)
@@ -41,7 +33,10 @@ def get(address: str, path: str = "/", host: str | None = None) -> tuple[int, st
     return answer.status, answer.read().decode()
 
 
-def test_the_page_is_served_with_what_reloads_it_and_no_other_file_host_or_second_server(page: Path) -> None:
+def test_the_page_is_served_with_what_reloads_it_and_no_other_file_host_or_second_server(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(PAGE)
+    (tmp_path / "trials.csv").write_text("secret")
     with serving(page, port=0) as address:
         assert address.startswith("http://127.0.0.1:")
         status, text = get(address)

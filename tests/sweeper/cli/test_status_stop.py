@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 
 from search_spaces.durable import exclusive
 from sweeper.driver.control_server import ControlServer
@@ -46,10 +45,6 @@ def status_of(out: Path) -> dict[str, Any]:
 
 def epoch(sweep: OpenSweep, trial_id: str) -> None:
     report(sweep, trial_id, 1, forget_loss=2.5, retain_loss=0.5)
-
-
-def stop_requested(sweep: OpenSweep, trial_id: str) -> bool:
-    return sweep.log.state.trials[trial_id].stop_requested
 
 
 def test_status_of_a_running_sweep(out: Path, running_sweep: OpenSweep) -> None:
@@ -93,33 +88,28 @@ def test_no_trial_can_be_stopped_before_the_target_is_prepared(out: Path, sweep:
     assert not [*out.glob(".stop-*")]
 
 
-def stopping(*arguments: str | Path) -> tuple[threading.Thread, list[Result]]:
-    results: list[Result] = []
-    thread = threading.Thread(target=lambda: results.append(invoke("stop", *arguments)))
-    thread.start()
-    return thread, results
-
-
 def test_stop_returns_when_the_trial_has_ended(out: Path, running_sweep: OpenSweep) -> None:
     trial_id = running(running_sweep)
     wait_until(lambda: status_of(out)["doing"] == "trials")
-    thread, results = stopping(out, trial_id, "--json")
-    wait_until(lambda: stop_requested(running_sweep, trial_id))
-    epoch(running_sweep, trial_id)
-    assert not results
-    running_sweep.controller.end_stopped(trial_id)
-    thread.join(120)
-    assert results[0].exit_code == 0
-    assert json.loads(results[0].stdout) == {"out": str(out), "trial_id": trial_id, "status": "stopped", "epoch": 1.0}
+    with ThreadPoolExecutor() as pool:
+        stopping = pool.submit(invoke, "stop", out, trial_id, "--json")
+        wait_until(lambda: running_sweep.log.state.trials[trial_id].stop_requested)
+        epoch(running_sweep, trial_id)
+        assert not stopping.done()
+        running_sweep.controller.end_stopped(trial_id)
+        result = stopping.result(120)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"out": str(out), "trial_id": trial_id, "status": "stopped", "epoch": 1.0}
 
 
 def test_stop_fails_if_the_sweep_ends_first(out: Path, sweep: OpenSweep) -> None:
-    with exclusive(out, RuntimeError()), ControlServer(out) as server:
-        server.follow(sweep)
-        trial_id = running(sweep)
-        server.poll()
-        thread, results = stopping(out, trial_id)
-        wait_until(lambda: stop_requested(sweep, trial_id))
-    thread.join(120)
-    assert results[0].exit_code == 1
-    assert trial_id in results[0].stderr
+    with ThreadPoolExecutor() as pool:
+        with exclusive(out, RuntimeError()), ControlServer(out) as server:
+            server.follow(sweep)
+            trial_id = running(sweep)
+            server.poll()
+            stopping = pool.submit(invoke, "stop", out, trial_id)
+            wait_until(lambda: sweep.log.state.trials[trial_id].stop_requested)
+        result = stopping.result(120)
+    assert result.exit_code == 1
+    assert trial_id in result.stderr

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,21 +26,6 @@ time.sleep(600)
 """
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """``ui`` on an empty database, with the stand-in instead of MLflow."""
-    stand_in = tmp_path / "stand-in"
-    (stand_in / "mlflow").mkdir(parents=True)
-    (stand_in / "mlflow" / "__init__.py").touch()
-    (stand_in / "mlflow" / "__main__.py").write_text(SERVER)
-    Path("a.db").touch()
-    environment = os.environ | {"PYTHONPATH": f"{stand_in}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-m", "sweeper", "ui", "--tracking-uri", "sqlite:///a.db", "--port", "5055"]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        yield process
-        process.kill()
-
-
 def lives(pid: str) -> bool:
     """Return whether the process runs. A zombie does not."""
     try:
@@ -51,12 +35,24 @@ def lives(pid: str) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_no_process_behind(server: subprocess.Popen[str], number: signal.Signals) -> None:
-    wait_until(Path("started.json").exists)
-    found = json.loads(Path("started.json").read_text())
-    assert found["arguments"] == ["ui", "--backend-store-uri", "sqlite:///a.db", "--workers", "1", "--port", "5055"]
-    assert found["jobs"] == "false"
-    assert all(map(lives, found["pids"]))
-    server.send_signal(number)
-    assert server.wait(240.0) == 130
-    assert not any(map(lives, found["pids"]))
+def test_a_signal_leaves_no_process_behind(tmp_path: Path, number: signal.Signals) -> None:
+    package = tmp_path / "stand-in" / "mlflow"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text(SERVER)
+    Path("a.db").touch()
+    environment = os.environ | {"PYTHONPATH": f"{package.parent}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "sweeper", "ui", "--tracking-uri", "sqlite:///a.db", "--port", "5055"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_until(Path("started.json").exists)
+            found = json.loads(Path("started.json").read_text())
+            uri = ["--backend-store-uri", "sqlite:///a.db"]
+            assert found["arguments"] == ["ui", *uri, "--workers", "1", "--port", "5055"]
+            assert found["jobs"] == "false"
+            assert all(map(lives, found["pids"]))
+            process.send_signal(number)
+            assert process.wait(240.0) == 130
+            assert not any(map(lives, found["pids"]))
+        finally:
+            process.kill()

@@ -87,7 +87,6 @@ def test_killed_at_any_write_and_resumed_the_sweep_has_exactly_its_trials(
     seeds = shape.get("seeds", (0,))
     for number in itertools.count(1):
         out = tmp_path / f"killed-{number}"
-        out.mkdir()
         first: list[Proposal] = []
         with monkeypatch.context() as patch:
             kill_at(patch, number, share=share)

@@ -42,7 +42,6 @@ def sweep_of_configs(
 ) -> OpenSweep:
     """A sweep that proposes the points of CONFIGS and reuses trials of the sweeps in ``folders``."""
     points = [SPACE.params_of({"auto_lr": "off", **config}) for config in CONFIGS]
-    out.mkdir(exist_ok=True)
     given = {
         "make_spec": lambda config: SETTINGS.make_spec(config, target_key=KEY),
         "stopping": Stopping(epoch_budget=1),
