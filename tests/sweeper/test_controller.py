@@ -37,17 +37,12 @@ def rows(out: Path) -> dict[str, dict[str, str]]:
 @pytest.mark.parametrize(
     ("status", "state"), [("finished", "COMPLETE"), ("stopped", "PRUNED"), ("diverged", "FAIL"), ("failed", "FAIL")]
 )
-def test_a_trial_has_a_row_a_history_and_a_state_in_the_study(
+def test_the_status_of_a_trial_is_in_its_row_and_in_the_study(
     sweep: OpenSweep, out: Path, status: str, state: str
 ) -> None:
-    following = sweep.controller.next_trial()
-    assert following is not None
-    sweep.controller.requeue(following)
     trial_id = run_trial(sweep, outcome={**OUTCOME, "status": status, "ended_at": 1.5})
-    spec, row = following.spec, rows(out)[trial_id]
-    expected = {"status": status, "forget_loss": "9.0", "error": "", "target_key": "key", "ended_at": "1.5"}
-    expected |= {"spec_hash": spec.spec_hash, "method": spec.method, "lr": repr(spec.lr)}
-    assert {name: row[name] for name in expected} == expected
+    row = rows(out)[trial_id]
+    assert (row["status"], row["forget_loss"], row["error"], row["ended_at"]) == (status, "9.0", "", "1.5")
     assert [(item["trial_id"], item["step"]) for item in ResultTables(out).history.read()] == [
         (trial_id, "1"),
         (trial_id, "2"),

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
@@ -118,9 +119,7 @@ def test_another_run_or_another_process_does_not_continue_in_the_folder(
 def test_an_interrupted_target_has_the_command_that_continues(
     data: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
-    def interrupted(*arguments: object, **given: object) -> None:
-        raise KeyboardInterrupt
-
+    interrupted = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("sys.argv", ["sweeper", "target", "--dataset", "jsonl"])
     monkeypatch.setattr("sweeper.execution.target_task.prepare_target", interrupted)
     monkeypatch.setattr("sweeper.execution.target_task.Preparation.retain_model", interrupted)

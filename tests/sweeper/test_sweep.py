@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,30 +160,29 @@ def test_a_sweep_is_not_resumed_on_another_model_or_other_data(out: Path, monkey
 
 @pytest.mark.usefixtures("target")
 def test_ray_starts_while_another_process_trains_the_target(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[object] = []
+    order: list[str] = []
+
+    def logged(name: str, result: object) -> Callable[..., object]:
+        def call(*arguments: object, **given: object) -> object:
+            order.append(name)
+            return result
+
+        return call
 
     @contextmanager
-    def process(spec: TrialSpec) -> Iterator[str]:
+    def process(spec: TrialSpec) -> Iterator[None]:
         order.append("process")
-        yield "wait for the process"
+        yield
         order.append("the process has ended")
 
-    def prepare(spec: TrialSpec, *, fill_cache: object = None, **given: object) -> Target:
-        order.append(fill_cache)
-        return TARGET
-
-    def start_ray(address: str | None, **given: object) -> AbstractContextManager[int]:
-        order.append("Ray")
-        return nullcontext(2)
-
     monkeypatch.setattr("sweeper.sweep.target_process", process)
-    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", start_ray)
-    use_target(monkeypatch, prepare, trained_key=Path(TARGET.path).name)
+    monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", logged("Ray", nullcontext(2)))
+    use_target(monkeypatch, logged("target", TARGET), trained_key=Path(TARGET.path).name)
     run_to_ray(out)
-    assert order == ["process", "Ray", "wait for the process", "the process has ended"]
+    assert order == ["process", "Ray", "target", "the process has ended"]
     order.clear()
     run_to_ray(out)
-    assert order == [None], "a resumed sweep has its target"
+    assert order == ["target"], "a resumed sweep has its target"
 
 
 # One driver at a time -----------------------------------------------------------------------------------------------

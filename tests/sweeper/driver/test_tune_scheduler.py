@@ -88,14 +88,9 @@ def test_a_trial_that_falls_behind_is_stopped_or_paused(tmp_path: Path, mode: Mo
     assert [tune.report(worse, 0.5, 1.0), tune.report(worse, 1.0, 2.0)] == ["CONTINUE", mode.upper()]
     phase = tune.sweep.log.state.trials["00001"].phase
     assert phase is (Phase.PAUSED if mode == "pause" else Phase.RUNNING)
-
-
-def test_a_trial_continues_after_a_report_without_an_epoch_and_after_an_error_of_the_scheduler(tmp_path: Path) -> None:
-    tune = tune_of(tmp_path, "stop")
-    trial = tune.add("00000")
-    assert tune.scheduler.on_trial_result(tune, trial, {"done": False}) == "CONTINUE"
+    assert tune.scheduler.on_trial_result(tune, worse, {"done": False}) == "CONTINUE", "the report has no epoch"
     tune.sweep.controller.scheduler = object()  # type: ignore[assignment]
-    assert tune.report(trial, 1.0, 1.0) == "CONTINUE"
+    assert tune.report(worse, 2.0, 1.0) == "CONTINUE", "after an error of the scheduler"
 
 
 def test_a_promoted_trial_runs_before_a_new_trial_and_only_on_a_free_worker(tmp_path: Path) -> None:

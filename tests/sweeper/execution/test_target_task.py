@@ -16,8 +16,7 @@ from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
 import sweeper.execution.target_task
-from sweeper.execution.target_task import TargetTask, is_prepared_remotely, prepare_for_sweep
-from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.execution.target_task import TargetTask, prepare_for_sweep
 from tests.sweeper.conftest import SETTINGS
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, TargetError
@@ -81,15 +80,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeCluster:
     return NodeCluster(tmp_path / "node", monkeypatch)
 
 
-def settings_of(spec: TrialSpec, **given: Any) -> SweepSettings:
-    return replace(SETTINGS, base=spec, **{"address": "auto", "gpus_per_trial": 0.25, **given})
-
-
 def sweep_target(spec: TrialSpec, cluster: Any, **given: Any) -> tuple[Target, str]:
     """Return the target of a sweep, and the driver's output."""
     console = Console(file=io.StringIO(), width=200)
-    out = Path("/out")
-    target = prepare_for_sweep(spec, settings=settings_of(spec, **given), cluster=cluster, out=out, console=console)
+    settings = replace(SETTINGS, base=spec, address="auto", gpus_per_trial=0.25, **given)
+    target = prepare_for_sweep(spec, settings=settings, cluster=cluster, out=Path("/out"), console=console)
     return target, console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -100,22 +95,6 @@ def cached(spec: TrialSpec) -> Target:
 
 def weights_of(folder: str | Path) -> bytes:
     return (Path(folder) / "model.safetensors").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("given", "gpus", "expected"),
-    [
-        ({"gpus_per_trial": "auto"}, 0, True),
-        ({}, 1, False),
-        ({"gpus_per_trial": 0.0}, 0, False),
-        ({"address": None}, 0, False),
-    ],
-)
-def test_the_target_is_prepared_remotely_if_only_the_nodes_have_gpus(
-    given: dict[str, Any], gpus: int, expected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: gpus)
-    assert is_prepared_remotely(settings_of(TrialSpec(), **given)) is expected
 
 
 def test_with_a_shared_cache_a_worker_prepares_the_same_target_as_the_driver(

@@ -18,7 +18,7 @@ def text_of(console: Console) -> str:
 
 
 def test_a_terminal_shows_ended_trials_and_below_them_the_progress(out: Path) -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, highlight=False)
     sweep = bare_sweep(out, console=console)
     run_trial(sweep)
     stopped = running(sweep)
