@@ -13,39 +13,24 @@ from tests.sweeper.conftest import OUTCOME, report, run_trial, running
 from trainables.worker.candidates import candidate_folder
 
 
+def column(table: CsvTable, name: str) -> list[str]:
+    return [row[name] for row in table.read()]
+
+
 def steps(table: CsvTable) -> list[tuple[str, str]]:
     return [(row["trial_id"], row["step"]) for row in table.read()]
 
 
-def checkpoints(out: Path) -> list[tuple[str, str]]:
-    return [(row["epoch"], row["checkpoint"]) for row in ResultTables(out).candidates.read()]
-
-
-def save(out: Path, folder: str) -> None:
-    (out / folder).mkdir(parents=True)
-    (out / folder / "model.safetensors").write_text("weights")
-
-
-def epoch(sweep: OpenSweep, trial_id: str, number: int, forget: float, retain: float) -> None:
-    save(sweep.out, candidate_folder(trial_id, number))
-    report(sweep, trial_id, number, forget_loss_capped=forget, retain_loss=retain)
-
-
 def test_rows_are_appended_while_trials_run(sweep: OpenSweep, out: Path) -> None:
     tables = ResultTables(out)
-    assert tables.trials.read() == []
-    assert (out / "trials.csv").is_file()
+    assert tables.trials.path.is_file()
     first, second = running(sweep), running(sweep)
-    update = {"step": 1, "eta": 1e-4, "eta_new": 2e-4, "fallback": None, "clipped": True}
-    report(sweep, second, 2, reported_at=7.5, auto_lr=[update])
+    report(sweep, second, 2, reported_at=7.5, auto_lr=[{"step": 1, "eta": 1e-4, "eta_new": 2e-4, "clipped": True}])
     files = {log.path: (log.path.stat().st_ino, log.path.read_bytes()) for log in (tables.history, tables.candidates)}
     report(sweep, first, 3, evaluated=False)
     assert steps(tables.history) == [(second, "2"), (first, "3")], "in the order of the reports"
     assert steps(tables.candidates) == [(second, "2")], "an epoch that was not evaluated is no candidate"
-    assert tables.history.read()[0]["reported_at"] == "7.5"
-    assert [(row["trial_id"], row["step"], row["eta_new"]) for row in tables.auto_lr.read()] == [
-        (second, "1", "0.0002")
-    ]
+    assert (steps(tables.auto_lr), column(tables.auto_lr, "eta_new")) == ([(second, "1")], ["0.0002"])
     for path, (inode, content) in files.items():
         assert (path.stat().st_ino, path.read_bytes()[: len(content)]) == (inode, content), "not rewritten"
     sweep.controller.end_trial(second, OUTCOME)
@@ -63,22 +48,27 @@ def test_the_tables_are_rewritten_in_order_when_a_trial_runs_again(sweep: OpenSw
     sweep.log.record(Kind.TRIAL_REQUEUED, first, {"step": 1})
     expected = [(first, "1"), *((second, str(step)) for step in (1, 2, 3))]
     assert [steps(log) for log in (tables.history, tables.auto_lr, tables.candidates)] == [expected] * 3
-    assert [row["trial_id"] for row in tables.trials.read()] == [second]
+    assert column(tables.trials, "trial_id") == [second]
     report(sweep, first, 2)
     assert steps(tables.history) == [*expected, (first, "2")]
 
 
 def test_the_checkpoint_of_an_epoch_is_named_while_its_model_is_kept(sweep: OpenSweep, out: Path) -> None:
-    trial_id = running(sweep)
-    for number, forget, retain in ((1, 1.0, 0.5), (2, 2.0, 0.9)):
-        epoch(sweep, trial_id, number, forget, retain)
-    assert checkpoints(out) == [("1.0", f"checkpoints/{trial_id}-epoch-1"), ("2.0", f"checkpoints/{trial_id}-epoch-2")]
-    epoch(sweep, trial_id, 3, 3.0, 0.4)  # dominates both
-    save(out, f"checkpoints/{trial_id}")
-    report(sweep, trial_id, 4, forget_loss_capped=3.0, retain_loss=0.3)
-    sweep.controller.end_trial(trial_id, OUTCOME | {"steps": 4, "checkpoint": f"checkpoints/{trial_id}"})
+    trial_id, table = running(sweep), ResultTables(out).candidates
+
+    def epoch(number: int, forget: float, retain: float, folder: str) -> None:
+        (out / folder).mkdir(parents=True)
+        report(sweep, trial_id, number, forget_loss_capped=forget, retain_loss=retain)
+
+    folders = [candidate_folder(trial_id, number) for number in (1, 2, 3)]
+    epoch(1, 1.0, 0.5, folders[0])
+    epoch(2, 2.0, 0.9, folders[1])
+    assert column(table, "checkpoint") == folders[:2]
+    epoch(3, 3.0, 0.4, folders[2])  # dominates both
+    epoch(4, 3.0, 0.3, own := f"checkpoints/{trial_id}")
+    sweep.controller.end_trial(trial_id, OUTCOME | {"steps": 4, "checkpoint": own})
     sweep.tables.rewrite(sweep.log.state)
-    assert checkpoints(out) == [("1.0", ""), ("2.0", ""), ("3.0", ""), ("4.0", f"checkpoints/{trial_id}")]
+    assert column(table, "checkpoint") == ["", "", "", own]
 
 
 @pytest.mark.parametrize("name", ["history.csv", "trials.csv"])
@@ -95,7 +85,7 @@ def test_rows_wait_while_the_disk_refuses_a_table_and_are_written_once(sweep: Op
     assert sweep.log.flush()
     run_trial(sweep, steps=1)
     assert steps(tables.history) == [("00000", "1"), ("00001", "1")]
-    assert [row["trial_id"] for row in tables.trials.read()] == ["00000", "00001"]
+    assert column(tables.trials, "trial_id") == ["00000", "00001"]
 
 
 def test_metrics_measured_later_are_in_the_row_of_their_epoch_even_if_the_disk_refuses_it_at_first(
@@ -107,6 +97,6 @@ def test_metrics_measured_later_are_in_the_row_of_their_epoch_even_if_the_disk_r
     (out / "candidates.csv").mkdir()
     sweep.log.record(Kind.METRICS_MEASURED, trial_id, {"step": 1, "metrics": {"utility": 0.25}})
     (out / "candidates.csv").rmdir()
-    second = run_trial(sweep)
-    rows = [(row["trial_id"], row["verbmem"], row["utility"]) for row in ResultTables(out).candidates.read()]
-    assert rows == [(trial_id, "0.5", "0.25"), (trial_id, "", ""), (second, "", ""), (second, "", "")]
+    run_trial(sweep)
+    candidates = ResultTables(out).candidates
+    assert (column(candidates, "verbmem"), column(candidates, "utility")) == (["0.5"] + [""] * 3, ["0.25"] + [""] * 3)

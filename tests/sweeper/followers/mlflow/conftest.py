@@ -31,12 +31,11 @@ import os, sys
 from pathlib import Path
 from tests.sweeper.followers.mlflow.conftest import open_session
 assert "mlflow" not in sys.modules
-session = open_session(Path("out"), "sqlite:///mlflow.db", "e", artifact_root=Path("artifacts"))
+session = open_session(Path("out"), "sqlite:///mlflow.db", "e")
 os.chdir("/")
-assert session.close(timeout=100).pending == 0
+assert session.close(timeout=300).pending == 0
 """
-
-
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
 FirstSession = tuple[Path, subprocess.CompletedProcess[str], list[str]]
 """The folder in which a process opened the default URI for the first time, the process, and the files that it left."""
 
@@ -46,9 +45,7 @@ def first_session(tmp_path_factory: pytest.TempPathFactory) -> FirstSession:
     folder = tmp_path_factory.mktemp("first")
     (folder / "out").mkdir()
     command = [sys.executable, "-c", FIRST_SESSION]
-    done = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=400, check=False
-    )
+    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     return folder, done, sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
@@ -113,14 +110,13 @@ class Session:
 
 
 def open_session(
-    out: Path, uri: str, experiment: str, *, sweep: Mapping[str, Any] | None = None, **options: Any
+    out: Path, uri: str, experiment: str, is_awaited: Callable[[str], bool] = lambda trial_id: False, **sweep: Any
 ) -> Session:
-    """Open the log in a folder with a tracker; ``sweep`` changes the sweep, ``options`` the tracker."""
+    """Open the log in a folder with a tracker; ``sweep`` has fields of the sweep."""
     log = EventLog(out / "events.jsonl")
-    fields = {"id": "0", "name": "my sweep", "out": out.absolute(), "params": {"trials": 2}, "tags": {"kind": "test"}}
-    root = options.pop("artifact_root", out / "artifacts")
-    store = Store(uri=uri, experiment=experiment, artifact_root=root, build=out / ".new")
-    tracker = Tracker(log, TrackedSweep(**(fields | dict(sweep or {}))), store, **options)
+    fields: dict[str, Any] = {"id": "0", "name": "my sweep", "out": out.absolute(), "params": {"trials": 2}}
+    store = Store(uri=uri, experiment=experiment, artifact_root=out / "artifacts", build=out / ".new")
+    tracker = Tracker(log, TrackedSweep(**(fields | sweep)), store, is_awaited)
     log.attach(tracker)
     return Session(log, tracker)
 
@@ -135,10 +131,9 @@ class Sweep:
     client: Any
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    def open(self, *, uri: str | None = None, is_awaited: Callable[[str], bool] | None = None, **sweep: Any) -> Session:
+    def open(self, *, uri: str | None = None, **options: Any) -> Session:
         self.folder.mkdir(exist_ok=True)
-        options = {} if is_awaited is None else {"is_awaited": is_awaited}
-        return open_session(self.folder, uri or self.uri, self.experiment, sweep={"id": self.id, **sweep}, **options)
+        return open_session(self.folder, uri or self.uri, self.experiment, **{"id": self.id, **options})
 
     def runs(self) -> list[Any]:
         found = self.client.get_experiment_by_name(self.experiment)
@@ -168,9 +163,6 @@ def sweep(database: Path, tmp_path: Path) -> Sweep:
 
     uri = f"sqlite:///{database}"
     return Sweep(tmp_path / "out", uri, f"experiment {next(_numbers)}", MlflowClient(tracking_uri=uri))
-
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
 
 
 END = Recommendation("00001", None, "checkpoints/00001", "Take the end of trial 00001.")

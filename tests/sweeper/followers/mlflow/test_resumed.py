@@ -106,7 +106,7 @@ def test_a_killed_sweep_resumes_without_doubles(sweep: Sweep) -> None:
 import time
 from pathlib import Path
 from tests.sweeper.followers.mlflow.conftest import open_session
-session = open_session(Path({str(sweep.folder)!r}), {sweep.uri!r}, {sweep.experiment!r}, sweep={{"id": {sweep.id!r}}})
+session = open_session(Path({str(sweep.folder)!r}), {sweep.uri!r}, {sweep.experiment!r}, id={sweep.id!r})
 first = 0
 if trial := session.log.state.trials.get("00001"):
     first = max(0, trial.last_step) // 2
