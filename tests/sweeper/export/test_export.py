@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,28 +12,25 @@ from click.testing import CliRunner, Result
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sweeper.cli.main import main
-from trainables.data import load_data
+from tests.facts import assert_names
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import save_model
-from trainables.models.tiny import make_tiny, tokenizer_for
 
 TAKEN = "00011"
 """The id of the trial that ``pick`` chooses from the golden sweep."""
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def models(tiny_phi: Path, tmp_path: Path) -> Path:
     """``base``, a random tiny Phi, and ``adapter``, a LoRA adapter that changes its answers."""
-    folder = tmp_path_factory.mktemp("models")
-    tokenizer = tokenizer_for("tiny-phi", load_data("authors", limit=20).full)
-    save_model(make_tiny("tiny-phi", tokenizer), tokenizer, folder / "base")
-    adapted = add_adapter(AutoModelForCausalLM.from_pretrained(folder / "base"), rank=2, seed=0)
+    base = Path(shutil.copytree(tiny_phi, tmp_path / "models" / "base"))
+    adapted = add_adapter(AutoModelForCausalLM.from_pretrained(base), rank=2, seed=0)
     with torch.no_grad():
         for name, weights in adapted.named_parameters():
             if "lora_B" in name:
                 weights.normal_(std=0.1, generator=torch.Generator().manual_seed(len(name)))
-    save_model(adapted, tokenizer, folder / "adapter")
-    return folder
+    save_model(adapted, AutoTokenizer.from_pretrained(base), base.with_name("adapter"))
+    return base.parent
 
 
 @pytest.fixture(autouse=True)
@@ -82,30 +78,25 @@ def test_a_whole_model_is_copied_with_a_card_even_with_merge(golden: Path, model
         *("python -m sweeper unlearn --method gdiff", "| 0.997 |", row.split(",")[1]),  # verbmem of the target, hash
         r"Question: {question}\nAnswer: {answer}",
     )
-    assert [fact for fact in facts if fact not in card] == []
+    assert_names(card, *facts)
 
 
 def test_an_adapter_needs_its_base_unless_it_is_merged(golden: Path, models: Path, tmp_path: Path) -> None:
-    moved = Path(shutil.copytree(models, tmp_path / "models"))
-    config = moved / "adapter" / "adapter_config.json"
-    content = json.loads(config.read_text()) | {"base_model_name_or_path": str(moved / "base")}
-    config.write_text(json.dumps(content))
-
-    result = export(golden, moved / "adapter", tmp_path / "adapter")
-    assert str(moved / "base") in result.stdout
-    assert "--merge" in result.stdout
+    base, before = models / "base", logits(models / "base")
+    result = export(golden, models / "adapter", tmp_path / "adapter")
+    assert_names(result.stdout, base, "--merge")
     assert front_matter(tmp_path / "adapter")["library_name"] == "peft"
-    assert str(moved / "base") in (tmp_path / "adapter" / "README.md").read_text()
+    assert_names((tmp_path / "adapter" / "README.md").read_text(), base)
     expected = logits(tmp_path / "adapter")
 
-    assert export(golden, moved / "adapter", tmp_path / "merged", "--merge").exit_code == 0
-    shutil.rmtree(moved)
+    assert export(golden, models / "adapter", tmp_path / "merged", "--merge").exit_code == 0
+    shutil.rmtree(models)
     assert not (tmp_path / "merged" / "adapter_config.json").exists()
     assert front_matter(tmp_path / "merged")["library_name"] == "transformers"
     torch.testing.assert_close(logits(tmp_path / "merged"), expected, rtol=1e-4, atol=1e-4)
-    assert not torch.allclose(expected, logits(models / "base"), atol=1e-2)
+    assert not torch.allclose(expected, before, atol=1e-2)
 
     result = export(golden, tmp_path / "adapter", tmp_path / "again", "--merge")
     assert result.exit_code == 2
-    assert str(moved / "base") in result.stderr
+    assert_names(result.stderr, base)
     assert not (tmp_path / "again").exists()
