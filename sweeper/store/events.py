@@ -70,13 +70,7 @@ class Event:
         """
         try:
             content = json.loads(line)
-            return cls(
-                int(content["seq"]),
-                float(content["time"]),
-                Kind(content["kind"]),
-                str(content["trial_id"]),
-                dict(content["payload"]),
-            )
+            return cls(**content | {"kind": Kind(content["kind"])})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not an event: {error!r}") from None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sweeper.store.tables import ResultTables
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
 from trainables.run.reports import Status
 
+_SETTINGS = ("spec_hash", *PARAMETERS)
 _TEXTS = ("trial_id", "spec_hash", "status", "checkpoint", "error", "worker", "reused_from")
 
 
@@ -37,32 +39,30 @@ def events_of_tables(out: Path) -> list[Event]:
     A trial without a row in trials.csv has not ended. Its settings are left empty, because the study stores them.
     """
     tables = ResultTables(out)
-    logs = (tables.history, tables.auto_lr, tables.candidates)
-    reports, updates, candidates = (rows_by_trial(log.read()) for log in logs)
-    trials: dict[str, Mapping[str, str]] = {row["trial_id"]: row for row in tables.trials.read()}
+    trials, history = {row["trial_id"]: row for row in tables.trials.read()}, tables.history.read()
+    candidates = {(row["trial_id"], row["step"]): _values(row) for row in tables.candidates.read()}
+    updates: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in tables.auto_lr.read():
+        updates[row["trial_id"], row["step"]].append(_values(row))
     found: list[tuple[float, Kind, str, dict[str, Any]]] = []
-    for trial_id in sorted({*trials, *reports}):
+    for trial_id in sorted({*trials, *(row["trial_id"] for row in history)}):
         row = trials.get(trial_id, {})
-        settings = {name: row[name] for name in ("spec_hash", *PARAMETERS) if name in row}
+        settings = {name: row[name] for name in _SETTINGS if name in row}
         found.append((0.0, Kind.TRIAL_PROPOSED, trial_id, {"settings": _values(settings)}))
         if row.get("reused_from"):
             found.append((0.0, Kind.TRIAL_REUSED, trial_id, {"origin": row["reused_from"]}))
-        measured = {candidate["step"]: candidate for candidate in candidates.get(trial_id, ())}
-        own_updates = rows_by_trial(updates.get(trial_id, ()), key="step")
-        for report in reports.get(trial_id, ()):
-            step, at = report["step"], float(report.get("reported_at") or 0.0)
-            values = _values(report) | {"step": int(step), "epoch": float(report["epoch"])}
-            values["auto_lr"] = [_values(update) for update in own_updates.get(step, ())]
-            values["evaluated"] = step in measured or _is_evaluated(report, row)
-            values.pop("trial_id", None)
-            found.append((at, Kind.TRIAL_REPORTED, trial_id, {"report": values}))
-            later = {name: value for name, value in _values(measured.get(step, {})).items() if name in METRICS}
-            if metrics := {name: value for name, value in later.items() if name not in values}:
-                found.append((at, Kind.METRICS_MEASURED, trial_id, {"step": int(step), "metrics": metrics}))
-        if row:
-            outcome = {name: value for name, value in row.items() if name not in ("trial_id", *settings)}
-            at = float(row["ended_at"] or 0.0)
-            found.append((at, Kind.TRIAL_ENDED, trial_id, {"outcome": _values(outcome)}))
+    for row in history:
+        trial_id, step, at = row.pop("trial_id"), int(row["step"]), float(row.get("reported_at") or 0.0)
+        key = (trial_id, row["step"])
+        report = _values(row) | {"step": step, "epoch": float(row["epoch"]), "auto_lr": updates[key]}
+        report["evaluated"] = key in candidates or _is_evaluated(row, trials.get(trial_id, {}))
+        found.append((at, Kind.TRIAL_REPORTED, trial_id, {"report": report}))
+        candidate = candidates.get(key, {})
+        if later := {name: candidate[name] for name in METRICS if name in candidate and name not in report}:
+            found.append((at, Kind.METRICS_MEASURED, trial_id, {"step": step, "metrics": later}))
+    for trial_id, row in trials.items():
+        outcome = _values({name: text for name, text in row.items() if name not in ("trial_id", *_SETTINGS)})
+        found.append((float(row["ended_at"] or 0.0), Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
     found.sort(key=lambda item: item[0])
     return [Event.new(seq, kind, trial_id, payload) for seq, (_, kind, trial_id, payload) in enumerate(found)]
 
@@ -80,11 +80,3 @@ def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
 
 def _values(row: Mapping[str, str]) -> dict[str, Any]:
     return {name: text if name in _TEXTS else plain_scalar(text) for name, text in row.items() if text}
-
-
-def rows_by_trial(rows: Sequence[Mapping[str, str]], key: str = "trial_id") -> dict[str, list[Mapping[str, str]]]:
-    """Return the rows of a table grouped by the trial id, or by another column ``key``."""
-    found: dict[str, list[Mapping[str, str]]] = {}
-    for row in rows:
-        found.setdefault(row[key], []).append(row)
-    return found

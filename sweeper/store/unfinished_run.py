@@ -95,9 +95,8 @@ class UnfinishedRun:
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
-        content = {"spec": run.spec.to_dict(), "landscape_points": landscape_points, "command": command}
-        content["plugins"] = run.spec.plugins
-        write_json(self.out / RUN_FILE, content)
+        run_file = {"landscape_points": landscape_points, "command": command, "plugins": run.spec.plugins}
+        write_json(self.out / RUN_FILE, {"spec": run.spec.to_dict(), **run_file})
         remove_leftovers(self._state)
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written once, at the end of a run
         if (state := load_state_file(self._state)) is not None:

@@ -97,9 +97,10 @@ class Tracker(Follower):
             except Exception as error:
                 pause = min(max(2 * pause, 1.0), _LONGEST_PAUSE)
                 self._report_outage(error)
-            else:
-                pause = 0.0
-                self._report_recovery()
+                continue
+            if self._outage:
+                logger.info("MLflow at %s can be used again", self._uri)
+            pause, self._outage = 0.0, ""
 
     def _report_outage(self, error: Exception) -> None:
         is_new, self._outage = not self._outage, plain_reason(error)
@@ -110,8 +111,3 @@ class Tracker(Follower):
             )
         if not isinstance(error, UnavailableError):
             logger.debug("a request to MLflow failed", exc_info=error)
-
-    def _report_recovery(self) -> None:
-        if self._outage:
-            logger.info("MLflow at %s can be used again", self._uri)
-        self._outage = ""

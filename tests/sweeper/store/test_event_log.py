@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -22,8 +23,8 @@ from sweeper.store.state import Phase, SweepState
 class Seen:
     """A follower that counts its flushes, its events, and those events that were already on disk."""
 
-    needs_disk: bool
     path: Path
+    needs_disk: bool = True
     events: int = 0
     durable: int = 0
     flushes: int = 0
@@ -86,20 +87,13 @@ def test_a_damaged_line_is_named(path: Path, line: bytes) -> None:
         EventLog(path)
 
 
-def test_with_a_full_disk_events_wait_and_only_the_display_sees_them(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_a_full_disk_events_wait_and_only_the_display_sees_them(path: Path) -> None:
     log = EventLog(path)
-    durable, immediate = Seen(needs_disk=True, path=path), Seen(needs_disk=False, path=path)
+    durable, immediate = Seen(path), Seen(path, needs_disk=False)
     log.attach(durable, immediate)
     propose(log, "00000")
     assert [(seen.events, seen.durable, seen.flushes) for seen in (durable, immediate)] == [(1, 1, 1), (1, 0, 1)]
-
-    def refuse(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", refuse)
+    with patch.object(os, "fsync", side_effect=OSError(28, "No space left on device")):
         log.record(Kind.TRIAL_ENDED, "00000", {"outcome": {"status": "finished"}})
         assert not log.flush()
     assert (durable.events, immediate.events, log.unwritten) == (1, 2, 1)
@@ -113,7 +107,7 @@ def test_with_a_full_disk_events_wait_and_only_the_display_sees_them(
 @pytest.mark.parametrize("error", [OSError, ValueError])
 def test_a_follower_that_fails_costs_neither_the_log_nor_the_others(path: Path, error: type[Exception]) -> None:
     log = EventLog(path)
-    broken, healthy = Seen(needs_disk=True, path=path, fails=error), Seen(needs_disk=True, path=path)
+    broken, healthy = Seen(path, fails=error), Seen(path)
     log.attach(broken, healthy)
     propose(log, "00000")
     assert healthy.events == len(log.events) == 1
