@@ -59,19 +59,16 @@ def test_parts_come_from_a_file_and_from_an_installed_package(toy: Path) -> None
     assert names(errors, ["my-toys", "toys_parts", "nowhere_at_all"])
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (('"toy"', '"ngdiff"'), "toy.py line 4 weighting 'ngdiff'"),
-        (('"toy"', '"npo"'), "toy.py line 4 method 'npo'"),
-        (('"share"', '"lr"'), "toy.py line 4 lr 'toy'"),
-    ],
-    ids=["a weighting's name", "a method's name", "a column's name"],
-)
-def test_an_unsuitable_plugin_is_refused_before_any_work(toy: Path, change: tuple[str, str], named: str) -> None:
-    toy.write_text(TOY.replace(*change))
-    done = sweeper(toy.parent, "pareto", "--plugin", "toy.py", "--method", "toy", code=2)
-    assert names(done.stderr, ["error", *named.split()])
+@pytest.mark.parametrize("taken", [[('"toy"', '"ngdiff"'), ('"toy"', '"npo"')], [('"share"', '"lr"')]])
+def test_names_that_exist_already_are_refused_before_any_work(toy: Path, taken: list[tuple[str, str]]) -> None:
+    """The name of a weighting, of a method and of a column."""
+    files = [toy.with_name(f"toy{number}.py") for number in range(len(taken))]
+    for path, change in zip(files, taken, strict=True):
+        path.write_text(TOY.replace(*change))
+    words = [word for path in files for word in ("--plugin", path.name)]
+    errors = sweeper(toy.parent, "pareto", *words, "--method", "toy", code=2).stderr.splitlines()
+    for error, path, (_, name) in zip(errors, files, taken, strict=True):
+        assert names(error, [path.name, "line 4", name.strip('"')])
 
 
 def test_all_broken_plugins_are_reported_at_once_and_nothing_else(toy: Path) -> None:
