@@ -140,13 +140,6 @@ def whole_lines(content: bytes) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def cut_torn_line(path: Path) -> None:
-    """Remove an incomplete last line from a file, if the file exists. No writer may be active."""
-    if path.is_file():
-        with path.open("rb+", buffering=0) as file:
-            file.truncate(_whole_size(file.fileno()))
-
-
 @contextmanager
 def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
     """Lock a folder with its file ``.lock`` while the block runs. Raise ``refusal`` if another process holds the lock.

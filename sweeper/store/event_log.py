@@ -1,8 +1,8 @@
 """OUT/events.jsonl, the event log of a sweep. All other files of the sweep can be rebuilt from the log.
 
 Events are only appended. The log is never sorted, repaired or rewritten, except that an incomplete last line (left by
-a kill) is cut off. A follower acts on an event only after the event is on disk. While the disk is full, new events wait
-in memory.
+a kill) is removed before the next event is appended. A follower acts on an event only after the event is on disk. While
+the disk is full, new events wait in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from search_spaces.durable import append, cut_torn_line
+from search_spaces.durable import append
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 
@@ -77,7 +77,6 @@ class EventLog:
         Raises:
             EventLogError: a line other than the last is damaged.
         """
-        cut_torn_line(path)
         self.path = path
         self.events = read_events(path)
         self.state = SweepState()

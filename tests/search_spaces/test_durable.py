@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces import durable
-from search_spaces.durable import append, cut_torn_line, remove_leftovers, staged, whole_lines, write_json, write_whole
+from search_spaces.durable import append, remove_leftovers, staged, whole_lines, write_json, write_whole
 from tests.conftest import disk_full_after
 from tests.search_spaces.conftest import names
 
@@ -165,9 +165,6 @@ def test_a_torn_last_line_is_cut_before_lines_are_added(
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "log"
     assert whole_lines(whole + torn) == whole
-    path.write_bytes(whole + torn)
-    cut_torn_line(path)
-    assert path.read_bytes() == whole
     path.write_bytes(whole + torn)
     append(path, after, header=b"header\n")
     assert path.read_bytes() == (whole or b"header\n") + after

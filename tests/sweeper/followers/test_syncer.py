@@ -117,11 +117,7 @@ def test_a_trial_that_ended_is_stored_at_once_and_a_report_from_time_to_time(
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["by the same driver", "by the next driver"])
 def test_the_files_of_a_trial_are_downloaded_when_the_storage_answers_again(
-    sweep: OpenSweep,
-    syncer: Syncer,
-    storage: Storage,
-    monkeypatch: pytest.MonkeyPatch,
-    is_killed: bool,
+    sweep: OpenSweep, syncer: Syncer, storage: Storage, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
     out, checkpoint = sweep.out, put_model(storage, "00000")
     storage.write("items/00000.json", b"{}")

@@ -37,17 +37,11 @@ def test_appended_rows_are_read_back_in_order_as_by_the_standard_library(log: Cs
     assert log.path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("value", "cell"),
-    [
-        *((None, ""), (math.nan, ""), (np.float64("nan"), ""), (0.1, "0.1"), (1 / 3, "0.3333333333333333")),
-        *((0.0, "0.0"), (5e-324, "5e-324"), (-math.inf, "-inf"), (False, "False"), (np.float32(0.5), "0.5")),
-    ],
-    ids=repr,
-)
-def test_missing_values_are_empty_and_others_are_plain(log: CsvTable, value: object, cell: str) -> None:
-    log.append([{"trial_id": "00000", "value": value}])
-    assert log.read()[0]["value"] == cell
+def test_missing_values_are_empty_and_others_are_plain(log: CsvTable) -> None:
+    values = (None, math.nan, np.float64("nan"), 1 / 3, 0.0, 5e-324, -math.inf, False, np.float32(0.5))
+    log.append({"trial_id": "00000", "value": value} for value in values)
+    cells = ["", "", "", "0.3333333333333333", "0.0", "5e-324", "-inf", "False", "0.5"]
+    assert [row["value"] for row in log.read()] == cells
 
 
 def test_a_table_keeps_its_old_header_until_it_is_replaced(log: CsvTable) -> None:
