@@ -172,12 +172,13 @@ def plugin_problems() -> list[str]:
     found = []
     for plugin in plugins.active():
         for part in plugin.parts:
-            options = [item.name for item in getattr(part.entry, "options", ())]
-            named = {"metric": ([part.name], own | {*option_names()})}.get(part.kind, (options, own | {*METRICS}))
+            is_metric = part.kind == "metric"
+            names = [part.name] if is_metric else [item.name for item in getattr(part.entry, "options", ())]
+            taken = own.union(option_names() if is_metric else METRICS)
             found += [
                 f"{plugin.place}, line {part.line}: {name} of {part.kind} '{part.name}' is the name of another column; "
                 "rename it"
-                for name in named[0]
-                if name in named[1]
+                for name in names
+                if name in taken
             ]
     return found
