@@ -137,9 +137,8 @@ class Delivery:
     def pending(self) -> int:
         """Return the number of ended trials and reports that MLflow lacks, plus 1 if the sweep's run is incomplete."""
         trials = [trial for trial in list(self._log.state.trials.values()) if not self._is_delivered(trial)]
-        runs = {trial.id: self._runs.get(trial.id) for trial in trials}
-        steps = {key: -1 if run is None or run.step is None else run.step for key, run in runs.items()}
-        reports = sum(int(report["step"]) > steps[trial.id] for trial in trials for report in list(trial.reports))
+        steps = {key: run.step for key, run in list(self._runs.items())}
+        reports = sum(int(item["step"]) > steps.get(trial.id, -1) for trial in trials for item in list(trial.reports))
         ended = sum(bool(trial.outcome) for trial in trials)
         is_open = SWEEP not in self._runs or not self._runs[SWEEP].sent or self.sweep_end is not None
         return ended + reports + is_open
@@ -163,9 +162,7 @@ class Delivery:
         if self._is_delivered(trial):
             return False
         run = self._runs.get(trial.id)
-        if run is None or run.sent != (ended_at(trial) or _RUNNING):
-            return True
-        return run.step is None or run.step < trial.last_step
+        return run is None or run.sent != (ended_at(trial) or _RUNNING) or run.step < trial.last_step
 
     def _is_delivered(self, trial: Trial) -> bool:
         return trial.id in self._runs and bool(trial.outcome) and _has_artifacts(self._runs[trial.id], trial)
@@ -180,8 +177,7 @@ class Delivery:
         if run is None or run.sent != _RUNNING:
             run = self._begin(self._sweep.trial_run(trial))
             run.sent = _RUNNING
-        last = self._store.last_step(run)
-        self._log_reports(run, [report for report in trial.reports if int(report["step"]) > last])
+        self._log_reports(run, [report for report in trial.reports if int(report["step"]) > run.step])
         if trial.outcome:
             metrics = finite_metrics(trial.outcome, OUTCOME_METRICS)
             tags = {"status": trial.outcome["status"], "error": trial.outcome.get("error")}
@@ -211,9 +207,8 @@ class Delivery:
             run.step = int(part[-1]["step"])
 
     def _end(self, run: StoredRun, metrics: Mapping[str, float], *, tags: Mapping[str, object], at: int) -> None:
-        step = max(self._store.last_step(run), 0)
         changed = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
-        self._store.log_metrics(run, [(name, value, at, step) for name, value in changed.items()])
+        self._store.log_metrics(run, [(name, value, at, max(run.step, 0)) for name, value in changed.items()])
         status = MLFLOW_STATUS.get(str(tags["status"]), "FAILED")
         self._store.end(run, status=status, tags=fit_tags(tags), at=at)
 

@@ -43,15 +43,15 @@ _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 class StoredRun:
     """The tags, the metrics and the last step that MLflow has for a run.
 
-    ``metrics`` has the last values, and ``step`` is the last step of any metric, or None if unknown. ``sent`` is the
-    state that this session sent: "", "running", or the time when the trial ended.
+    ``metrics`` has the last values, and ``step`` is the last step of any metric, or -1. ``sent`` is the state that this
+    session sent: "", "running", or the time when the trial ended.
     """
 
     id: str
     active: bool = True
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    step: int | None = None
+    step: int = -1
     sent: str = ""
 
 
@@ -132,25 +132,19 @@ class Store:
                 tags, active = run.data.tags, run.info.lifecycle_stage == "active"
                 key = tags.get("trial_id") or epoch_run_key(tags[RECOMMENDED_TRIAL], tags[RECOMMENDED_EPOCH])
                 if active or key not in found:
-                    found[key] = StoredRun(run.info.run_id, active, dict(tags), dict(run.data.metrics))
+                    step = max((metric.step for metric in run.data.to_proto().metrics), default=-1)
+                    found[key] = StoredRun(run.info.run_id, active, dict(tags), dict(run.data.metrics), step)
         return found
 
     def address(self, run_id: str) -> str:
         """Return the address of the run's page, relative to MLflow's UI."""
         return f"#/experiments/{self._experiment_id}/runs/{run_id}"
 
-    def last_step(self, run: StoredRun) -> int:
-        """Return the last step with a metric, or -1. The store is queried only for runs of a previous session."""
-        if run.step is None:
-            points = (point for name in run.metrics for point in self._client.get_metric_history(run.id, name))
-            run.step = max((point.step for point in points), default=-1)
-        return run.step
-
     def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
         """Create the run ``new`` with its own tags and with ``tags``."""
         tags = {**new.tags, **tags}
         run = self._client.create_run(self._experiment_id, start_time=new.at, tags=tags, run_name=new.name)
-        return StoredRun(run.info.run_id, tags=tags, step=-1)
+        return StoredRun(run.info.run_id, tags=tags)
 
     def begin(self, run: StoredRun, new: NewRun) -> None:
         """Set the parameters and tags of a new or interrupted run, and set its status to running.
