@@ -32,7 +32,7 @@ def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], in
     where = {"storage_path": states.path}
     if settings.bucket is not None:
         where["storage_filesystem"] = states.filesystem
-    return where, 1 + max(map(_number, _attempts(states)), default=0)
+    return where, 1 + max(_attempts(states), default=0)
 
 
 def state_keys(states: Storage, trial_id: str) -> list[str]:
@@ -42,9 +42,9 @@ def state_keys(states: Storage, trial_id: str) -> list[str]:
         StorageError: the storage does not answer.
     """
     return [
-        f"{attempt}/{trial_id}/{name}"
-        for attempt in sorted(_attempts(states), key=_number, reverse=True)
-        for name in reversed(states.names(f"{attempt}/{trial_id}", folders=True))
+        f"attempt-{number}/{trial_id}/{name}"
+        for number in _attempts(states)
+        for name in reversed(states.names(f"attempt-{number}/{trial_id}", folders=True))
         if name.startswith("checkpoint_")
     ]
 
@@ -99,10 +99,7 @@ def _complete_states(states: Storage, trial_id: str, *, is_local: bool) -> Itera
             yield key, int(state["step"])
 
 
-def _attempts(states: Storage) -> list[str]:
-    names = states.names(folders=True)
-    return [name for name in names if name.startswith("attempt-") and name.rpartition("-")[2].isdecimal()]
-
-
-def _number(attempt: str) -> int:
-    return int(attempt.rpartition("-")[2])
+def _attempts(states: Storage) -> list[int]:
+    """Return the numbers of all attempts at the sweep, newest first."""
+    numbers = (name.removeprefix("attempt-") for name in states.names(folders=True) if name.startswith("attempt-"))
+    return sorted((int(number) for number in numbers if number.isdecimal()), reverse=True)
