@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,11 +26,3 @@ def without_times(reports: Sequence[Report]) -> list[dict[str, Any]]:
     """Return the rows and outcomes of the reports, without durations."""
     rows = [{**report.row(), **report.outcome()} for report in reports]
     return [{name: value for name, value in row.items() if "seconds" not in name} for row in rows]
-
-
-def digest(model: torch.nn.Module) -> str:
-    """Return a checksum of the names and bits of a model's state."""
-    found = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        found.update(name.encode() + tensor.numpy().tobytes())
-    return found.hexdigest()

@@ -53,7 +53,6 @@ def test_a_file_is_read_with_its_parts_and_their_lines(written: Path, tmp_path: 
 BROKEN = {
     "x = 1\nWEIGHTING = (\n": "line 2: '('",
     "x = 1\nimport nowhere_at_all\n": "line 2: ModuleNotFoundError: No module named 'nowhere_at_all'",
-    "def f():\n    return 1 / 0\n\n\nf()\n": "line 2: ZeroDivisionError",
     "import sys\nsys.exit(3)\n": "line 2: SystemExit: 3",
     "METRIC = 1\n": "'METRICS'",
     "\nWEIGHTING = max\n": "line 2: WEIGHTING",
@@ -61,10 +60,7 @@ BROKEN = {
     "MODELS = __import__('dataclasses').replace("
     "__import__('trainables.models.registry').models.registry.local_model('own'), make=None)\n": "hub_id",
     "Q: {question}": "{answer}",
-    "{question} {answer} {answer}": "2 times",
     "A: {answer} Q: {question}": "before the answer",
-    "{{ question }}": "0 times",
-    "{{ answer }}{{ question }}": "before the answer",
     "one\n{{ question }} {{ anser }}": "'anser'",
     "one\n{{ question }\n{{ answer }}": "line 2: ",
 }

@@ -54,18 +54,14 @@ def target(tmp_path: Path, storage: Storage) -> Target:
     return target
 
 
-def test_a_target_is_put_into_the_storage_once_without_files_that_are_never_read(
+def test_a_target_is_uploaded_once_and_a_machine_that_has_the_target_downloads_nothing(
     target: Target, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Files that are never read are not uploaded."""
     names = ["checksums.crc32", "model.safetensors", "target.json"]
     assert storage.files("targets/0123456789abcdef") == names
     forbid(monkeypatch, "put")
     share_target(target, storage)
-
-
-def test_a_machine_that_has_the_target_fetches_nothing(
-    target: Target, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
     forbid(monkeypatch, "get")
     assert place_of(target.key, Path(target.path), storage) == Path(target.path)
     assert shared.local_target(target, None) is target, "without a storage all see the same folder"

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from tests.trainables.weightings.gramians import LOSSES, gramian_of, step
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, State, Weights
-from trainables.weightings.gradnorm import loss_ratio, slopes
+from trainables.weightings.gradnorm import slopes
 
 
 def random_weights(seed: int, count: int) -> list[Weights]:
@@ -118,26 +118,6 @@ def test_gradnorm_gives_more_weight_to_the_task_that_trains_slower() -> None:
     # Under wga ``-p^beta CE`` of a forgotten token is near 0 again, which is no reason for more weight.
     saturated = gradnorm_run(200, 1.0, 1.0, (Losses(2.0, -0.1), Losses(2.0, -1e-4)))
     assert saturated.forget == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("first", "now", "ratio"),
-    [
-        (None, 3.0, 1.0),
-        (2.0, 1.0, 0.5),
-        (2.0, 0.0, 1e-6),
-        (2.0, -1.0, 1e-6),
-        (1e-9, 1.0, 1e6),
-        (-2.0, -8.0, 0.25),
-        (-2.0, -1.0, 1.0),
-        (-2.0, 0.0, 1.0),
-        (-2.0, 1.0, 1.0),
-    ],
-)
-def test_gradnorm_loss_ratio_is_small_for_a_task_that_has_come_far(
-    first: float | None, now: float, ratio: float
-) -> None:
-    assert loss_ratio(first, now) == ratio
 
 
 def test_gradnorm_starts_from_the_first_loss_that_is_not_zero() -> None:
