@@ -114,15 +114,15 @@ class _Reader:
         self.lines[key] = line_of(node)
         self._current = key
         known = self._fields.get(key)
-        if known is not None and not known.fixed:
-            return key
-        if known is not None:
+        if known is None:
+            names = sorted(name for name, item in self._fields.items() if not item.fixed)
+            expected = did_you_mean(key, names) or expected_one_of(key, names)
+            self._add(node, f"unknown parameter '{key}': {expected}", lost=True)
+        elif known.fixed:
             instead = f"; give it with {known.flag}" if known.flag else ""
             self._add(node, f"{key}: cannot vary within a sweep: {known.fixed}{instead}", lost=True)
-            return None
-        names = sorted(name for name, item in self._fields.items() if not item.fixed)
-        expected = did_you_mean(key, names) or expected_one_of(key, names)
-        self._add(node, f"unknown parameter '{key}': {expected}", lost=True)
+        else:
+            return key
         return None
 
     def _parameter(self, key: str, node: yaml.Node) -> Parameter | None:
@@ -151,17 +151,10 @@ class _Reader:
         whole = kind is int
         if whole and log_to_one:
             self._add(node, f"{key}: log_to_one is for shares between 0 and 1, not for whole numbers")
-        low, high, *grid = (int(point) if whole else point for point in (low, high, *points) if point is not None)
+            log_to_one = False
+        grid = tuple(point for point in points if point is not None)
         return Number(
-            plain_name(key),
-            low,
-            high,
-            log=log,
-            log_to_one=log_to_one and not whole,
-            when=when,
-            key=key,
-            grid=tuple(grid),
-            whole=whole,
+            plain_name(key), low, high, log=log, log_to_one=log_to_one, when=when, key=key, grid=grid, whole=whole
         )
 
     def _choice(self, key: str, node: yaml.Node, when: Mapping[str, tuple[Value, ...]]) -> Choice | None:

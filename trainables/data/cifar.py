@@ -92,7 +92,6 @@ def load_cifar(
     else:
         parts = [_read(variant, stamps) for stamps in _files(variant, data_dir)]
     (train, train_labels), (test, test_labels) = parts
-    rows = np.arange(len(train) + len(test), dtype=np.int64)
     images = LabelledImages(
         pixels=np.concatenate([train, test]),
         labels=np.concatenate([train_labels, test_labels]),
@@ -104,8 +103,7 @@ def load_cifar(
     return forget_one_class(
         images,
         dataset=variant.name,
-        train=rows[: len(train)],
-        test=rows[len(train) :],
+        held_out=np.arange(len(images.labels)) >= len(train),
         forget_class=forget_class,
         most=FORGET_IMAGES,
         limit=limit,

@@ -38,16 +38,8 @@ def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageDa
         mean=MEAN,
         std=STD,
     )
-    rows = np.arange(len(images.labels), dtype=np.int64)
-    held_out = rows % HELD_OUT == HELD_OUT - 1
-    return forget_one_class(
-        images,
-        dataset="digits",
-        train=rows[~held_out],
-        test=rows[held_out],
-        forget_class=forget_class,
-        limit=limit,
-    )
+    held_out = np.arange(len(images.labels)) % HELD_OUT == HELD_OUT - 1
+    return forget_one_class(images, dataset="digits", held_out=held_out, forget_class=forget_class, limit=limit)
 
 
 DATASETS = DataSet(

@@ -126,12 +126,11 @@ class ImageData:
         return hashlib.sha256("".join([self.name, *(part.content_hash for part in sets)]).encode()).hexdigest()
 
 
-def forget_one_class(  # noqa: PLR0913
+def forget_one_class(
     images: LabelledImages,
     *,
     dataset: str,
-    train: npt.NDArray[np.int64],
-    test: npt.NDArray[np.int64],
+    held_out: npt.NDArray[np.bool_],
     forget_class: str,
     most: int | None = None,
     limit: int | None = None,
@@ -141,7 +140,7 @@ def forget_one_class(  # noqa: PLR0913
     Args:
         images: the training and test images together.
         dataset: the name of the data set.
-        train, test: the row numbers of the training images and of the test images.
+        held_out: ``(N,)``; True for a test image, False for a training image.
         forget_class: the class to forget, by name or by number.
         most: the maximum number of images to forget; None for all training images of the class. Further images of the
             class are only in ``full``.
@@ -152,10 +151,10 @@ def forget_one_class(  # noqa: PLR0913
         DataError: the class is unknown, or there are no images to forget or to retain.
     """
     number = class_number(images.classes, forget_class, dataset=dataset)
-    labels = images.labels[train]
-    forget = train[labels == number][:most]
-    retain = train[labels != number]
-    full = train
+    named = images.labels == number
+    forget = np.flatnonzero(named & ~held_out)[:most]
+    retain = np.flatnonzero(~named & ~held_out)
+    full = np.flatnonzero(~held_out)
     if limit is not None:
         retain = _spread(retain, limit)
         full = np.concatenate([retain, forget])
@@ -172,7 +171,7 @@ def forget_one_class(  # noqa: PLR0913
         full=ImageSet(images, full),
         forget_eval=forget_set,
         retain_eval=ImageSet(images, _spread(retain, RETAIN_SAMPLE)),
-        holdout=ImageSet(images, test[images.labels[test] != number]),
+        holdout=ImageSet(images, np.flatnonzero(~named & held_out)),
     )
 
 

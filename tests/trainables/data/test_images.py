@@ -26,8 +26,7 @@ def images(*, changed: int = 0) -> LabelledImages:
 
 def problem(source: LabelledImages | None = None, **changes: Any) -> ImageData:
     """Images 0 to 23 are the training images, 24 to 29 the test images."""
-    rows = np.arange(30, dtype=np.int64)
-    values = {"dataset": "zoo", "train": rows[:24], "test": rows[24:], "forget_class": "dog"}
+    values = {"dataset": "zoo", "held_out": np.arange(30) >= 24, "forget_class": "dog"}
     return forget_one_class(source or images(), **{**values, **changes})
 
 
@@ -59,7 +58,7 @@ def test_equal_content_has_equal_hashes_and_any_change_another_one() -> None:
         problem(replace(images(), classes=("cat", "dog", "eel"))),
         problem(forget_class="cat"),
         problem(limit=5),
-        problem(test=np.arange(24, 28)),
+        problem(held_out=np.arange(30) >= 23),
     ]
     assert len({item.content_hash for item in (first, *others)}) == 1 + len(others)
     assert ImageSet(first.source, first.full.rows[::-1]).content_hash != first.full.content_hash

@@ -40,7 +40,7 @@ def data() -> ImageData:
         mean=(0.3,),
         std=(0.4,),
     )
-    return forget_one_class(images, dataset="digits", train=rows[:TRAIN], test=rows[TRAIN:], forget_class="3")
+    return forget_one_class(images, dataset="digits", held_out=rows >= TRAIN, forget_class="3")
 
 
 @pytest.fixture(scope="session")
