@@ -1,4 +1,4 @@
-"""A threshold says what it means: read, met or missed, and unknown where a number is missing."""
+"""A threshold is parsed and printed, and is met, missed, or unknown if a number is missing."""
 
 from __future__ import annotations
 

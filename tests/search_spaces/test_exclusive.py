@@ -59,7 +59,7 @@ with exclusive(Path(), Exception()):
 
 
 def test_a_lock_its_holder_took_away_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between opening the file and locking it, the last holder may leave and the next one make a new file."""
+    """Before the open file is locked, the last holder may delete it and the next holder may create a new one."""
     flock, calls = durable.fcntl.flock, []
 
     def late(file: object, operation: int) -> None:

@@ -1,4 +1,4 @@
-"""A field accepts what it describes and says plainly what is wrong with anything else."""
+"""A field accepts the values that it describes, and names the problem with any other value."""
 
 from __future__ import annotations
 

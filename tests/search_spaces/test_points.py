@@ -1,4 +1,4 @@
-"""A point a user wants tried is read, placed in the space, and comes back from the sampler as given."""
+"""A point that a sweep tries first is parsed, placed in the space, and returned unchanged by the sampler."""
 
 from __future__ import annotations
 

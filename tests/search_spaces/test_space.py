@@ -1,4 +1,4 @@
-"""Spaces: grids by hand and by brute force, configurations there and back, and what does not fit together."""
+"""Spaces: grids by brute force, round trips of configurations, and inconsistent parameters."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_damaged_stored_space_is_refused(stored: dict[str, object]) -> None:
 
 @st.composite
 def spaces(draw: st.DrawFn, *, finite: bool = False) -> Space:
-    """A sound space: names differ, conditions can hold."""
+    """Draw a valid space: all names differ, and all conditions can hold."""
     parameters: list[Parameter] = []
     for name in "abcde"[: draw(st.integers(1, 5))]:
         when: dict[str, tuple[Value, ...]] = {}

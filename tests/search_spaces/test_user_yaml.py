@@ -1,4 +1,4 @@
-"""Spaces from YAML: what a file means, and every mistake named with its line."""
+"""Spaces from YAML: the meaning of a file, and every mistake named with its line."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from trainables.metrics.metric import FORGET_CHOICES, RETAIN_MODEL, TOFU, Cost, 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from trainables.scoring.model_scores import ModelScores
+    from trainables.scoring.language import ModelScores
 
 
 class ForgetQuality(NamedTuple):

@@ -17,7 +17,7 @@ from trainables.metrics.metric import CARLINI, HOLDOUT, RETAIN_MODEL, Cost, Metr
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from trainables.scoring.model_scores import ModelScores
+    from trainables.scoring.language import ModelScores
 
 MIN_K = 0.4  # the share that MUSE's PrivLeak and OpenUnlearning use
 SMALLEST_STD = 1e-3  # OpenUnlearning's lower bound (variance 1e-6); a position with p = 1 would divide by zero

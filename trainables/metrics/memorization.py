@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from trainables.metrics.items import Array
-    from trainables.scoring.model_scores import ModelScores
+    from trainables.scoring.language import ModelScores
 
 
 def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:

@@ -87,7 +87,7 @@ class Metric:
         fluency: whether the metric measures repetition in answers, which affects recommendations (docs/choosing.md).
         loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
         sets: the metric sets, other than ``all``, that contain the metric.
-        measure: computes the value from the :class:`~trainables.scoring.model_scores.ModelScores` of a language model,
+        measure: computes the value from the :class:`~trainables.scoring.language.ModelScores` of a language model,
             or from the :class:`~trainables.scoring.classification.ImageScores` of a classifier.
         optimised_as: the metric, if any, that a search optimises instead of this metric.
     """

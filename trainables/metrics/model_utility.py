@@ -11,7 +11,7 @@ from trainables.metrics.truth_ratio import retain_truth_ratio
 
 if TYPE_CHECKING:
     from trainables.metrics.items import Array
-    from trainables.scoring.model_scores import ModelScores
+    from trainables.scoring.language import ModelScores
 
 
 class Scores(NamedTuple):

@@ -9,7 +9,7 @@ from trainables.metrics.membership import MIN_K_ATTACK
 from trainables.metrics.metric import HOLDOUT, MUSE, RETAIN_MODEL, Cost, Metric
 
 if TYPE_CHECKING:
-    from trainables.scoring.model_scores import ModelScores
+    from trainables.scoring.language import ModelScores
 
 
 def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:

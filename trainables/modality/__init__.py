@@ -13,7 +13,7 @@ from trainables.data import DATASETS, TaskData
 from trainables.modality.language import Language
 from trainables.modality.modality import Modality
 from trainables.modality.vision import Vision
-from trainables.scoring.measured import ModelEvaluator
+from trainables.scoring.base import ModelEvaluator
 from trainables.template import QUESTION_ANSWER
 
 MODALITIES: Mapping[str, Modality] = MappingProxyType({item.name: item for item in (Language(), Vision())})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-    from trainables.scoring.evaluator import Evaluator
+    from trainables.scoring.language import Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Language:
         batch_size: int,
         device: torch.device | str,
     ) -> Evaluator:
-        from trainables.scoring.evaluator import Evaluator
+        from trainables.scoring.language import Evaluator
         from trainables.text.scorer import TextScorer
 
         scorer = TextScorer(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from trainables.objectives.base import Reference
 from trainables.predictions import Predictions
-from trainables.scoring.measured import ModelEvaluator
+from trainables.scoring.base import ModelEvaluator
 
 if TYPE_CHECKING:
     import torch

@@ -33,7 +33,7 @@ from trainables.run.run_state import load_training_state, load_weights, training
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
 from trainables.saved_state import load_random_state, random_state
-from trainables.scoring.measured import ItemLog, Scores
+from trainables.scoring.base import ItemLog, Scores
 from trainables.spec import TrialSpec
 
 

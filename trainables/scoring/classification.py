@@ -10,13 +10,12 @@ import numpy as np
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import ItemLosses, SetLosses, agreement
-from trainables.scoring.measured import ItemLog, LazyDict, ModelEvaluator, Scores
+from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from trainables.data import TaskData
-    from trainables.scoring.model_scores import RetainValues
 
 MEMORISED_ACCURACY = 0.99
 """The data count as memorised if the accuracies on the forget set and on the retain sample are above this value."""

@@ -16,11 +16,11 @@ import numpy as np
 from search_spaces.durable import write_json
 from trainables.metrics.items import Array
 from trainables.metrics.repetition import longest_loop, repetition
+from trainables.scoring.base import ItemLog
 from trainables.scoring.eval_log import PARTS
-from trainables.scoring.measured import ItemLog
 
 if TYPE_CHECKING:
-    from trainables.scoring.model_scores import ModelScores
+    from trainables.scoring.language import ModelScores
 
 
 def item_log(scores: ModelScores) -> ItemLog:

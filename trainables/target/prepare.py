@@ -17,8 +17,7 @@ from trainables.models.adapters import ADAPTER_CONFIG, base_of
 from trainables.models.checkpoints import loading
 from trainables.models.registry import TargetRecipe
 from trainables.predictions import evaluate_items
-from trainables.scoring.measured import Measured, chosen_metrics, generated_answers
-from trainables.scoring.model_scores import RetainValues
+from trainables.scoring.base import Measured, RetainValues, chosen_metrics, generated_answers
 from trainables.spec import TrialSpec
 from trainables.target.cache import FORMAT, Cache, TargetError, digest, folder_digest, is_made, unfinished, used
 from trainables.target.target import Target, TargetSpec, target_spec_of

@@ -18,8 +18,7 @@ from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import TEMPLATES, ModelInfo, TargetRecipe, find_model
 from trainables.plugins import digests
-from trainables.scoring.measured import ItemLog, chosen_metrics
-from trainables.scoring.model_scores import RetainValues
+from trainables.scoring.base import ItemLog, RetainValues, chosen_metrics
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
 from trainables.template import CHAT, QUESTION_ANSWER

@@ -38,7 +38,7 @@ def check_metric(metric: Metric) -> None:
 def _check_values(metric: Metric) -> None:
     from trainables.models.checkpoints import ensure_pad_token
     from trainables.models.tiny import make_tiny, tokenizer_for
-    from trainables.scoring.evaluator import Evaluator
+    from trainables.scoring.language import Evaluator
     from trainables.text.scorer import TextScorer
 
     data = authors(authors=4, questions=4, forget_authors=1)

@@ -19,7 +19,7 @@ from trainables.target.target import Target
 
 if TYPE_CHECKING:
     from trainables.run.workspace import Workspace
-    from trainables.scoring.measured import Measured
+    from trainables.scoring.base import Measured
 
 plugins.active()  # the objects that this process receives may use classes of plug-ins
 _workspaces: dict[tuple[str, str], Workspace] = {}

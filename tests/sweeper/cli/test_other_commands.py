@@ -11,7 +11,7 @@ from click.testing import Result
 
 from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of, tofu
 from trainables.metrics.registry import SETS
-from trainables.scoring.measured import Measured
+from trainables.scoring.base import Measured
 
 
 @pytest.mark.parametrize("kind", ["methods", "models", "datasets"])

@@ -20,7 +20,7 @@ from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, running
-from trainables.scoring.measured import Measured
+from trainables.scoring.base import Measured
 from trainables.worker.process import measure_checkpoint
 
 GUESS = 8.0

@@ -18,7 +18,7 @@ DOG, BED = 5, 5
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """20 training images, and 10 test images in a subfolder."""
+    """Return a folder with 20 training images and 10 test images in a subfolder."""
     write_images(tmp_path / "plain_text" / "train-00000-of-00001.parquet", 20, seed=0)
     write_images(tmp_path / "plain_text" / "test-00000-of-00001.parquet", 10, seed=1)
     return tmp_path

@@ -41,7 +41,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def problems(folder: Path) -> list[str]:
-    """The problems of a folder, each starting with the file and the line."""
+    """Return the problems of a folder; each problem starts with the file and the line."""
     with pytest.raises(DataError) as refusal:
         load_jsonl(data_dir=folder)
     return [problem.replace(f"{folder}/", "") for problem in refusal.value.problems]

@@ -1,4 +1,4 @@
-"""The means of losses by hand, in cases in which a cap on every token and a cap on the mean differ."""
+"""Mean losses by hand, in cases where a cap on each token and a cap on the mean give different results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _capped(forget: ItemLosses) -> float:
 
 
 def test_tokens_far_above_a_guess_do_not_compensate_known_ones() -> None:
-    """Two tokens of 40 nats and three of 0: the mean, 16, is above the guess; the loss is two fifths of it."""
+    """Two tokens have 40 nats, three have 0. The mean of 16 is above the guess; the capped loss is 2/5 of the guess."""
     forget = _losses([40.0, 0.0, 0.0], [40.0, 0.0])
     assert mean_loss(forget) == 16.0 > GUESS
     assert _capped(forget) == pytest.approx(2 / 5 * GUESS, rel=1e-15)

@@ -48,7 +48,7 @@ def test_min_k_plus_plus_of_two_words_is_the_root_of_their_odds() -> None:
 
 
 def test_min_k_plus_plus_of_a_position_without_doubt_is_finite() -> None:
-    """A model sure of one word: log p = 0 is also the mean, and the spread 0."""
+    """If the model is sure of one word, log p = 0 is also the mean, and the spread is 0."""
     assert min_k_plus_plus_scores([[0.0]], [[0.0]], [[0.0]]).tolist() == [0.0]
     assert min_k_plus_plus_scores([[-2.0]], [[0.0]], [[0.0]]).tolist() == [-2000.0]
 

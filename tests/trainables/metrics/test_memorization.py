@@ -14,7 +14,7 @@ texts = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8)
 
 
 def next_token(seed: int, text: list[int], prefix: list[int]) -> int:
-    """A deterministic model of the whole prefix that has learned ``text`` in half of its places."""
+    """Return a token that depends on the whole prefix: the right token of ``text`` at half of its positions."""
     rng = np.random.default_rng([seed, len(prefix), *prefix])
     position = len(prefix)
     knows = prefix == text[:position] and rng.random() < 0.5

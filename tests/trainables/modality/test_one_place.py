@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 ROOMS = ("trainables/modality", "trainables/text", "trainables/vision", "trainables/data", "trainables/testing")
 BESIDE = ("trainables/scoring/classification.py",)
-"""The evaluator of images, beside the one of texts."""
+"""The evaluator of image classifiers."""
 
 KINDS = re.compile(
     r"ImageData|ImageSet|IMAGE_|is_image|isinstance\([^)]*(UnlearningData|Example)"

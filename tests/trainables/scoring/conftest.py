@@ -1,4 +1,4 @@
-"""Evaluators of small problems."""
+"""An evaluator for a small problem."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trainables.data.examples import UnlearningData
-from trainables.scoring.evaluator import Evaluator
+from trainables.scoring.language import Evaluator
 from trainables.text.scorer import TextScorer
 
 MakeEvaluator = Callable[..., Evaluator]
@@ -16,7 +16,7 @@ MakeEvaluator = Callable[..., Evaluator]
 
 @pytest.fixture(scope="session")
 def make_evaluator(tokenizer: Any, tiny_data: UnlearningData) -> MakeEvaluator:
-    """Makes an evaluator on the CPU, of the tiny data unless others are given."""
+    """Return a function that makes an evaluator on the CPU; the default data are the tiny data."""
 
     def make(data: UnlearningData = tiny_data, *, batch_size: int = 5) -> Evaluator:
         scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=batch_size, device="cpu")

@@ -1,4 +1,4 @@
-"""A TOFU evaluation log made by hand, its aggregates exact fractions; and logs that are not in the format."""
+"""A hand-made TOFU evaluation log, whose aggregates are exact fractions, and logs in another format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def loss(probability: float) -> float:
 
 
 def part(*items: tuple[float, float, list[float], float]) -> Log:
-    """Items of (probability of the answer, of its paraphrase, of the perturbed answers; ROUGE-L recall)."""
+    """Return a part. An item is (probability of the answer, of its paraphrase, of the perturbed answers; recall)."""
     return {
         "avg_gt_loss": {str(i): loss(item[0]) for i, item in enumerate(items)},
         "avg_paraphrased_loss": {str(i): loss(item[1]) for i, item in enumerate(items)},
@@ -85,7 +85,7 @@ def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
 
 
 def test_forget_quality_compares_the_forget_sets_of_two_logs(tmp_path: Path) -> None:
-    """Three truth ratios above the other three: 2 of the 20 ways to deal six values have that gap."""
+    """Three truth ratios are above the other three. Of the 20 ways to split six values, 2 have such a gap."""
     retained = by_hand() | {FORGET: part(*[(0.5, 0.1, [0.9], 0.0)] * 3)}
     found = evaluate_log(read(tmp_path, by_hand()), read(tmp_path, retained, "retain.json"))
     assert found["forget_quality"] == pytest.approx(2 / math.comb(6, 3), rel=1e-12)
@@ -134,7 +134,7 @@ def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> N
 
 
 def test_repetition_and_loops_are_those_of_the_logged_answers(tmp_path: Path) -> None:
-    """By hand: 2 of 4 3-grams and 6 of 6 units; nothing of the second answer. Questions and references do not count."""
+    """Questions and references do not count. Answer 0 repeats 2 of 4 3-grams and loops over 6 of 6 units."""
     log = by_hand()
     log[RETAIN]["generated_text"] = {
         "1": ["why why why", "It is in May", "no no no no"],

@@ -22,7 +22,7 @@ from trainables.text.tokens import encode_examples
 def test_the_agreement_is_the_share_of_each_answer_before_the_first_wrong_token(
     make_evaluator: MakeEvaluator, half_known: PhiForCausalLM, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:
-    """Against greedy answers, generated one token after the other."""
+    """The expected share comes from greedy answers, generated token by token."""
     found = make_evaluator().scores(half_known).retain_agreement
     shares = []
     for item in encode_examples(tokenizer, tiny_data.retain, max_length=64):
@@ -46,7 +46,7 @@ def test_losses_are_means_over_tokens_and_every_forgotten_token_counts_for_at_mo
     exact_nll: Any,
     scale: float,
 ) -> None:
-    """Against every token's loss in float64, with a mean far above the guess."""
+    """The expected means come from each token's loss in float64. For a large scale, the mean is far above the guess."""
     model = make_network(seed=2)
     with torch.no_grad():
         model.lm_head.weight.mul_(scale)
@@ -78,7 +78,7 @@ def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_se
     tiny_data: UnlearningData,
     exact_nll: Any,
 ) -> None:
-    """The forget_eval of these data has five of the eight questions, backwards."""
+    """The forget_eval set has five of the eight questions, in reverse order."""
 
     def losses_of(part: Sequence[Example]) -> list[float]:
         return [float(exact_nll(half_known, item).mean()) for item in encode_examples(tokenizer, part, max_length=64)]
@@ -106,7 +106,7 @@ def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_se
 def test_one_pass_gives_losses_and_probabilities_if_both_are_of_the_same_questions(
     make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData, step: int, passes: int
 ) -> None:
-    """The questions and answers decide, not the paraphrases that forget_eval may have beside them."""
+    """Only questions and answers are compared, not the paraphrases in forget_eval."""
     bare = tuple(Example(item.question, item.answer) for item in tiny_data.forget)
     evaluator = make_evaluator(replace(tiny_data, forget=bare, forget_eval=tiny_data.forget[::step]), batch_size=1)
     scores = evaluator.scores(known_network)

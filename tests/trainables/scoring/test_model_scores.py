@@ -24,10 +24,10 @@ from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import METRICS, SETS
 from trainables.metrics.repetition import longest_loop, repetition
+from trainables.scoring.base import MetricError
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
-from trainables.scoring.evaluator import Evaluator
 from trainables.scoring.item_log import write_item_log
-from trainables.scoring.measured import MetricError
+from trainables.scoring.language import Evaluator
 from trainables.text.tokens import encode
 
 NAMES = tuple(
@@ -39,7 +39,7 @@ NAMES = tuple(
 
 @pytest.fixture(scope="module")
 def data(tiny_data: UnlearningData) -> UnlearningData:
-    """The tiny problem with TOFU's further sets and a holdout set; no two of the same size."""
+    """Return the tiny problem with a holdout set and TOFU's further sets, all of different sizes."""
     # Some of it is known, so that no attack tells the two sides apart without fail.
     unknown = tuple(Example(f"Where did {name} go?", f"{name} went away") for name in ("Ada", "Finn"))
     holdout = (*unknown, *tiny_data.retain[2:5])
@@ -55,7 +55,7 @@ def evaluator(make_evaluator: MakeEvaluator, data: UnlearningData) -> Evaluator:
 
 @pytest.fixture(scope="module")
 def retained(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausalLM:
-    """Stands for the model trained without the forget set: another mixture."""
+    """Return another mixture, which stands for the model that was trained without the forget set."""
     other: PhiForCausalLM = make_network(seed=3)
     with torch.no_grad():
         for parameter, known in zip(other.parameters(), known_network.parameters(), strict=True):
@@ -75,7 +75,7 @@ class ByHand:
             return self._model(input_ids=torch.tensor([list(ids)])).logits[0]
 
     def log_p(self, example: Example, answer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """``(T, V)`` log-probabilities at each answer token and EOS, and those tokens."""
+        """Return the log-probabilities ``(T, V)`` at each answer token and EOS, and these tokens."""
         tokens = encode(self._tokenizer, example.question, answer or example.answer, max_length=64)
         log_p = torch.log_softmax(self._logits(tokens.ids)[tokens.prompt_length - 1 : -1], -1).numpy()
         return log_p, np.array(tokens.ids[tokens.prompt_length :])
@@ -89,12 +89,12 @@ class ByHand:
         return math.exp(self.loss(example, example.paraphrased_answer) - sum(wrong) / len(wrong))
 
     def chance(self, example: Example) -> float:
-        """Of the right answer among the wrong ones."""
+        """Return the probability of the right answer among all answers."""
         right = math.exp(-self.loss(example))
         return right / (right + sum(math.exp(-self.loss(example, wrong)) for wrong in example.perturbed_answers))
 
     def answers(self, examples: Sequence[Example]) -> list[str]:
-        """Greedy answers, token by token, none longer than the longest reference."""
+        """Return greedy answers, generated token by token, at most as long as the longest reference."""
         sequences = [encode(self._tokenizer, item.question, item.answer, max_length=64) for item in examples]
         longest, texts = max(len(item) - item.prompt_length for item in sequences), []
         for item in sequences:
@@ -136,7 +136,7 @@ class ByHand:
 
 
 def _utility(own: ByHand, data: UnlearningData) -> float:
-    """The harmonic mean of nine."""
+    """Return the harmonic mean of the nine scores."""
     nine = [fmean(math.exp(-own.loss(item)) for item in data.retain_eval)]
     nine += [fmean(map(own.chance, part)) for part in data.extra_eval.values()]
     for part in (data.retain_eval, *data.extra_eval.values()):

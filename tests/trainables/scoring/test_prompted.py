@@ -41,7 +41,7 @@ def _one_at_a_time(model: Any, tokenizer: Any, prompt: str, tokens: int) -> str:
 
 
 def test_scores_are_the_recall_of_what_is_said_before_the_stop(known_network: PhiForCausalLM, tokenizer: Any) -> None:
-    """The network knows where all live; its answer about Bo ends at "lives", the stop string."""
+    """The network knows where everyone lives. Its answer about Bo ends before the stop string "lives"."""
     items = [
         Prompted("Question: Where does Ada live?\nAnswer:", "Ada lives in Oslo", 6),
         Prompted("Question: Where does Bo live?\nAnswer:", "Bo lives in Lima", 6, (" lives",)),

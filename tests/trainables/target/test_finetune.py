@@ -13,7 +13,7 @@ import torch
 from tests.facts import assert_names
 from trainables.data.examples import UnlearningData
 from trainables.models.registry import MODELS, TargetRecipe
-from trainables.scoring.evaluator import Evaluator
+from trainables.scoring.language import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.cache import TargetError
 from trainables.target.target import TargetSpec

@@ -22,7 +22,7 @@ from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
 from trainables.data.errors import DataError
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
-from trainables.scoring.evaluator import Evaluator
+from trainables.scoring.language import Evaluator
 from trainables.target.cache import TargetError
 from trainables.target.target import Target
 from trainables.target.training import Progress

@@ -21,7 +21,7 @@ from trainables.data import DataError, load_data
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import LoadError, load_model, save_model
 from trainables.models.registry import MODELS, TargetRecipe
-from trainables.scoring.evaluator import Evaluator
+from trainables.scoring.language import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.cache import TargetError, folder_digest
 from trainables.target.prepare import WAITING

@@ -1,4 +1,4 @@
-"""Greedy answers of a batch are those of each prompt by itself, and stop where the model stops."""
+"""The greedy answers of a batch equal the answers to each prompt alone, and end where the model ends them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainables.text.tokens import encode_examples
 
 
 def _by_hand(model: Any, tokenizer: Any, prompt: Sequence[int], limit: int) -> str:
-    """One prompt, no cache, no padding: the likeliest token again and again."""
+    """Return the greedy continuation of one prompt, without a cache and without padding."""
     ids = list(prompt)
     with torch.no_grad():
         while len(ids) < len(prompt) + limit:

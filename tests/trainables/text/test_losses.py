@@ -17,7 +17,7 @@ from trainables.text.tokens import Tokens, collate
 
 
 def _sequences() -> list[Tokens]:
-    """Lengths 4 to 40 (longer than tiny-mistral's window), prompts of 2 to 12 tokens, in no order."""
+    """Return unsorted sequences of 4 to 40 tokens (more than tiny-mistral's window) with prompts of 2 to 12 tokens."""
     generator = torch.Generator().manual_seed(3)
     shapes = [(9, 4), (40, 12), (4, 2), (16, 9), (11, 10), (40, 3), (7, 5)]
     ids = [torch.randint(2, VOCABULARY, (length,), generator=generator).tolist() for length, _ in shapes]
@@ -39,7 +39,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 
 def test_losses_logits_and_gradients_are_those_of_each_sequence_alone_in_float64(model: Any) -> None:
-    """Tokens weigh the same, not sequences: a long answer counts more than a short one (SCIENCE.md)."""
+    """All tokens have the same weight, so a long answer counts more than a short answer (SCIENCE.md)."""
     precise = copy.deepcopy(model).double()
     terms, scores = [], []
     for tokens in SEQUENCES:

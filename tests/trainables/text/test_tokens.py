@@ -50,7 +50,7 @@ def _metaspace(adds: str) -> Any:
 
 
 def _unigram_with_lone_space(adds: str) -> Any:
-    """No piece holds a space and a letter: the answer begins with a lone ``▁`` token, as it may in sentencepiece."""
+    """No piece has a space and a letter, so the answer starts with a lone ``▁`` token, as sentencepiece allows."""
     pieces = [*((name, 0.0) for name in SPECIAL), ("▁", -2.0), ("Answer", -3.0), ("Question", -3.0)]
     pieces += [(character, -6.0) for character in sorted(set("".join(TEXTS)) - {" "})]
     raw = Tokenizer(models.Unigram(pieces, unk_id=0))

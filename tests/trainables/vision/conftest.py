@@ -1,4 +1,4 @@
-"""One small image problem for all tests of classifiers: 60 of scikit-learn's digits, a ResNet that has seen them."""
+"""One small image problem for all tests of classifiers: 60 of scikit-learn's digits, and a ResNet trained on them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def data() -> ImageData:
 
 @pytest.fixture(scope="session")
 def processor(data: ImageData) -> ImageProcessor:
-    """To 16 x 16 pixels, each of the 8 x 8 four times."""
+    """Return a processor that enlarges 8 x 8 pixels to 16 x 16."""
     return processor_for(data.source, side=16, channels=1)
 
 
 @pytest.fixture(scope="session")
 def plain_input(data: ImageData) -> PlainInput:
-    """``(pixel_values, labels)`` of some rows, by numpy and float64, without the code under test."""
+    """Return a function that computes ``(pixel_values, labels)`` of rows without the code under test."""
     import torch
 
     def make(source: ImageData, rows: Any) -> tuple[Tensor, Tensor]:
@@ -64,7 +64,7 @@ def plain_input(data: ImageData) -> PlainInput:
 
 @pytest.fixture(scope="session")
 def network(data: ImageData, plain_input: PlainInput) -> torch.nn.Module:
-    """A ResNet that knows most of the training images, by a loop of its own; its batch statistics have moved."""
+    """Return a ResNet that knows most training images. It is trained here, not by the project's code."""
     import torch
 
     model = make_resnet("tiny-resnet", channels=1, labels=dict(enumerate("0123456789")))
@@ -82,7 +82,7 @@ def network(data: ImageData, plain_input: PlainInput) -> torch.nn.Module:
 def target(
     tmp_path_factory: pytest.TempPathFactory, network: Any, processor: ImageProcessor, data: ImageData, plain_input: Any
 ) -> Target:
-    """The network in a folder; its reference NLL is computed here, not by the code."""
+    """Return the network as a target in a folder. The reference NLL is computed here, not by the project's code."""
     import torch
 
     folder: Path = tmp_path_factory.mktemp("target") / "model"
@@ -95,12 +95,12 @@ def target(
 
 @pytest.fixture(scope="session")
 def workspace(target: Target) -> Workspace:
-    """The one workspace of all tests."""
+    """Return the workspace that all tests share."""
     return Workspace(target, device="cpu")
 
 
 @pytest.fixture(scope="session")
 def make_spec(make_spec: MakeSpec) -> MakeSpec:
-    """Makes a spec of a short run on the digits: two epochs of two steps."""
+    """Return a function that makes the spec of a short run on the digits: two epochs of two steps."""
     usual = {"model": "tiny-resnet", "dataset": "digits", "max_length": TrialSpec().max_length}
     return lambda **changes: make_spec(**{**usual, **changes})

@@ -1,4 +1,4 @@
-"""Unlearning runs of a classifier: the step by hand, every method, batch statistics, resumption, the target's cache."""
+"""Unlearning runs of a classifier: a step by hand, batch statistics, resumption, the target's cache, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The input a classifier gets is the one transformers' own image processor makes from the saved file."""
+"""The input of a classifier equals that of transformers' own image processor, loaded from the saved file."""
 
 from __future__ import annotations
 

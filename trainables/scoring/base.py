@@ -15,8 +15,6 @@ from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from trainables.scoring.model_scores import RetainValues
-
 ItemLog: TypeAlias = dict[str, dict[str, object]]
 """The per-item values by evaluation set and column, as JSON values; see :mod:`trainables.scoring.item_log`."""
 
@@ -46,6 +44,27 @@ class Measured:
     metrics: Mapping[str, float]
     items: ItemLog
     generation_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RetainValues:
+    """The values of a retain model (trained without the forget set). Metrics compare other models with this model.
+
+    Attributes:
+        key: the content hash of the retain model and of the data on which it was scored.
+        path: the folder of the retain model.
+        log_truth_ratios: the log truth ratio of each forget item; empty if the data have no alternative answers.
+        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each forget or holdout item, in nats; empty
+            if the data have no holdout set.
+        min_k_auc: the AUC of min-k% membership inference; None if the data have no holdout set.
+    """
+
+    key: str
+    path: str
+    log_truth_ratios: tuple[float, ...]
+    forget_log_probs: tuple[float, ...]
+    holdout_log_probs: tuple[float, ...]
+    min_k_auc: float | None
 
 
 class MetricError(DataError):

@@ -1,4 +1,4 @@
-"""The per-item values of one model on one task. Each value is computed once, when it is first used."""
+"""Evaluate language models on fixed sets of questions and texts. Each value is computed once, when it is first used."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.losses import ItemLosses, SetLosses
+from trainables.metrics.membership import text_loss_scores
+from trainables.metrics.metric import has_choices
+from trainables.metrics.registry import METRICS
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
-from trainables.scoring.evaluation_sets import EvaluationSets, QuestionSet
+from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores
 from trainables.scoring.item_log import item_log
-from trainables.scoring.measured import ItemLog, LazyDict, Scores
+from trainables.scoring.prompted import prompted_sets
+from trainables.text.scorer import TextScorer
 from trainables.text.token_scores import TokenScores
 
 if TYPE_CHECKING:
@@ -23,26 +28,62 @@ if TYPE_CHECKING:
     from trainables.data import TaskData
     from trainables.metrics.items import Array
 
+MEMORISED_VERBMEM = 0.95
+"""The data count as memorised if the mean ROUGE-L recall of the forget answers is above this value."""
 
-@dataclass(frozen=True, slots=True)
-class RetainValues:
-    """The values of a retain model (trained without the forget set). Metrics compare other models with this model.
 
-    Attributes:
-        key: the content hash of the retain model and of the data on which it was scored.
-        path: the folder of the retain model.
-        log_truth_ratios: the log truth ratio of each forget item; empty if the data have no alternative answers.
-        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each forget or holdout item, in nats; empty
-            if the data have no holdout set.
-        min_k_auc: the AUC of min-k% membership inference; None if the data have no holdout set.
+class QuestionSet:
+    """A tokenised evaluation set: questions with answers, or plain texts in windows of ``max_length`` tokens."""
+
+    def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
+        self.sequences = scorer.encode(examples)
+        self.questions = [example.question for example in examples]
+        self.references = [example.answer for example in examples]
+        self.longest_answer = max((len(item) - item.prompt_length for item in self.sequences), default=0)
+
+
+class ChoiceSet:
+    """All answers of all items in one list: for each item the paraphrased answer, then the perturbed answers.
+
+    Item i has ``sizes[i]`` answers, and its index in the evaluation set is ``items[i]``.
     """
 
-    key: str
-    path: str
-    log_truth_ratios: tuple[float, ...]
-    forget_log_probs: tuple[float, ...]
-    holdout_log_probs: tuple[float, ...]
-    min_k_auc: float | None
+    def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
+        usable = [(place, item) for place, item in enumerate(examples) if has_choices(item)]
+        answers = [(item.paraphrased_answer, *item.perturbed_answers) for _, item in usable]
+        self.items = [place for place, _ in usable]
+        self.sizes = [len(choices) for choices in answers]
+        pairs = zip(usable, answers, strict=True)
+        self.sequences = scorer.encode([Example(item.question, text) for (_, item), texts in pairs for text in texts])
+
+
+class EvaluationSets:
+    """The evaluation sets of one task by name. Each set is tokenised once.
+
+    ``forget`` has the items on which forgetting is measured; ``trained`` is the forget set itself. ``retain`` is a
+    sample of the retain set; ``retain_losses`` is the part of this sample that is used for the retain loss after each
+    epoch. The constructor tokenises these four sets, so a prompt that is too long is reported at once. All other sets
+    are tokenised when they are first used. ``members`` is the name of the set whose items count as members in
+    membership inference: ``texts`` if the forget set is running text (MUSE), otherwise ``forget``.
+    """
+
+    def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
+        self.scorer = scorer
+        texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
+        self.members = "texts" if texts else "forget"
+        chosen = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
+        asked = {**chosen, "forget": data.judged, "holdout": data.holdout, "texts": texts}
+        asked |= {"trained": data.forget, "retain_losses": data.retain_losses}
+        self.questions = LazyDict[str, QuestionSet](lambda part: QuestionSet(asked[part], scorer))
+        self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(chosen[part], scorer))
+        self.prompted = prompted_sets(data, scorer.tokenizer)
+        for part in ("forget", "retain"):
+            _ = self.questions[part], self.choices[part]
+        if data.judged_as_trained:
+            self.questions["trained"] = self.questions["forget"]
+        if data.retain_losses is data.retain_eval:
+            self.questions["retain_losses"] = self.questions["retain"]
+        _ = self.questions["trained"], self.questions["retain_losses"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -168,13 +209,39 @@ class ModelScores(Scores):
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
         """Return the scores that a membership inference attack gives to the forget texts and to the holdout texts."""
         if name not in self.attacks:
-            inside, outside = (per_text(self, part) for part in self._sides())
-            self.attacks[name] = (inside, outside)
+            self.attacks[name] = per_text(self, self.sets.members), per_text(self, "holdout")
         return self.attacks[name]
 
     def _generated(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
         return self.generated_from_prompts[prompts] if prompts in self.sets.prompted else self.generated[part]
 
-    def _sides(self) -> tuple[str, str]:
-        """Return the names of the two sets of membership inference: the member texts and the holdout texts."""
-        return ("members" if self.sets.has("members") else "forget"), "holdout"
+
+class Evaluator(ModelEvaluator):
+    """Evaluates language models. ``random_guess`` is ``ln|V|``, the logarithm of the size of the vocabulary."""
+
+    def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
+        super().__init__(data, classes=vocabulary_size)
+        self._sets = EvaluationSets(data, scorer)
+
+    def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
+        return ModelScores(model, self._sets, data=self._data, random_guess=self.random_guess, retain=retain)
+
+    def verbmem(self, model: PreTrainedModel) -> float:
+        """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts.
+
+        The result shows whether the model has learned the forget set itself, even if metrics measure forgetting on
+        other items.
+        """
+        return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
+
+    def memorised(self, model: PreTrainedModel) -> bool:
+        """Return whether the model generates the forget answers word for word."""
+        return self.verbmem(model) > MEMORISED_VERBMEM
+
+    def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
+        scores, sets = self.scores(model), self._sets
+        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if sets.choices["forget"].items else ()
+        if not self._data.holdout:
+            return RetainValues(key, path, ratios, (), (), None)
+        inside, outside = (tuple(text_loss_scores(scores, part).tolist()) for part in ("forget", "holdout"))
+        return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))
