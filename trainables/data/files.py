@@ -95,13 +95,22 @@ def read_file(path: Path) -> list[Row]:
     return rows
 
 
-def hub_rows(repository: str, name: str, *, split: str = "train") -> list[Row]:
-    """Return the rows of a hub repository's configuration ``name`` and ``split``. Raises DataError like
-    :func:`load_hub`.
+def load_tables(repository: str, names: Sequence[str], *, folder: Path | None, needs: str) -> dict[str, list[Row]]:
+    """Return the rows of several tables from a folder (see :func:`read_tables`); from the hub if ``folder`` is None.
+
+    On the hub, a table ``a/b`` is the split ``b`` of the configuration ``a``. Without a slash, the split is ``train``.
+
+    Raises:
+        DataError: the folder does not exist, or the repository cannot be loaded.
     """
-    table = name if split == "train" else f"{name}/{split}"
-    rows = load_hub(repository, name, split=split, table=f" ({table})", instead="authors")
-    return [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
+    if folder is not None:
+        return read_tables(folder, names, needs=needs)
+    tables: dict[str, list[Row]] = {}
+    for table in names:
+        name, _, split = table.partition("/")
+        rows = load_hub(repository, name, split=split or "train", table=f" ({table})", instead="authors")
+        tables[table] = [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
+    return tables
 
 
 def load_hub(repository: str, *name: str, instead: str, table: str = "", **choices: str) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, Prompted, UnlearningData
-from trainables.data.files import Row, hub_rows, read_tables
+from trainables.data.files import load_tables
 from trainables.data.rows import passage, question, read_examples, text
 
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
@@ -49,7 +49,7 @@ def load_muse(
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
     kinds = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
     kinds[_PASSAGES] = passage
-    parts = read_examples(_tables(name, data_dir, list(kinds)), kinds)
+    parts = read_examples(load_tables(HUB_IDS[name], list(kinds), folder=data_dir, needs=_files(name)), kinds)
     for table in parts:
         if table.startswith(("raw/retain", "train/retain")):
             parts[table] = parts[table][:limit]
@@ -77,10 +77,8 @@ def question_prompt(question: str, in_context: Sequence[Example]) -> str:
     return f"{shown}Question: {question}\nAnswer:"
 
 
-def _tables(name: str, data_dir: Path | None, tables: Sequence[str]) -> dict[str, list[Row]]:
-    if data_dir is not None:
-        return read_tables(data_dir, tables, needs=f"the files of {HUB_IDS[name]} as SUBSET/SPLIT.json")
-    return {table: hub_rows(HUB_IDS[name], table.split("/")[0], split=table.split("/")[1]) for table in tables}
+def _files(name: str) -> str:
+    return f"the files of {HUB_IDS[name]} as SUBSET/SPLIT.json"
 
 
 def _prompted(parts: Mapping[str, Sequence[Example]], *, later: bool) -> dict[str, tuple[Prompted, ...]]:
@@ -113,7 +111,7 @@ def _record(name: str, description: str) -> DataSet:
         citation="Shi et al., MUSE: Machine Unlearning Six-Way Evaluation for Language Models, ICLR 2025 "
         "(arXiv:2407.06460)",
         hub_id=HUB_IDS[name],
-        files=f"the files of {HUB_IDS[name]} as SUBSET/SPLIT.json",
+        files=_files(name),
         forget_splits=("forget", *PARTS),
         forget_split="forget",
         max_length=MAX_LENGTH,

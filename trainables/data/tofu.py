@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainables.data.dataset import DataSet
 from trainables.data.examples import UnlearningData, keep_retain
-from trainables.data.files import hub_rows, read_tables
+from trainables.data.files import load_tables
 from trainables.data.rows import question, read_examples
 
 HUB_ID = "locuslab/TOFU"
@@ -40,10 +40,7 @@ def load_tofu(
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.
     """
     files = tofu_files(forget_split)
-    if data_dir is None:
-        tables = {name: hub_rows(HUB_ID, name) for name in files.values()}
-    else:
-        tables = read_tables(data_dir, list(files.values()), needs=FILES)
+    tables = load_tables(HUB_ID, list(files.values()), folder=data_dir, needs=FILES)
     examples = read_examples(tables, dict.fromkeys(tables, question))
     parts = {part: examples[name] for part, name in files.items()}
     data = UnlearningData(

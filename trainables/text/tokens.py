@@ -145,16 +145,14 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: in
 def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int, device: torch.device | str) -> Batch:
     """Return the sequences at ``indices`` as one right-padded batch on ``device``."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
 
     chosen = [sequences[index] for index in indices]
-    width = max(len(item) for item in chosen)
-    shortest = min(item.prompt_length for item in chosen)
-    input_ids = torch.full((len(chosen), width), pad_id, dtype=torch.long)
-    attention_mask = torch.zeros((len(chosen), width), dtype=torch.long)
-    labels = torch.full((len(chosen), width), IGNORED, dtype=torch.long)
-    for row, item in enumerate(chosen):
-        ids = torch.tensor(item.ids, dtype=torch.long)
-        input_ids[row, : len(item)] = ids
-        attention_mask[row, : len(item)] = 1
-        labels[row, item.prompt_length : len(item)] = ids[item.prompt_length :]
-    return Batch(on_device(input_ids, device), on_device(attention_mask, device), on_device(labels, device), shortest)
+    ids = [torch.tensor(item.ids) for item in chosen]
+    present = [torch.ones_like(row) for row in ids]
+    labels = [torch.tensor((IGNORED,) * item.prompt_length + item.ids[item.prompt_length :]) for item in chosen]
+    input_ids, attention_mask, padded_labels = (
+        on_device(pad_sequence(rows, batch_first=True, padding_value=value), device)
+        for rows, value in ((ids, pad_id), (present, 0), (labels, IGNORED))
+    )
+    return Batch(input_ids, attention_mask, padded_labels, min(item.prompt_length for item in chosen))
