@@ -201,30 +201,25 @@ def test_a_metric_is_its_formula(
     assert found.metrics[name] == pytest.approx(FORMULAS[name](own, other, data), rel=1e-4)
 
 
-@pytest.mark.parametrize("loops", [False, True], ids=["as it is", "a model that repeats itself"])
 def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
-    evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path, loops: bool
+    evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path
 ) -> None:
-    models = [make_network(seed=seed) for seed in (5, 6)]
-    if loops:
-        with torch.no_grad():
-            models[0].lm_head.bias[tokenizer(" Oslo").input_ids[-1]] = 1e3  # its only word, whatever is asked
-    retain = evaluator.reference(models[1], key="retain", path="")
-    logs = []
-    for model in models:
-        measured = evaluator.scores(model, retain=retain).measure(("tofu", "default"))
-        logs.append((measured.metrics, tmp_path / f"{len(logs)}.json"))
-        write_item_log(logs[-1][1], measured.items)
-    (metrics, path), (_, retain_path) = logs
-    again = evaluate_log(read_eval_log(path), read_eval_log(retain_path))
+    plain, loops = make_network(seed=6), make_network(seed=5)
+    with torch.no_grad():
+        loops.lm_head.bias[tokenizer(" Oslo").input_ids[-1]] = 1e3  # the only token that this model generates
+    retain = evaluator.reference(plain, key="retain", path="")
     scores = ("repetition", "longest_loop", "probability")
     places = {f"{side}_{score}": (side, score) for side in ("forget", "retain") for score in scores}
     places |= {"verbmem": ("forget", "rouge_l_recall"), "utility": ("retain", "rouge_l_recall")}
     places |= {"truth_ratio": ("retain", "truth_ratio"), "forget_truth_ratio": ("forget", "truth_ratio")}
-    expected = {name: again[part][score] for name, (part, score) in places.items()}
-    expected |= {name: again[name] for name in ("model_utility", "forget_quality")}
-    assert {name: metrics[name] for name in expected} == pytest.approx(expected, rel=1e-12)
-    assert (metrics["retain_longest_loop"] == 1.0) is loops
+    for name, model in (("retain", plain), ("loops", loops)):
+        measured = evaluator.scores(model, retain=retain).measure(("tofu", "default"))
+        write_item_log(tmp_path / f"{name}.json", measured.items)
+        again = evaluate_log(*(read_eval_log(tmp_path / f"{log}.json") for log in (name, "retain")))
+        expected = {name: again[part][score] for name, (part, score) in places.items()}
+        expected |= {name: again[name] for name in ("model_utility", "forget_quality")}
+        assert {name: measured.metrics[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+        assert (measured.metrics["retain_longest_loop"] == 1.0) is (model is loops)
 
 
 def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a_set(
