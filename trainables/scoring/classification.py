@@ -11,6 +11,7 @@ import numpy as np
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import ItemLosses, SetLosses, agreement
 from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores
+from trainables.scoring.item_log import by_index
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,10 +54,7 @@ class ImageScores(Scores):
         for part, losses in self.images.items():
             labels, instead = self._sets[part].labels, losses.instead
             columns = {"loss": losses.totals, "predicted": np.where(instead < 0, labels, instead), "label": labels}
-            log[part] = {
-                name: {str(place): value for place, value in enumerate(values.tolist())}
-                for name, values in columns.items()
-            }
+            log[part] = {name: by_index(values) for name, values in columns.items()}
         return log
 
 

@@ -44,7 +44,7 @@ def item_log(scores: ModelScores) -> ItemLog:
         }
     if scores.attacks:
         log["membership"] = {
-            name: {"forget": _column(inside), "holdout": _column(outside)}
+            name: {"forget": by_index(inside), "holdout": by_index(outside)}
             for name, (inside, outside) in scores.attacks.items()
         }
     return log
@@ -61,8 +61,8 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
         return columns
     if asked in scores.answers:
         totals, counts = scores.answers[asked].totals, scores.answers[asked].counts
-        columns |= {"avg_gt_loss": _column(totals / counts), "gt_loss": _column(totals)}
-        columns["num_token_gt"] = _column(counts.astype(int))
+        columns |= {"avg_gt_loss": by_index(totals / counts), "gt_loss": by_index(totals)}
+        columns["num_token_gt"] = by_index(counts.astype(int))
     if part in scores.generated:
         columns |= _generation_columns(
             [*map(scores.sets.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
@@ -75,10 +75,10 @@ def _generation_columns(
 ) -> dict[str, object]:
     rows = zip(prompts, texts, references, strict=True)
     return {
-        "generated_text": _column([*map(list, rows)]),
-        "rougeL_recall": _column(recalls),
-        "repetition": _column(repetition(texts)),
-        "longest_loop": _column(longest_loop(texts)),
+        "generated_text": by_index([*map(list, rows)]),
+        "rougeL_recall": by_index(recalls),
+        "repetition": by_index(repetition(texts)),
+        "longest_loop": by_index(longest_loop(texts)),
     }
 
 
@@ -87,17 +87,18 @@ def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
         return {}
     found, items = scores.choices[part], scores.sets.choices[part].items
     return {
-        "avg_paraphrased_loss": _column(found.paraphrased, items),
-        "paraphrased_loss": _column([row[0] for row in found.totals], items),
-        "num_token_paraphrased": _column([int(row[0]) for row in found.counts], items),
-        "average_perturb_loss": _column([row.tolist() for row in found.perturbed], items),
-        "perturb_loss": _column([row[1:].tolist() for row in found.totals], items),
-        "num_token_perturb": _column([row[1:].astype(int).tolist() for row in found.counts], items),
-        "truth_ratio": _column(found.truth_ratios, items),
+        "avg_paraphrased_loss": by_index(found.paraphrased, items),
+        "paraphrased_loss": by_index([row[0] for row in found.totals], items),
+        "num_token_paraphrased": by_index([int(row[0]) for row in found.counts], items),
+        "average_perturb_loss": by_index([row.tolist() for row in found.perturbed], items),
+        "perturb_loss": by_index([row[1:].tolist() for row in found.totals], items),
+        "num_token_perturb": by_index([row[1:].astype(int).tolist() for row in found.counts], items),
+        "truth_ratio": by_index(found.truth_ratios, items),
     }
 
 
-def _column(values: Sequence[object] | np.ndarray, items: Sequence[int] | None = None) -> dict[str, object]:
+def by_index(values: Sequence[object] | np.ndarray, items: Sequence[int] | None = None) -> dict[str, object]:
+    """Return the values by item index as text; ``items`` has the indices, which default to 0, 1, 2, ..."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     places = range(len(plain)) if items is None else items
     return {str(place): value for place, value in zip(places, plain, strict=True)}
