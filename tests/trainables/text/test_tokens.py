@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from trainables.data import DataError
@@ -49,6 +49,14 @@ def _metaspace(adds: str) -> Any:
     return _fast(_trained(pre_tokenizers.Metaspace(), decoders.Metaspace(), size=80), adds)
 
 
+def _llama_like(adds: str) -> Any:
+    """Return a tokenizer with Llama-2's normalizer, which puts ``▁`` before the text and replaces spaces by ``▁``."""
+    raw = _trained(pre_tokenizers.Metaspace(), decoders.Metaspace(), size=80)
+    raw.pre_tokenizer = None
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    return _fast(raw, adds)
+
+
 def _unigram_with_lone_space(adds: str) -> Any:
     """No piece has a space and a letter, so the answer starts with a lone ``▁`` token, as sentencepiece allows."""
     pieces = [*((name, 0.0) for name in SPECIAL), ("▁", -2.0), ("Answer", -3.0), ("Question", -3.0)]
@@ -79,6 +87,7 @@ TOKENIZERS = {
     "byte-level-adds-BOS": lambda: _byte_level(f"{BOS} $A"),
     "byte-level-adds-EOS": lambda: _byte_level(f"$A {EOS}"),
     "metaspace-BPE-adds-BOS-and-EOS": lambda: _metaspace(f"{BOS} $A {EOS}"),
+    "Llama's-normalizer-adds-BOS": lambda: _llama_like(f"{BOS} $A"),
     "lone-space-token": lambda: _unigram_with_lone_space("$A"),
     "tiny-llama": lambda: train_metaspace_tokenizer([Example(*case) for case in CASES] * 5),
 }
