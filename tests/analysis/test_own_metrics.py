@@ -17,8 +17,6 @@ from analysis.errors import AnalysisError
 from analysis.frontier.pick import CONSTRAINT, SUCCESS, Best, NothingQualifies, pick
 from analysis.report.comparison_text import markdown
 from analysis.report.report import write_report
-from analysis.report.study_text import rates_table
-from analysis.study.lr_study import read_study
 from analysis.tables.columns import Columns
 from search_spaces.constraint import Constraint
 from tests.analysis.conftest import tables_of
@@ -67,7 +65,6 @@ def test_the_report_has_its_axes_units_directions_and_thresholds(folder: Path) -
     text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
     for expected in ("from 9 to 7 (higher", "grudges held (points) 9 1.5", "✓ met below 2", "✓ met at least 50%"):
         assert expected in text
-    assert ["Over points" in text, "Grudges held against" in text] == [True, True]
     headings = re.findall(r'<button type="button">([^<]+)</button>', page)
     assert {"damage", "harm", "grudge", "politeness", "small talk", "lr"} <= set(headings)
     assert "warmth" not in headings
@@ -100,19 +97,11 @@ def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
         pick(table, replace(sweep, baseline={"politeness": 99.0}), rule=SUCCESS)
 
 
-def test_a_study_shows_it_beside_the_hypervolume(folder: Path) -> None:
-    study = read_study([folder])
-    table = rates_table(study.sensitivity[0], study.grid.columns)
-    assert table.columns[-2:] == ("grudge", "politeness")
-    assert [row[-1] for row in table.rows] == ["6", "8"]
-
-
 @pytest.mark.parametrize(
     ("entry", "named"),
     [
         ({"label": "x"}, "'role'"),
         ({"role": "metric", "direction": "up"}, "direction is 'up'.*max or min"),
-        ({"role": "metric", "threshold": {"above": 1}}, ""),
         ({"role": "metric", "bounds": [0]}, ""),
         ("metric", "object"),
     ],

@@ -32,7 +32,6 @@ BOTH_SIDES = [*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="on")]
         ),
         ([*of_seeds(0, 1), *of_seeds(0, method="gdiff")], {}, note("one_seed", names=("gdiff",))),
         (of_seeds(0), {}, note("one_seed", names=("ngdiff",))),
-        ([*of_seeds(1), *of_seeds(0, method="gdiff")], {}, note("one_seed", names=())),
         (
             of_seeds(0, status="diverged"),
             {},
@@ -51,7 +50,7 @@ BOTH_SIDES = [*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="on")]
         ),
     ],
     ids=[
-        *("no trouble", "other seeds", "one seed of one method", "one seed", "one seed of all"),
+        *("no trouble", "other seeds", "one seed of one method", "one seed"),
         *("lost", "repeated trial", "no baseline", "stated thresholds"),
     ],
 )
@@ -68,14 +67,6 @@ def test_each_trouble_has_one_note_in_every_format(
     assert content["notes"] == texts
 
 
-def test_a_repeated_trial_is_named_with_its_sweep(make_sweep: MakeSweep) -> None:
-    rows = [row | {"trial_id": str(row["seed"])} for row in of_seeds(0, 1)]
-    one = make_sweep(rows, name="one", baseline=BASELINE)
-    two = make_sweep([rows[0] | {"utility": 0.1}], name="two", baseline=BASELINE)
-    ((repeated,),) = [table.notes for table in read(one, two)]
-    assert dict(repeated.facts) == {"count": 1, "different": (("one/0", "two/0"),)}
-
-
 def test_rows_without_seeds_are_runs(theirs: WriteCsv) -> None:
     path = theirs("method,verbmem,utility\nNo-unlearn,0.9,0.8\nA,0.05,0.7\nA,0.5,\nA,0.6,0.3\nB,0.05,0.7\n")
     (table,) = read(path)
@@ -87,22 +78,11 @@ def test_rows_without_seeds_are_runs(theirs: WriteCsv) -> None:
     assert "seeds |" not in markdown([table])
 
 
-def test_a_value_outside_its_bounds_is_named_with_its_row(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
-    path = theirs("method,model,dataset,verbmem,utility,truth_ratio\nnpo,tiny-phi,authors,5.2,71.3,0.6\n")
-    (table,) = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), path)
-    found = [
-        (facts["name"], facts["value"], facts["trial"]) for facts in map(dict, (item.facts for item in table.notes))
-    ]
-    assert found == [("verbmem", 5.2, "theirs.csv/line 2"), ("utility", 71.3, "theirs.csv/line 2")]
-
-
 @pytest.mark.parametrize(
     ("epochs", "named"),
     [
         ({}, None),
-        ({("bad", 1): {}}, ()),
         ({("bad", 2): GOOD}, ("trial bad after epoch 2",)),
-        ({("good", 2): GOOD}, ()),
         ({("lost2", 1): GOOD}, ("trial lost2 after epoch 1",)),
     ],
 )
@@ -133,12 +113,11 @@ def test_a_success_before_the_end_is_named(
     ("text", "joins"),
     [
         ("method,verbmem,utility\nnpo,0.01,0.79\n", True),
-        ("method,dataset,verbmem,utility\nnpo,authors,0.01,0.79\n", True),
-        ("method,verbmem,utility\nNo-unlearn,0.9,0.8\nnpo,0.01,0.79\n", True),
+        ("method,dataset,verbmem,utility\nNo-unlearn,,0.9,0.8\nnpo,authors,0.01,0.79\n", True),
         ("method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n", False),
         ("method,verbmem,utility\nNo-unlearn,0.9,0.5\nnpo,0.01,0.79\n", False),
     ],
-    ids=["nothing named", "the data set", "the same target", "another data set", "another target"],
+    ids=["nothing named", "data set and target", "another data set", "another target"],
 )
 def test_rows_that_can_only_mean_these_trials_join_them(
     make_sweep: MakeSweep, theirs: WriteCsv, text: str, joins: bool

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 from analysis.figures.ablation import ablation_data
-from analysis.figures.auto_lr import auto_lr_data, landscape_data, rate_course
+from analysis.figures.auto_lr import landscape_data, rate_course
 from analysis.figures.compute import anytime_panels
 from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.panels import colours_of, draw_panels, graded
-from analysis.figures.pareto import pareto_data, scores_data
+from analysis.figures.pareto import pareto_data
 from analysis.figures.svg import save_figure, svg_text
 from analysis.tables.note import note
 from analysis.tables.problems import Problem
@@ -76,27 +76,16 @@ def sources(make_sweep_once: MakeSweep) -> Sources:
     return read_source(out)
 
 
-def test_every_figure_is_drawn_with_its_labels_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
+def test_every_figure_is_drawn_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
     found = {item.data.name: item for item in gallery(sources)}
     assert set(found) == NAMES
-    expected = {
-        "learning_rate_sensitivity": ("ngdiff: forget loss", "learning rate, log scale"),
-        "auto_lr_ablation": ("forget loss (nats per token)", "ngdiff (2)", "AutoLR"),
-        "auto_lr_log": ("no minimum: no descent", "eta* of the parabola"),
-        "loss_landscape": ("retain loss, step 1", "fitted parabola", "eta*"),
-        "metrics_over_steps": ("retain loss", "step", "nats per token"),
-        "gradients_over_steps": ("cosine of the two gradients", "learning rate"),
-        "gradient_plane": ("cosine -0.5, c_t 0.571", "retain objective falls"),
-        "courses_by_learning_rate": ("learning rate, log scale", "AutoLR"),
-        "anytime_hypervolume": ("training and evaluation (trial-seconds)", "ngdiff, AutoLR"),
-    }
-    for name, labels in expected.items():
+    for name, item in found.items():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            document = save_figure(found[name].draw(found[name].data), tmp_path, name)
+            document = save_figure(item.draw(item.data), tmp_path, name)
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         # Text is drawn as outlines, and a comment in the SVG repeats it.
-        assert all(label in document for label in labels), name
+        assert item.data.title in document
         # A page that may not load images does not show an embedded one.
         assert "<image" not in document
 
@@ -120,12 +109,6 @@ def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sour
     assert (lines["marks"].xs, lines["marks"].ys) == ((1e-4, 1e-3), (2.0, 4.0))
     assert (lines["dashed"].xs, lines["dashed"].ys) == ((1e-4, 1e-3), (6.5, 6.5))
     assert (panel.bands[0].lows, panel.bands[0].highs) == ((6.0, 6.0), (7.0, 7.0))
-
-
-def test_no_line_is_drawn_through_rates_of_trials_that_differ_in_more(make_sweep: MakeSweep) -> None:
-    rows = [trial(str(i), 1.0 + i, 0.5, method="gdiff", c=0.2 + i / 10, lr=10.0 ** (-5 + i)) for i in range(3)]
-    data = some(final_metrics_data(read_source(make_sweep(rows))))
-    assert [line.look for line in data.panels[0].lines] == ["marks"]
 
 
 def test_courses_are_coloured_by_rate_and_auto_lr_is_dashed(sources: Sources) -> None:
@@ -193,11 +176,6 @@ def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(source
     assert guides == [("", 0.0), ("eta", 0.001), ("eta*", 0.002)]
 
 
-def test_updates_that_kept_the_rate_are_marked_by_reason(sources: Sources) -> None:
-    lines = {line.name: line.xs for line in some(auto_lr_data(sources)).panels[0].lines}
-    assert (lines["eta* of the parabola"], lines["no minimum: no descent"]) == ((1.0,), (11.0,))
-
-
 def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
     updates = pd.DataFrame({"step": [1, 11, 21], "eta": [1e-4, 4e-4, 3e-4], "eta_new": [4e-4, 3e-4, 3e-4]})
     reports = pd.DataFrame({"step": [10, 20, 30], "lr": [4e-4, 3e-4, 1e-4]})
@@ -212,42 +190,18 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
     assert rate_course(updates, put_back)[0][-1] == 21, "the last report has the rate of the weights put back"
 
 
-def test_the_learning_rate_over_steps_has_its_jumps(sources: Sources) -> None:
-    """Only trial 2 has AutoLR updates."""
-    only = replace(
-        sources, table=sources.table.with_trials(sources.table.trials[sources.table.trials["trial_id"] == "2"])
-    )
-    data = some(gradients_data(only))
-    (line,) = next(panel for panel in data.panels if panel.y_label.startswith("learning rate")).lines
-    assert (line.xs[:3], line.ys[:3]) == ((0, 1, 1), (1e-4, 1e-4, 2e-4))
-
-
 def test_a_method_has_one_colour_in_all_figures_of_a_report(sources: Sources) -> None:
     colours = {name: colour for name, (colour, _) in colours_of(sources.table.methods).items()}
     assert len(set(colours.values())) == 2
     front = pareto_data(sources.table, sources.sweep)
     assert {series.name: series.colour for series in front.methods} == colours
-    # The colours are the same in figures of a part of the trials.
     part = replace(
         sources, table=sources.table.with_trials(sources.table.trials[sources.table.trials["method"] == "ngdiff"])
     )
-    front = pareto_data(part.table, part.sweep)
-    assert [series.colour for series in front.methods] == [colours["ngdiff"]]
     drawn = [metrics_data(part), final_metrics_data(part), anytime_panels({Problem("tiny-phi", "authors"): part})]
     for figure in drawn:
         lines = [line for panel in some(figure).panels for line in panel.lines]
         assert {line.colour for line in lines if line.name.startswith("ngdiff")} == {colours["ngdiff"]}
-
-
-@pytest.mark.parametrize("length", [10, 55])
-def test_a_legend_is_not_wider_than_its_figure(sources: Sources, length: int) -> None:
-    data = some(metrics_data(sources))
-    names = [f"{index} ".ljust(length, "m") for index in range(5)]
-    lines = tuple(replace(data.panels[0].lines[0], name=name) for name in names)
-    figure = draw_panels(replace(data, panels=(replace(data.panels[0], lines=lines), *data.panels[1:])))
-    figure.draw_without_rendering()
-    (legend,) = figure.legends
-    assert legend.get_window_extent().width <= figure.bbox.width
 
 
 def test_gradients_that_were_not_measured_are_left_out(make_sweep: MakeSweep) -> None:
@@ -267,13 +221,6 @@ def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None
     assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
 
-def test_the_frontier_over_the_primary_metrics_has_its_own_axes(sources: Sources) -> None:
-    data = some(scores_data(sources.table, sources.sweep))
-    assert data.x.label == "verbatim memorisation of the forget set (ROUGE-L recall)"
-    assert (data.x.low_is_better, data.y.low_is_better) == (True, False)
-    assert data.x.guess is None
-
-
 ONE, BAD = [trial("0", 1.0, 0.5)], {"status": "diverged", "error": "nan"}
 AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
 
@@ -282,8 +229,6 @@ AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
     ("rows", "values"),
     [
         (None, (1.0, 0.0)),
-        ([], (1.0, 0.0)),
-        (ONE, (1.0, 0.0)),
         (ONE, None),
         ([trial("0", None, None, **BAD), trial("1", math.inf, math.nan, auto_lr="on", **BAD)], (1.0, 0.0)),
         ([trial("0", math.nan, 0.5), trial("1", 1.0, math.nan, lr=1e-3, auto_lr="on")], (math.nan, math.nan)),
@@ -292,9 +237,8 @@ AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
             (1e30, math.inf),
         ),
         ([trial("0", None, None), trial("1", None, None, lr=1e-3), *AUTO], None),
-        ([trial("0", None, None, **BAD), trial("1", None, None, lr=1e-3, **BAD), *AUTO], None),
     ],
-    ids=["nothing", "header", "one", "no history", "diverged", "nan", "huge", "rates unmeasured", "rates diverged"],
+    ids=["nothing", "no history", "diverged", "nan", "huge", "rates unmeasured"],
 )
 def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tuple[float, float] | None) -> None:
     out = make_sweep(rows, values and [report(str(i), step, *values) for i in range(3) for step in (1, 2)])

@@ -66,20 +66,12 @@ SELECTED = {
         ],
         ("1", Decision.ONLY, {"beaten": 1}),
     ),
-    "a model that is better in one score is not beaten": (
-        [model(7.60, 0.50, utility=0.60), model(7.30, 0.50, utility=0.75)],
-        ("1", Decision.KEEPING, {}),
-    ),
     "of near equals the one with less repetition in forget answers": (
         [
             model(7.60, 0.10, forget_repetition=0.60),
             model(7.55, 0.10, utility=0.69, truth_ratio=0.45),
             model(6.00, 0.02, utility=0.60, forget_repetition=0.0),
         ],
-        ("1", Decision.FLUENCY, {}),
-    ),
-    "without a metric of the retain set, too, the one with less repetition in forget answers": (
-        [model(7.60, 0.10, utility=None, forget_repetition=0.60), model(7.55, 0.10, utility=None, truth_ratio=0.45)],
         ("1", Decision.FLUENCY, {}),
     ),
     "of models that keep equally much the nearest to the ideal corner": (
@@ -89,14 +81,6 @@ SELECTED = {
     "not a nearer model that keeps less by more than the tolerance": (
         [model(5.0, 0.1, verbmem=0.01), model(7.0, 0.1, utility=0.7 - 1.1 * TOLERANCE)],
         ("0", Decision.KEEPING, {}),
-    ),
-    "repetition within the tolerance decides nothing": (
-        [model(7.60, 0.10, forget_repetition=NEAR), model(7.55, 0.10)],
-        ("0", Decision.KEEPING, {}),
-    ),
-    "without generated answers the other scores decide": (
-        [model(7.0, 0.1, **SILENT), model(5.0, 0.1, utility=0.75, **SILENT)],
-        ("1", Decision.KEEPING, {}),
     ),
     "a fluent model before one that was not checked": (
         [model(7.0, 0.1, **SILENT), model(5.0, 0.1, utility=0.75)],
@@ -131,14 +115,6 @@ def test_if_no_threshold_decides_forgetting_the_nearest_to_the_ideal_corner_is_s
     assert (choice.row["trial_id"], choice.judgement.outcome) == ("1", Outcome.GOOD)
     assert choice.judgement.selection is not None
     assert choice.judgement.selection.decision is Decision.TRADE_OFF
-
-
-def test_if_the_metric_of_one_model_is_unknown_the_nearest_to_the_ideal_corner_is_selected(chosen: Choose) -> None:
-    target = {name: value for name, value in TARGET.items() if name != "utility"}
-    choice = chosen(model(5.0, 0.1, utility=0.9), model(7.0, 0.1, utility=None), baseline=target)
-    assert choice.row is not None
-    assert choice.judgement.selection is not None
-    assert (choice.row["trial_id"], choice.judgement.selection.decision) == ("1", Decision.TRADE_OFF)
 
 
 def test_a_target_that_repeats_itself_sets_the_limit(chosen: Choose) -> None:

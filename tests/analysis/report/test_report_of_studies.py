@@ -68,48 +68,10 @@ def test_a_row_without_a_seed_joins_the_frontier_and_not_the_study(merged: tuple
     assert len(ids) == len(set(ids)) > 100
 
 
-@pytest.mark.parametrize(
-    ("fields", "moves", "pooled"),
-    [
-        # Another data set: another problem with a baseline of its own.
-        ({"dataset": "tofu"}, ["retain loss from 0.05 to 0.9", "retain loss from 0.25 to 0.5"], False),
-        ({}, ["retain loss from 0.05 to 0.9"], True),
-    ],
-)
-def test_a_trial_is_held_against_the_model_of_its_own_sweep(
-    make_sweep: MakeSweep, tmp_path: Path, fields: dict[str, object], moves: list[str], pooled: bool
-) -> None:
-    one = make_sweep([trial("0", 7.0, 0.9, verbmem=0.05)], name="one")
-    forget = 1.0 if pooled else 6.0
-    two = make_sweep([trial("0", forget, 0.5, **fields)], name="two", baseline={"retain_loss": 0.25})
-    page = page_of(tmp_path / "out", one, two)
-    assert not [move for move in moves if move not in page]
-    assert json.loads((tmp_path / "out" / "pareto.json").read_text())["baseline"] is None
-    assert ("different targets" in page) is pooled
-    assert "verbatim memorisation of the forget set" in page
-
-
-@pytest.mark.parametrize(
-    ("rows", "named"),
-    [
-        (
-            [trial(f"{i}", None, None, lr=lr, status="diverged", error="nan") for i, lr in enumerate((1e-4, 1e-3))],
-            ["none of 2 learning rates", "2 trials diverged"],
-        ),
-        (
-            # Cost 0.5, 0.375 and 0.25 on a forget axis of 8, times 0.0625 on the retain axis: only the last is within
-            # 5% of the best.
-            [trial(f"{i}", 4.0 + i, 0.5, lr=lr) for i, lr in enumerate((1e-4, 1e-3, 1e-2))],
-            ["best of 3 learning rates: lr 0.01", "5%", "only lr 0.01"],
-        ),
-    ],
-    ids=["all diverged", "one arm"],
-)
-def test_a_grid_without_autolr_has_its_rates_and_no_verdict(
-    make_sweep: MakeSweep, rows: list[dict[str, object]], named: list[str]
-) -> None:
+def test_a_grid_without_autolr_has_its_rates_and_no_verdict(make_sweep: MakeSweep) -> None:
+    """The hypervolume at the last rate is 4/3 times that of the next rate, so only the last is within 5% of it."""
+    rows = [trial(f"{i}", 4.0 + i, 0.5, lr=lr) for i, lr in enumerate((1e-4, 1e-3, 1e-2))]
     page = page_of(make_sweep(rows, settings={"sampler": "grid", "trials": len(rows)}))
-    assert not [part for part in named if part not in page]
-    assert ("best of 3" in page) is (len(rows) == 3)
+    assert "best of 3 learning rates: lr 0.01" in page
     assert 'id="auto-lr"' not in page
     assert 'id="fronts"' not in page, "one arm has nothing to stand against"

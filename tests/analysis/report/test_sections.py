@@ -80,8 +80,6 @@ def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: Mak
         ("losses and metrics", 10),
         ("generation of answers", 15),
     ]
-    nothing = cost(TrialTable.read(make_sweep(None, name="none")))
-    assert (nothing.seconds, [line.share for line in nothing.groups["part"]]) == (0, [0, 0, 0])
 
 
 def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +15,7 @@ from optuna._hypervolume import compute_hypervolume
 from analysis.errors import AnalysisError
 from analysis.frontier.frontier import hypervolume
 from analysis.frontier.indicators import LOG_FLOOR, LOG_RETAIN, further_objectives
-from analysis.report.study_text import arms_table, rates_table, write_study
-from analysis.report.study_text import verdict_lines as words
+from analysis.report.study_text import write_study
 from analysis.study.lr_study import read_study
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of
@@ -46,7 +44,7 @@ def test_a_loss_on_a_log_scale_costs_a_third_a_decade(loss: float, cost: float) 
         replace(logged, low=0.0)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_hypervolume_in_each_box_is_what_counting_and_optuna_find(make_sweep: MakeSweep, seed: int) -> None:
     random = np.random.default_rng(seed)
     values = zip(8 * random.random(6), 10 ** random.uniform(-2.5, 0.8, 6), *random.random((2, 6)), strict=True)
@@ -73,7 +71,8 @@ def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: Ma
     sweep = SweepFile.read(out)
     found = further_objectives(sweep.objectives, sweep.columns, ["extraction_strength", "utility", "privleak"])
     assert list(found) == [LOG_RETAIN, "extraction strength and utility"]
-    assert list(further_objectives(sweep.objectives, sweep.columns, ["utility"])) == [LOG_RETAIN]
+    for measured in (["utility"], ["forget_repetition", "utility"]):  # repetition is no measure of forgetting
+        assert list(further_objectives(sweep.objectives, sweep.columns, measured)) == [LOG_RETAIN]
     scores = found["extraction strength and utility"]
     assert list(further_objectives(scores, sweep.columns, ["extraction_strength", "utility"])) == []
 
@@ -95,12 +94,8 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
     logged = [math.log((8 - 8 * math.sqrt(volume)) / 0.008) / math.log(1000) for volume in (0.6, 0.5)]
     expected = [math.sqrt(volume) * (1 - share) for volume, share in zip((0.6, 0.5), logged, strict=True)]
     assert further[LOG_RETAIN] == pytest.approx(expected)
-    assert re.search(r"verbmem and utility, AutoLR 0\.2000, .*0\.4000", " ".join(words(verdict)))
     (fronts,) = study.fronts
     assert fronts.further[SCORES]["gdiff, AutoLR clip/fresh"].epsilon == pytest.approx(0.4)
-    for table in (arms_table(fronts), rates_table(study.sensitivity[0], study.grid.columns)):
-        assert f"hypervolume, {SCORES}" in table.columns
-        assert all(len(cells) == len(table.columns) for cells in table.rows)
     write_study(tmp_path / "lr_study.json", study)
     with (tmp_path / "lr_study.csv").open() as file:
         (first, *_, last) = csv.DictReader(file)
@@ -108,18 +103,3 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
     assert (last["auto_lr"], last["collapsed_runs"]) == ("clip/fresh", "1")
     assert last["hypervolume_verbmem_and_utility"] == "0.2"
     assert float(last["hypervolume"]) == pytest.approx(0.6)
-
-
-def test_an_arm_that_was_not_measured_throughout_has_no_volume_there(make_sweep: MakeSweep, row: MakeRow) -> None:
-    study = read_study([make_sweep(study_rows(row, (0.8, None)))])
-    assert list(study.verdicts[0].baselines[0].further) == [LOG_RETAIN]
-    assert list(study.fronts[0].further[SCORES]) == ["gdiff, fixed lr"]
-
-
-@pytest.mark.parametrize(
-    ("measured", "box"), [("verbmem", True), ("extraction_strength", True), ("forget_repetition", False)]
-)
-def test_repetition_is_no_measure_of_forgetting(make_sweep: MakeSweep, measured: str, box: bool) -> None:
-    _, sweep = tables_of(make_sweep([trial("0", 4.0, 0.4)]))
-    boxes = further_objectives(sweep.objectives, sweep.columns, (measured, "utility"))
-    assert any("utility" in name for name in boxes) is box

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from analysis.report.study_text import verdict_lines
 from analysis.study.lr_study import read_study
 from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
@@ -23,12 +22,6 @@ SPLITS = ["forget split forget10", "forget split forget05"]
 def side(auto: bool, *seeds: int) -> Callable[[Row], bool]:
     """Return a filter for the rows with or without AutoLR, on the given seeds or on all seeds."""
     return lambda item: (item["auto_lr"] == "on") is auto and (not seeds or item["seed"] in seeds)
-
-
-def noise(sd: float, *, mean: float = 0.0) -> Difference:
-    """Return normally distributed differences, which depend only on the seed."""
-    values = np.random.default_rng(5).normal(0, sd, 400)
-    return lambda seed: mean + float(values[seed])
 
 
 def rare(good: float, collapse: float, every: int) -> Difference:
@@ -86,36 +79,20 @@ CASES = (
     Case("better", one(0.3), [BETTER], {"rate": 1e-4, "ahead": 20, "fresh": 20, "equals": np.inf}),
     Case("worse", one(-0.4), [WORSE], {"rate": 1e-4, "ahead": 0, "equals": 1.0}),
     Case("a little better", one(0.05), [UNDECIDED], {"needed": 83}),
-    Case("a little better, many seeds", one(0.05, seeds=range(150)), [BETTER], {"fresh": 100}),
-    Case("wide scatter", one(noise(0.15, mean=0.05)), [UNDECIDED]),
     # A rare collapse: the mean difference is at most 0, even if a few seeds show an advantage.
     Case("collapse not seen in hundred", one(0.02, seeds=range(150)), [UNDECIDED], {"collapsed": 0, "fresh": 100}),
     Case("collapse once in twenty", one(rare(0.02, -0.38, 20)), [UNDECIDED], {"collapsed": 1, "ahead": 19}),
-    Case(
-        "collapse at mean zero",
-        one(rare(0.02, -0.38, 20), seeds=range(180)),
-        [UNDECIDED],
-        {"collapsed": 6},
-    ),
     Case(
         "collapse on every other seed",
         one(rare(0.0, -0.42, 2), seeds=range(60)),
         [WORSE],
         {"collapsed": 20, "fresh": 40},
     ),
-    Case(
-        "collapse by hand",
-        changed(side(False, 29), {"utility": 0.3}),
-        [UNDECIDED],
-        {"collapsed": 0, "hand_collapsed": 1},
-    ),
     Case("divergence is collapse", changed(side(True, 29), DIVERGED, 0.02), [UNDECIDED], {"collapsed": 1, "ahead": 19}),
     # The edge of the grid.
     Case("best at the highest rate", one(0.3, rates=RISING), [OPEN], {"beyond": (1e-2,)}),
     Case("worse than an edge", one(-0.3, rates=RISING), [WORSE], {"rate": 1e-3, "beyond": (1e-2,)}),
-    Case("a little worse than an edge", one(-0.05, rates=RISING), [OPEN], {"beyond": (1e-2,)}),
     Case("one rate", one(0.3, rates={1e-4: 0.4}), [OPEN], {"beyond": (3.2e-5, 3.2e-4)}),
-    Case("two rates", one(0.3, rates={1e-4: 0.4, 1e-3: 0.3}), [OPEN], {"beyond": (1e-5,)}),
     Case("a plateau up to the edge", one(0.3, rates={1e-5: 0.1, 1e-4: 0.4, 1e-3: 0.4}), [BETTER], {"beyond": ()}),
     Case("nothing attained", changed(side(False), DIVERGED), [OPEN], {"beyond": (1e-6, 1e-2), "hand_collapsed": 20}),
     Case(
@@ -131,12 +108,6 @@ CASES = (
         {"rate": 1e-4, "beyond": (1e-2,)},
     ),
     Case(
-        "an edge of one method",
-        lambda row: [table(row, 0.3, rates=RISING), table(row, 0.3, method="ngdiff", c=None)],
-        [OPEN, BETTER],
-        {"beyond": (1e-2,)},
-    ),
-    Case(
         "an edge that a second sweep extends",
         lambda row: [table(row, 0.3, rates=RISING), table(row, rates={1e-2: 0.2}, sides=[False])],
         [BETTER],
@@ -147,8 +118,6 @@ CASES = (
         Case(f"other {name}", two(**fields), [BETTER, WORSE], apart=apart)
         for name, fields, apart in (
             ("epochs", {"epochs": 9, "forget_split": "forget10"}, ["epochs 3", "epochs 9"]),
-            ("optimizer", {"optimizer": "sgd", "forget_split": "forget10"}, ["optimizer adamw", "optimizer sgd"]),
-            ("target", {"target_key": "99ff", "forget_split": "forget10"}, ["target key 0011", "target key 99ff"]),
             ("split", {"forget_split": "forget05"}, SPLITS),
             ("split and so another target", {"forget_split": "forget05", "target_key": "99ff"}, SPLITS),
             (
@@ -157,12 +126,6 @@ CASES = (
                 ["epochs 3, forget split forget10", "epochs 9, forget split forget05"],
             ),
         )
-    ),
-    Case(
-        "in one table",
-        lambda row: [table(row, 0.3) + table(row, -0.3, epochs=9)],
-        [BETTER, WORSE],
-        apart=["epochs 3", "epochs 9"],
     ),
     Case(
         "the sides on different problems",
@@ -175,9 +138,6 @@ CASES = (
         lambda row: [table(row, 0.3, seeds=range(8)), table(row, 0.3, seeds=range(8), dataset="tofu")],
         [TOO_FEW, TOO_FEW],
         {"fresh": 6, "least": 7, "comparisons": 2},
-    ),
-    Case(
-        "one problem in two folders", lambda row: [table(row, sides=[False]), table(row, 0.3, sides=[True])], [BETTER]
     ),
     Case(
         "a data set with too few seeds costs another one nothing",
@@ -202,7 +162,6 @@ CASES = (
     ),
     Case("one seed", one(0.3, seeds=range(1)), [TOO_FEW], {"same_seeds": True, "bounds": None, "least": 6}),
     Case("four fresh seeds", one(0.3, seeds=range(6)), [TOO_FEW], {"fresh": 4, "least": 6}),
-    Case("few seeds at an edge", one(0.3, seeds=range(6), rates=RISING), [TOO_FEW], {"beyond": (1e-2,)}),
     Case("ties and gains", one(rare(0.0, 0.5, 2), seeds=range(60)), [BETTER], {"ahead": 20, "tied": 20, "fresh": 40}),
     Case(
         "seeds of one side alone do not move the split",
@@ -218,11 +177,9 @@ CASES = (
     ),
     Case("no AutoLR", one(sides=[False]), []),
     # Many questions.
-    Case("eight null arms", arms(8, 0.0), [UNDECIDED] * 8, {"comparisons": 8}),
     Case("better alone, one of 16", arms(16, 0.3), [UNDECIDED] * 16, {"comparisons": 16}),
     Case("much better among 16", arms(16, 0.5), [BETTER] + [UNDECIDED] * 15, {"comparisons": 16}),
 )
-CLAIMS = {"is better than": BETTER, "is worse than": WORSE}
 
 
 def facts(verdict: Verdict) -> dict[str, object]:
@@ -260,7 +217,5 @@ def test_the_verdict_is_the_one_the_table_was_made_for(make_sweep: MakeSweep, ro
             low, high = single.bounds
             assert low <= single.result.mean <= high
             assert {BETTER: low >= 0, WORSE: high <= 0}.get(single.outcome, low <= 0 <= high or single.outcome == OPEN)
-        text = " ".join(verdict_lines(verdict))
-        assert [claim for claim, outcome in CLAIMS.items() if (claim in text) is not (single.outcome == outcome)] == []
     if study.verdicts:
         assert case.facts.items() <= facts(study.verdicts[0]).items()

@@ -78,11 +78,6 @@ def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: MakeGrid, r
     assert [(item.seeds, item.hypervolume) for item in found.auto["clip/fresh"]] == [(3, pytest.approx(0.45))]
 
 
-def test_rates_without_a_common_seed_are_not_paired(grid: MakeGrid, row: MakeRow) -> None:
-    (found,) = rate_sensitivity(grid([row(0.4, 1e-4, 0), row(0.5, 1e-3, 1)]))
-    assert not found.paired
-
-
 @pytest.mark.parametrize(
     ("volumes", "best"),
     [((0.4, 0.4, 0.4), 1e-4), ((0.4, 0.3, 0.4), 1e-5), ((0.3, 0.4, 0.4), 1e-4), ((0.4, 0.4 - 1e-14, 0.3), 1e-4)],

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from analysis.report.render import note_text
-from analysis.report.render import seeds as seeds_in_words
-from analysis.report.report import write_report
 from analysis.report.study_text import study_content, study_lines
 from analysis.study.lr_study import LrStudy, read_study
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
@@ -46,11 +44,10 @@ def study(make_sweep: MakeSweep) -> Make:
         (lambda row: rows_of(row, auto=()), "no_auto_lr"),
         (lambda row: rows_of(row, hand=()), "no_fixed_rate"),
         (lambda row: rows_of(row, auto=range(6, 12)), "no_whole_seed"),
-        (lambda row: failed(rows_of(row)), "no_whole_seed"),
         (lambda row: failed(rows_of(row), auto="off", lr=1e-3), "no_whole_seed"),
         (lambda row: rows_of(row) + rows_of(row, auto=(), c=0.9), "no_whole_seed"),
     ],
-    ids=["no AutoLR", "no rate", "no common seed", "AutoLR failed", "a rate failed", "AutoLR lacks a c"],
+    ids=["no AutoLR", "no rate", "no common seed", "a rate failed", "AutoLR lacks a c"],
 )
 def test_the_reason_is_named(study: Make, row: MakeRow, rows: Callable[[MakeRow], list[Row]], why: str) -> None:
     found = study(rows(row))
@@ -58,13 +55,6 @@ def test_the_reason_is_named(study: Make, row: MakeRow, rows: Callable[[MakeRow]
     assert item.why.code == why
     assert (content["method"], content["why"]) == ("gdiff", note_text(item.why))
     assert study_lines(found) == (f"gdiff: no verdict, because {content['why']}.",)
-
-
-def test_methods_without_a_verdict_stand_behind_those_that_have_one(study: Make, row: MakeRow) -> None:
-    others = [item for name in ("npo", "dpo") for item in rows_of(row, auto=(), method=name, c=None)]
-    lines = study_lines(study(rows_of(row) + others))
-    assert [line.partition(": ")[0] for line in lines] == ["gdiff", "npo", "dpo"]
-    assert ["no verdict" in line for line in lines] == [False, True, True]
 
 
 def test_a_primary_question_without_a_verdict_comes_first(study: Make, row: MakeRow) -> None:
@@ -80,19 +70,3 @@ def test_a_primary_question_about_nothing_that_was_run_is_named(study: Make, row
     assert study_lines(found)[0].startswith(f"The primary question is about {primary}")
     assert study_lines(study([], primary=primary))[0].startswith("No verdict: ")
     assert study_content(found)["primary"] == primary
-
-
-@pytest.mark.usefixtures("blank_figures")
-def test_the_page_of_a_study_without_verdicts_says_so(make_sweep: MakeSweep, row: MakeRow) -> None:
-    out = make_sweep(rows_of(row, auto=range(6, 12)), settings=SETTINGS)
-    write_report(out)
-    page = (out / "report.html").read_text()
-    assert "<h1>No verdict for gdiff" in page
-    assert "verdict rests on" not in page
-
-
-@pytest.mark.parametrize(
-    ("seeds", "text"), [([0], "seed 0"), ([2, 1], "seeds 1, 2"), ([9, 0, 1, 2, 3], "seeds 0 to 3, 9"), ([], "no seed")]
-)
-def test_seeds_are_written_as_ranges(seeds: list[int], text: str) -> None:
-    assert seeds_in_words(seeds) == text

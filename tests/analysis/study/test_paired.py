@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.study.paired import (
-    ALPHA,
     CAPITAL,
     exact_share,
     holm,
@@ -28,7 +26,6 @@ from analysis.study.paired import (
     upper_bound,
 )
 from analysis.study.tuning_curve import expected_best, tuning_curve
-from tests.pages import ROOT
 
 VALUES = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
 
@@ -92,15 +89,6 @@ def test_autolr_equals_the_best_of_as_many_rates_as_the_curve_needs_to_reach_it(
     assert curve.equals == pytest.approx(1.5)
     assert tuning_curve([0.0, 0.3, 0.6], 0.7).equals == math.inf
     assert tuning_curve([0.0, 0.3, 0.6], 0.2).equals == 1.0
-
-
-@pytest.mark.parametrize(("difference", "seeds"), [(0.5, 10), (0.2, 22), (0.1, 42), (0.05, 83)])
-def test_the_docs_name_the_smallest_number_of_seeds_that_detects_a_difference(difference: float, seeds: int) -> None:
-    text = " ".join((ROOT / "docs/analysis.md").read_text(encoding="utf-8").split())
-    (claim,) = re.findall(rf"(\d+) (?:report seeds )?for (?:a difference of )?{difference}\b", text)
-    two_sided = [2 * p_above(np.full(count, difference)) for count in (seeds - 1, seeds)]
-    assert int(claim) == seeds
-    assert two_sided[1] <= ALPHA < two_sided[0]
 
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
