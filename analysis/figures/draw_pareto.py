@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.figures.pareto import ParetoData
-from analysis.figures.style import (
-    INK,
-    MUTED,
-    PAPER,
-    SHADE,
-    apply_scale,
-    house_style,
-    place_beside_line,
-    place_label,
-    places_in,
-)
+from analysis.figures.style import INK, MUTED, PAPER, SHADE, apply_scale, house_style
 from analysis.figures.svg import point_link
 from analysis.words import number
 
@@ -29,8 +19,8 @@ if TYPE_CHECKING:
 
 _SIZE = (10.0, 6.875)
 """The size in inches, which is 1600 x 1100 pixels."""
-_LABEL_WIDTH = 52
-"""The maximum number of letters per line of the label of a point."""
+_LABEL_WIDTH = 27
+"""The maximum number of letters per line in the legend entry of the chosen model."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
@@ -109,53 +99,20 @@ def _landmarks(axes: Axes, data: ParetoData) -> None:
         axes.scatter([x], [y], **look, zorder=5, label="target (before unlearning)")
     if data.chosen is None:
         return
+    role = "recommended" if data.chosen.recommended else "closest to the thresholds"
+    parts = f"{role}: {data.chosen.model.name}", data.chosen.model.settings
+    label = "\n".join(textwrap.fill(part, _LABEL_WIDTH) for part in parts)
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
-    (x, y), role = data.chosen.at, "recommended" if data.chosen.recommended else "closest to the thresholds"
-    axes.scatter([x], [y], **ring, zorder=5)
-    settings = textwrap.fill(data.chosen.model.settings, _LABEL_WIDTH)
-    _call_out(axes, data, f"{role}: {data.chosen.model.name}\n{settings}")
-
-
-def _call_out(axes: Axes, data: ParetoData, label: str) -> None:
-    """Add a label to the chosen model, at the position where the label hides the fewest points and lines."""
-    assert data.chosen is not None
-    width, height = _extent(axes, label.split("\n"))
-    (at,) = places_in(axes, [data.chosen.at])
-    points, line = places_in(axes, data.positions), places_in(axes, data.staircase)
-    box = place_label(at, width, height, points=points, line=line)
-    right = box.left >= at[0]
-    drawn = axes.annotate(
-        label, data.chosen.at, xytext=(box.left if right else box.right, (box.bottom + box.top) / 2),
-        textcoords="axes fraction", ha="left" if right else "right", va="center", fontsize=9, zorder=6,
-        bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": MUTED, "linewidth": 0.7, "alpha": 0.92},
-        arrowprops={"arrowstyle": "-", "color": INK, "linewidth": 0.8, "shrinkB": 8},
-    )  # fmt: skip
-    # A long label must not shrink the plot.
-    drawn.set_in_layout(False)
+    axes.scatter(*data.chosen.at, **ring, zorder=5, label=label)
 
 
 def _guesses(axes: Axes, data: ParetoData) -> None:
     """Mark the loss of a random guess on each axis whose limits include this loss."""
-    line: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
-    if (guess := data.x.guess) is not None:
-        axes.axvline(guess, **line)
-        place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "right", "va": "bottom"}
-        axes.text(guess, 1.005, f"random guess, ln|V| = {number(guess)}", color=MUTED, fontsize=9, **place)
-    if (guess := data.y.guess) is not None:
-        axes.axhline(guess, **line)
-        label = f"random guess {number(guess)}"
-        (_, up), *points = places_in(axes, [(data.x.limits[0], guess), *data.positions])
-        side, edge = place_beside_line(up, *_extent(axes, [label]), points)
-        place = {"transform": axes.get_yaxis_transform(), "ha": side, "va": edge}
-        axes.text(0.995 if side == "right" else 0.005, guess, label, color=MUTED, fontsize=9, **place)
-
-
-def _extent(axes: Axes, lines: Sequence[str]) -> tuple[float, float]:
-    """Return the approximate width and height of lines of text, as shares of the plot's width and height."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    across, up = figure.get_size_inches()
-    return (0.08 * max(map(len, lines)) + 0.15) / (0.75 * across), (0.17 * len(lines) + 0.15) / (0.7 * up)
+    guesses = [(axes.axvline, data.x.guess), (axes.axhline, data.y.guess)]
+    known = [(draw, guess) for draw, guess in guesses if guess is not None]
+    for i, (draw, guess) in enumerate(known):
+        line: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
+        draw(guess, **line, label=None if i else f"random guess, ln|V| = {number(guess)}")
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str]) -> None:
@@ -165,12 +122,9 @@ def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: S
         for axis in (data.x, data.y)
     )
     axes.set(xlabel=across, ylabel=up)
-    axes.set_title(data.title, loc="left", fontsize=14, fontweight="bold", pad=44)
-    # The subtitle is above the label of the random guess and below the title.
-    axes.annotate(
-        subtitle, (0, 1), xycoords="axes fraction", xytext=(0, 25), textcoords="offset points", color=MUTED,
-        fontsize=10,
-    )  # fmt: skip
+    axes.set_title(data.title, loc="left", fontsize=14, fontweight="bold", pad=29)
+    place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 10), "textcoords": "offset points"}
+    axes.annotate(subtitle, (0, 1), **place, color=MUTED, fontsize=10)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     if notes:
         figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)

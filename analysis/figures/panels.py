@@ -19,8 +19,6 @@ from analysis.figures.style import (
     apply_scale,
     house_style,
     limits_of,
-    place_beside_line,
-    places_in,
     plots,
 )
 from analysis.tables.note import Note
@@ -69,7 +67,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A thin line across the panel at one value of the axis ``x`` or ``y``, with a label at the end of the line."""
+    """A thin line across the panel at one value of the axis ``x`` or ``y``, with a label at its left or upper end."""
 
     axis: str
     value: float
@@ -198,7 +196,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
     apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
     apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, least=panel.y_least)))
     for i, guide in enumerate(panel.guides):
-        _guide(axes, guide, i, panel)
+        _guide(axes, guide, i)
     for axis, label, scale, whole in (
         (axes.xaxis, panel.x_label, panel.x_scale, panel.x_whole or panel.x_label == "step"),
         (axes.yaxis, panel.y_label, panel.y_scale, False),
@@ -250,23 +248,19 @@ def _legend_handles(data: PanelFigure[Panel]) -> dict[str, Any]:
     return handles
 
 
-def _guide(axes: Axes, guide: Guide, place_number: int, panel: Panel) -> None:
+def _guide(axes: Axes, guide: Guide, place_number: int) -> None:
     draw = axes.axvline if guide.axis == "x" else axes.axhline
     draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
     if guide.axis == "y":
-        drawn = [point for line in panel.lines for point in zip(line.xs, line.ys, strict=True)]
-        (_, up), *points = places_in(axes, [(axes.get_xlim()[0], guide.value), *drawn])
-        # Approximate, for a panel of 4.6 x 3 inches: a letter takes 0.02 of the width, a line 0.07 of the height.
-        side, edge = place_beside_line(up, 0.02 * len(guide.label), 0.07, points)
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": side, "va": edge}
-        at, off = (0.99 if side == "right" else 0.01, guide.value), (0, 2 if edge == "bottom" else -2)
+        at, off = (0.01, guide.value), (0, -2)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data")}
     else:
-        place = {"xycoords": ("data", "axes fraction"), "ha": "left", "va": "top"}
         at, off = (guide.value, 1.0), (3, -11 * (place_number % 3))
+        place = {"xycoords": ("data", "axes fraction")}
     # A white background keeps the label readable if a curve passes behind it.
     axes.annotate(
         guide.label, at, xytext=off, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,
-        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, **place,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, ha="left", va="top", **place,
     )  # fmt: skip
 
 

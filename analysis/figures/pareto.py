@@ -95,7 +95,6 @@ class ParetoData:
         chosen: the model that the sweep's answer names.
         notes: the notes on models that are not drawn and on objectives that are not shown.
         paths: for each trial with an epoch on the frontier, the line through all its epochs.
-        positions: the positions of all models that are drawn, and of the target. Labels avoid these positions.
     """
 
     title: str
@@ -112,7 +111,6 @@ class ParetoData:
     chosen: Chosen | None
     notes: tuple[Note, ...]
     paths: tuple[list[Position], ...]
-    positions: list[Position]
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
@@ -169,7 +167,6 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
         chosen=_chosen(choice, table, pair),
         notes=tuple(_notes(table, sweep, front, finished)),
         paths=tuple(_paths(table, front, pair)),
-        positions=drawn,
     )
 
 

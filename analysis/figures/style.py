@@ -1,12 +1,11 @@
-"""The style of all figures: colours, sizes, the arrangement of plots, axes, legends and positions of labels."""
+"""The style of all figures: colours, sizes, the arrangement of plots, axes and legends."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from analysis.words import number
 
@@ -28,11 +27,6 @@ LEAST_SPAN = 0.1
 """The minimum span of an axis, in nats for losses and as a share for scores and hypervolumes."""
 _DECADE = 10.0
 _SYMLOG_SPAN = 1e4
-_GAPS = (0.6, 1.6, 3.2)
-"""The candidate distances between a point and its label, as multiples of the label's height."""
-
-Place = tuple[float, float]
-"""A position in the plot: (0, 0) is the lower left corner and (1, 1) the upper right corner."""
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -150,63 +144,3 @@ def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, hi
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:g}"))))
     set_limits(low, high)
-
-
-def places_in(axes: Axes, positions: Sequence[tuple[float, float]]) -> list[Place]:
-    """Convert positions in the units of the axes to positions in the plot."""
-    shares = (axes.transData - axes.transAxes).transform(positions) if positions else ()
-    return [(float(x), float(y)) for x, y in shares]
-
-
-class Box(NamedTuple):
-    """A rectangle in the plot, given by its edges."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def hides(self, points: Sequence[Place], line: Sequence[Place]) -> int:
-        """Count the ``points`` inside the box and the axis-parallel segments of ``line`` that cross the box."""
-        inside = sum(self.left <= x <= self.right and self.bottom <= y <= self.top for x, y in points)
-        crossing = sum(
-            min(x, u) <= self.right and max(x, u) >= self.left and min(y, v) <= self.top and max(y, v) >= self.bottom
-            for (x, y), (u, v) in pairwise(line)
-        )
-        return inside + crossing
-
-    def sticks_out(self) -> bool:
-        """Return whether a part of the box is outside the plot."""
-        return self.left < 0 or self.bottom < 0 or self.right > 1 or self.top > 1
-
-
-def place_beside_line(at: float, width: float, height: float, points: Sequence[Place]) -> tuple[str, str]:
-    """Return the alignment of the label of a horizontal line at height ``at``, such as ``("right", "bottom")``.
-
-    The label is at the right or left end of the line. With the vertical alignment ``bottom``, the label is above the
-    line.
-    """
-    boxes = {
-        (side, edge): Box(left, low, left + width, low + height)
-        for side, left in (("right", 1.0 - width), ("left", 0.0))
-        for edge, low in (("bottom", at), ("top", at - height))
-    }
-    return min(boxes, key=lambda place: (boxes[place].sticks_out(), boxes[place].hides(points, ())))
-
-
-def place_label(at: Place, width: float, height: float, *, points: Sequence[Place], line: Sequence[Place]) -> Box:
-    """Return the best box for the label of the point ``at``.
-
-    Boxes inside the plot are preferred. Among equal boxes, the box that hides the fewest points and line segments is
-    preferred, then the box nearest to the point.
-    """
-    x, y = at
-    candidates = []
-    for gap, right, above in product(_GAPS, (True, False), (True, False)):
-        off = gap * height
-        left = x + off if right else x - off - width
-        # A wide box may cover the point, so that it does not leave the plot.
-        left = min(max(left, 0.0), max(0.0, 1.0 - width))
-        bottom = y + off if above else y - off - height
-        candidates.append(Box(left, bottom, left + width, bottom + height))
-    return min(candidates, key=lambda box: (box.sticks_out(), box.hides(points, line)))

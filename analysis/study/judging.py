@@ -124,6 +124,11 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
         fresh=fresh,
         left_out=tuple(seed for seed in everyone if seed not in whole),
         planned=planned,
+        failed_seeds=tuple(
+            seed
+            for seed in planned
+            if any(item in unit.runs for unit in (*hand.on(seed), *auto.on(seed)) for item in unit.missing)
+        ),
         collapse=collapse([auto.on(seed) for seed in fresh]),
         other_collapse=collapse([auto.on(seed) for seed in everyone if seed not in fresh]),
         baselines=baselines,

@@ -128,6 +128,7 @@ class Verdict:
             would be empty, all complete seeds are used for both.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
         planned: the fresh seeds that the report would use if no seed had been lost.
+        failed_seeds: the lost seeds on which a run failed or was stopped. On the other lost seeds, runs were not made.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
         seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``; "" if the merged studies disagree.
@@ -143,6 +144,7 @@ class Verdict:
     fresh: tuple[int, ...]
     left_out: tuple[int, ...]
     planned: tuple[int, ...]
+    failed_seeds: tuple[int, ...]
     collapse: Collapse
     other_collapse: Collapse
     baselines: tuple[Baseline, ...]

@@ -106,3 +106,15 @@ def test_lost_fresh_seeds_are_counted(
     (verdict,) = found.verdicts
     assert (verdict.lost, len(verdict.fresh), verdict.same_seeds) == (lost, fresh, lost == 20)
     assert [bool(re.search(caution or "", line)) for line in study_cautions(found)] == [True] * bool(caution)
+
+
+def test_a_run_that_was_never_made_loses_its_seed_without_making_the_others_easier(
+    make_sweep: MakeSweep, row: MakeRow
+) -> None:
+    """AutoLR was run from two initial rates on seeds 0 to 8, but on seed 3 only from the first."""
+    hand = [row(volume, lr, seed) for seed in range(9) for lr, volume in PEAK.items()]
+    auto = [row(0.5, lr, seed, auto=True) for seed in range(9) for lr in (1e-5, 1e-4) if (seed, lr) != (3, 1e-4)]
+    study = read_study([make_sweep(hand + auto)])
+    (verdict,) = study.verdicts
+    assert (verdict.lost, len(verdict.fresh), len(verdict.planned), verdict.failed_seeds) == (1, 5, 6, ())
+    assert not any("easier" in line for line in study_cautions(study))
