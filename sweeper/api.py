@@ -108,7 +108,7 @@ class Sweep:
         """Draw the figures of the report from the current tables. Return the figures by name, with ``pareto`` first."""
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
-        from analysis.report.figure_text import draw_frontier
+        from analysis.report.report import draw_frontier
 
         read = self._read()
         found = {"pareto": draw_frontier(pareto_data(read.table, read.sweep))}

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
 from analysis.figures.style import INK, LEAST_SPAN, MUTED, OKABE_ITO, house_style, legend_of, plots
-from analysis.frontier.anytime import anytime_data
 from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
+from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.study.fronts import StudyAttainment, study_attainment
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
 from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
-from analysis.tables.trial_table import auto_lr_on
+from analysis.tables.trade_off import Floats, Mask, Objective, scored
+from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +42,50 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
         panels.append(Panel(title, time, _HYPERVOLUME, lines, y_least=LEAST_SPAN) if lines else None)
     title, caption = "Hypervolume over compute spent", note("anytime_hypervolume")
     return figure_of(panels, name="anytime_hypervolume", title=title, caption=caption)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnytimeCurve:
+    """A step curve: after ``seconds[i]`` of trial time, the hypervolume was ``hypervolume[i]``. Shapes (n,)."""
+
+    seconds: Floats
+    hypervolume: Floats
+
+
+def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
+    """Return the curve for all ended trials, in the order in which they ended. Each trial adds all its models.
+
+    The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
+    The startup time of a worker is not counted, because otherwise the worker's first trial would seem slower. A trial
+    that was reused from the same sweep takes no time. If trials run in parallel, the sum of their times is not
+    wall-clock time.
+    """
+    trials = table.trials
+    if "ended_at" in trials.columns:
+        trials = trials.sort_values("ended_at", kind="stable")
+    train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
+    seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0).mask(_is_repeated(trials), 0.0)
+    models = table.models.trials.reset_index(drop=True)
+    usable, costs = scored(models, objectives)
+    places = models[usable].groupby(["sweep", "trial_id"]).indices
+    costs, volumes = costs[usable], np.zeros(len(trials))
+    front, volume = np.empty((0, len(objectives))), 0.0
+    for index, key in enumerate(zip(trials["sweep"], trials["trial_id"], strict=True)):
+        if key in places:
+            front = np.vstack([front, costs[places[key]]])
+            front = front[nondominated(front)]
+            volume = max(volume, hypervolume(front))
+        volumes[index] = volume
+    return AnytimeCurve(np.cumsum(seconds.to_numpy()), volumes)
+
+
+def _is_repeated(trials: pd.DataFrame) -> Mask:
+    """Return a mask of the trials whose result was reused from another trial of the same sweep."""
+    if not {"reused_from", "spec_hash"} <= set(trials.columns):
+        return np.zeros(len(trials), dtype=bool)
+    reused = (trials["reused_from"].notna() & (trials["reused_from"] != "")).to_numpy()
+    specs = pd.MultiIndex.from_frame(trials[["sweep", "spec_hash"]])
+    return np.asarray(reused & specs.isin(specs[~reused]), dtype=bool)
 
 
 def _anytime_lines(sources: Sources) -> Iterator[Line]:
@@ -89,37 +135,25 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
     return PanelFigure(name, "How many rates must a person try to equal AutoLR?", (panel,), note("tuning_curve"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AttainmentPanel:
-    """The attainment surfaces of AutoLR and of the best single rate.
-
-    Costs are in [0, 1] (smaller is better); ``axes`` names the two costs.
-    """
-
-    axes: tuple[str, str]
-    attained: StudyAttainment
-
-
-def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[AttainmentPanel]]:
+def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[StudyAttainment]]:
     """For each verdict with at least two fresh seeds, yield the attainment of AutoLR and of the best single rate."""
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
             name = file_stem("attainment", *verdict.task.names, verdict.variant)
-            panel = AttainmentPanel(axes, study_attainment(study.grid, verdict))
-            yield PanelFigure(name, title, (panel,), note("attainment"))
+            yield PanelFigure(name, title, (study_attainment(study.grid, verdict, axes),), note("attainment"))
 
 
-def draw_attainment(data: PanelFigure[AttainmentPanel]) -> Figure:
+def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
     """Draw the attainment surfaces of AutoLR and of the best single rate. Shade the regions that one of the two attains
     more often."""
     (panel,) = data.panels
     with house_style():
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
-        for surfaces, colour in zip(panel.attained.surfaces, OKABE_ITO, strict=False):
+        for surfaces, colour in zip(panel.surfaces, OKABE_ITO, strict=False):
             _surfaces(left, surfaces, colour)
         left.set_title("attained by one, half and all runs", loc="left", fontsize=10.5)
-        _differences(right, panel.attained.arms, panel.attained.difference)
+        _differences(right, panel.arms, panel.difference)
         right.set_title("attained in more runs by", loc="left", fontsize=10.5)
         labels = (f"{name}, cost from 0 to 1" for name in panel.axes)
         across, up = (f"\u2190 better    {label}" for label in labels)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import MappingProxyType
 
 import pandas as pd
 
-from analysis.comparison.table import ComparisonTable, Entry, MethodRow
+from analysis.comparison.table import ComparisonTable, Entry
 from analysis.frontier.pareto_json import plain
 from analysis.report.render import note_text, render, say, sentence
 from analysis.tables.columns import short
@@ -26,27 +26,6 @@ _LATEX = str.maketrans({
     "→": r"$\to$",
     "–": "--",
 })  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row as text. A cell has a pair (text, whether the text is bold) for each side (without and with AutoLR)."""
-
-    label: str
-    is_target: bool
-    cells: list[list[tuple[str, bool]]]
-    success: str
-    configuration: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table as text. The last two columns are the success and the configuration."""
-
-    title: str
-    header: list[str]
-    rows: list[_Row]
-    notes: list[str]
 
 
 def comparison_content(tables: Sequence[ComparisonTable]) -> object:
@@ -78,25 +57,32 @@ def _rule(table: ComparisonTable) -> str:
 
 
 def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
+    """Render the tables as text. A cell has a pair (text, whether the text is bold) for each side, without AutoLR and
+    with AutoLR. The last two columns are the success and the configuration."""
     shown = []
     for table in tables:
         names = " on ".join(filter(None, table.problem[:2])) or "All methods"
-        title = f"{names} ({table.problem.apart})" if table.problem.apart else names
-        header = ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"]
-        rows = [_row(table, row) for row in table.every_row]
-        shown.append(_Table(title, header, rows, list(map(note_text, table.notes))))
+        shown.append({
+            "title": f"{names} ({table.problem.apart})" if table.problem.apart else names,
+            "header": ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"],
+            "rows": [
+                {
+                    "label": row.method,
+                    "is_target": row.without is table.baseline is not None,
+                    "cells": [[_cell(entry, name) for entry in table.sides(row)] for name in table.metrics],
+                    "success": say("comparison_text.success", row=row),
+                    "configuration": say("comparison_text.configuration", row=row),
+                }
+                for row in table.every_row
+            ],
+            "notes": list(map(note_text, table.notes)),
+        })  # fmt: skip
     return render(template, tables=shown, rule=_rule(tables[0]) if tables else "", escape=escape).rstrip() + "\n"
 
 
-def _row(table: ComparisonTable, row: MethodRow) -> _Row:
-    cells = []
-    for name in table.metrics:
-        values = [(entry, entry.values.get(name) if entry is not None else None) for entry in table.sides(row)]
-        cells.append([
-            (say("comparison_text.value", entry=entry, name=name), bool(value and value.met)) for entry, value in values
-        ])  # fmt: skip
-    success, configuration = (say(f"comparison_text.{name}", row=row) for name in ("success", "configuration"))
-    return _Row(row.method, row.without is table.baseline is not None, cells, success, configuration)
+def _cell(entry: Entry | None, name: str) -> tuple[str, bool]:
+    value = entry.values.get(name) if entry else None
+    return say("comparison_text.value", entry=entry, name=name), bool(value and value.met)
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:

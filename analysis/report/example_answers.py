@@ -18,31 +18,19 @@ _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 """The key of each evaluation set in a per-item log, which has the format of the TOFU authors' evaluation logs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Consecutive words of an answer. ``changed`` is true if the compared answer has other words here."""
-
-    text: str
-    changed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ExampleAnswer:
-    """The answers of the target (``before``) and of the recommended model (``after``) to one question."""
-
-    question: str
-    before: tuple[Words, ...]
-    after: tuple[Words, ...]
+Words = tuple[tuple[str, bool], ...]
+"""An answer as runs of words. A run is marked true if the compared answer has other words there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedSet:
     """The answers to the questions of one evaluation set.
 
-    ``examples`` are evenly spread over the set. ``same`` of all ``total`` answers have the same words before and after.
+    ``examples`` are evenly spread over the set: the question, and the answers before and after. ``same`` of all
+    ``total`` answers have the same words before and after.
     """
 
-    examples: tuple[ExampleAnswer, ...]
+    examples: tuple[tuple[str, Words, Words], ...]
     same: int
     total: int
 
@@ -87,7 +75,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
     count = min(PER_SET, len(answers))
     chosen = (answers[place * len(answers) // count] for place in range(count))
     return ComparedSet(
-        examples=tuple(ExampleAnswer(question, *_compared(before, after)) for question, before, after in chosen),
+        examples=tuple((question, *_compared(before, after)) for question, before, after in chosen),
         same=sum(before.split() == after.split() for _, before, after in answers),
         total=len(answers),
     )
@@ -103,10 +91,10 @@ def _template(prompts: list[str]) -> tuple[str, str]:
     return head[0] if head else "", tail[0] if tail else ""
 
 
-def _compared(before: str, after: str) -> tuple[tuple[Words, ...], tuple[Words, ...]]:
+def _compared(before: str, after: str) -> tuple[Words, Words]:
     first, second = before.split(), after.split()
     runs = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     return (
-        tuple(Words(" ".join(first[a:b]), tag != "equal") for tag, a, b, _, _ in runs if b > a),
-        tuple(Words(" ".join(second[c:d]), tag != "equal") for tag, _, _, c, d in runs if d > c),
+        tuple((" ".join(first[a:b]), tag != "equal") for tag, a, b, _, _ in runs if b > a),
+        tuple((" ".join(second[c:d]), tag != "equal") for tag, _, _, c, d in runs if d > c),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -13,8 +14,7 @@ from analysis.tables.trial_table import STATUSES, TrialTable, numbers
 _REST = "loading, saving, waiting"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """Trials that failed or diverged for the same reason. If ``varied``, their reasons differ in numbers."""
 
     status: str
@@ -24,15 +24,10 @@ class Failure:
     methods: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyStops:
-    """Trials that a scheduler stopped.
+class EarlyStops(NamedTuple):
+    """The number of trials that a scheduler stopped, and of all trials. ``after`` has pairs (epoch, trials stopped).
 
-    Attributes:
-        stopped, trials: the number of stopped trials, and of all trials.
-        after: the number of trials stopped after each epoch, as (epoch, count).
-        saved: the number of planned epochs that were not run; None if the epochs were not recorded.
-        planned: the number of all planned epochs; None if the epochs were not recorded.
+    ``saved`` of all ``planned`` epochs were not run; both are None if the epochs were not recorded.
     """
 
     stopped: int
@@ -42,8 +37,7 @@ class EarlyStops:
     planned: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class CostLine:
+class CostLine(NamedTuple):
     """The seconds of a group of trials. ``mean`` is per trial (None without trials), ``share`` is of the total."""
 
     name: str

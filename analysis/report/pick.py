@@ -1,21 +1,144 @@
-"""Select and judge the model for the command ``pick``. Without a rule, ``pick`` selects the model of the report."""
+"""Select a model of a sweep for the command ``pick``: by a rule, or without a rule the model of the report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from analysis.errors import AnalysisError
 from analysis.frontier.assessment import assess
-from analysis.frontier.frontier import frontier
+from analysis.frontier.frontier import frontier, gained, selectable_models
 from analysis.frontier.judgement import choose_model, judge
-from analysis.frontier.pick import KNEE, Best, pick
+from analysis.frontier.thresholds import thresholds_of
 from analysis.report.answer import answer
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.trade_off import Floats, Objective, scored
+from analysis.tables.trial_table import TrialTable, numbers
+from analysis.words import number
 from search_spaces.constraint import Constraint
+from search_spaces.messages import counted, found_instead
+
+KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
+RULES = (KNEE, CONSTRAINT, SUCCESS)
+"""``KNEE`` selects the model on the frontier nearest to the ideal corner. ``CONSTRAINT`` (among models within the
+limits) and ``SUCCESS`` (among models that meet all thresholds) select the model with the best primary metric of the
+retain set.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """A column, and whether the model with the largest ("max") or the smallest ("min") value is selected."""
+
+    column: str
+    direction: str
+
+    @property
+    def words(self) -> str:
+        """Return the goal as text, such as ``maximize utility``."""
+        return f"{self.direction}imize {self.column}"
+
+    def oriented(self, values: npt.ArrayLike) -> Floats:
+        """Return ``values``, negated if the direction is "max", so that smaller values are better."""
+        array = np.asarray(values, dtype=np.float64)
+        return array if self.direction == "min" else -array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pick:
+    """The model that a rule selects.
+
+    Attributes:
+        row: the row of the model in the table of models; its cell ``epoch`` is the selected epoch.
+        eligible: the number of models from which the rule selected.
+        noun: the noun for a model in messages, ``epoch`` or ``trial``.
+        limits: the limits on scores that every eligible model meets.
+        by_thresholds: whether the eligible models had to meet all thresholds that can be judged.
+        best, value: the column that decided and its value for this model; None if the distance decided.
+        distance: the Euclidean distance of the costs from the ideal corner; None if a column decided.
+    """
+
+    row: pd.Series
+    eligible: int
+    noun: str
+    limits: tuple[Constraint, ...] = ()
+    by_thresholds: bool = False
+    best: Best | None = None
+    value: float | None = None
+    distance: float | None = None
+
+
+class NothingQualifies(AnalysisError):
+    """Raised if no finished trial meets the request. The message names the value nearest to a missed limit."""
+
+
+def pick(
+    table: TrialTable,
+    sweep: SweepFile,
+    *,
+    rule: str = KNEE,
+    limits: Sequence[Constraint] = (),
+    best: Best | None = None,
+) -> Pick:
+    """Select a model of a sweep by a rule, among the models within the ``limits``.
+
+    The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the rule
+    only decides which models are eligible, and the eligible model with the best value in this column is selected.
+    Without ``best``, epochs that have not begun to unlearn are left out, unless there are no other epochs. If several
+    models have the same primary metric of the retain set, the primary metric of the forget set decides, then the
+    distance from the ideal corner, then the order of the models.
+
+    Raises:
+        NothingQualifies: no trial has finished, or no model is within the limits or meets the thresholds.
+        AnalysisError: the column of a limit does not exist, or a share of an unknown score of the target is asked for.
+    """
+    objectives, columns = sweep.objectives, table.columns
+    models = selectable_models(table, objectives).trials
+    noun = "epoch" if table.every_epoch else "trial"
+    if models.empty:
+        raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
+    within = _within(models, limits, sweep, noun)
+    if table.every_epoch and best is None:
+        within = within[gained(within, sweep)]
+    if rule == SUCCESS:
+        thresholds = thresholds_of(sweep)
+        good = within[[assess(row, thresholds).is_good for _, row in within.iterrows()]]
+        if good.empty:
+            asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
+            raise NothingQualifies(
+                f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'there are none'})"
+            )
+        within = good
+    # The metric of the retain set is compared before the metric of the forget set.
+    primaries = columns.primaries(table.with_trials(within).measured(columns.metrics))
+    keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
+    scores: Sequence[Objective | Best] = keys
+    if best is not None:
+        scores, there = [best], np.isfinite(numbers(within, best.column))
+        if not there.any():
+            raise NothingQualifies(f"{best.column} was not measured in any {noun}{_with(limits)}")
+        within = within[there]
+    elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
+        best = Best(keys[0].column, keys[0].direction)
+    if best is not None:
+        away = np.linalg.norm(scored(within, objectives)[1], axis=1)
+        costs = [item.oriented(numbers(within, item.column)) for item in scores]
+        # lexsort sorts by the last key first. NaN comes last.
+        order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
+        row = within.iloc[int(order[0])]
+        value, distance = float(row[best.column]), None
+    else:
+        front = frontier(table.with_trials(within), objectives)
+        if front.members.empty:
+            raise NothingQualifies(f"none of the objectives was measured in any {noun}{_with(limits)}")
+        knee = int(front.distances.argmin())
+        row, value, distance = front.members.iloc[knee], None, float(front.distances[knee])
+    return Pick(row, len(within), noun, tuple(limits), rule == SUCCESS, best, value, distance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +172,7 @@ def choose(
     """Select a model by a rule. Without a rule, select the model that the report's answer names.
 
     Raises:
-        AnalysisError: see :func:`analysis.frontier.pick.pick`.
+        AnalysisError: see :func:`pick`.
     """
     choice = choose_model(table, sweep)
     given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
@@ -64,3 +187,38 @@ def choose(
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)
     return JudgedPick(row, eligible, reason, alone.recommended, given.outcome, lines)
+
+
+def numeric_columns(models: pd.DataFrame) -> tuple[str, ...]:
+    """Return the names of the columns that contain at least one finite number."""
+    return tuple(
+        name
+        for name in map(str, models.columns)
+        if not pd.api.types.is_bool_dtype(models[name]) and np.isfinite(numbers(models, name)).any()
+    )
+
+
+def _with(limits: Sequence[Constraint]) -> str:
+    return f" with {' and '.join(f'{item.name} {item.words()}' for item in limits)}" if limits else ""
+
+
+def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
+    within = models
+    for index, limit in enumerate(limits):
+        if limit.name not in models.columns:
+            there = found_instead([limit.name], models.columns)
+            raise AnalysisError(f"trials.csv has no column {limit.name} to put a limit on: {there}")
+        if limit.relative and limit.name not in sweep.baseline:
+            raise AnalysisError(f"constraint {limit}: {limit.name} of the target before unlearning is unknown")
+        values = numbers(within, limit.name)
+        before = (sweep.baseline_of(row).get(limit.name) for _, row in within.iterrows())
+        kept = within[[limit.met(*pair) is True for pair in zip(values, before, strict=True)]]
+        if kept.empty:
+            least = limit.sign.startswith(">")
+            nearest = number(float(values.max() if least else values.min()))
+            raise NothingQualifies(
+                f"no {noun} has {limit.name} {limit.words()}; the {'highest' if least else 'lowest'} value of "
+                f"{counted(len(within), noun)}{_with(limits[:index])} is {nearest}"
+            )
+        within = kept
+    return within

@@ -7,11 +7,12 @@ import datetime
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
 from analysis.figures.svg import inline_svg, save_figure
@@ -21,7 +22,6 @@ from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.report.answer import Answer, answer
 from analysis.report.example_answers import ExampleAnswers, example_answers
-from analysis.report.figure_text import caption, draw_frontier
 from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
 from analysis.report.render import listed, note_text, paragraphs, render, say, sentence
@@ -36,17 +36,16 @@ from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.words import number
 from search_spaces.durable import write_json, write_whole
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True, slots=True)
-class PageFrontier:
-    """A drawn frontier as ``<svg>``.
 
-    ``kind`` and ``labels`` name the scores on the axes. For the frontier over the objectives, both are empty.
-    """
+class PageFrontier(NamedTuple):
+    """A drawn frontier as ``<svg>``. ``kind`` and ``labels`` name the scores on the axes; empty for the objectives."""
 
     svg: str
-    kind: str = ""
-    labels: Sequence[str] = ()
+    kind: str
+    labels: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     figures = []
     for section, data, draw in wanted:
         document = save_figure(draw(data), out / "figures", data.name)
-        text = caption(data.caption)
+        text = _caption(data.caption)
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
         figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
@@ -124,6 +123,21 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
     for _, data, draw in items:
         save_figure(draw(data), folder, data.name)
     return [folder / f"{data.name}.png" for _, data, _ in items]
+
+
+def _caption(facts: Note | None) -> str:
+    """Render a caption, starting with the source, with its macro in figure_captions.j2; "" if ``facts`` is None."""
+    if facts is None:
+        return ""
+    text = say(f"figure_captions.{facts.code}", **dict(facts.facts))
+    return f"{facts.source}. {text}" if facts.source else text
+
+
+def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -> Figure:
+    """Draw the frontier figure with subtitle and notes."""
+    subtitle = say("figure_frontier.subtitle", counts=data.counts).replace(" · ", "  \u00b7  ")
+    notes = [f"{sentence(note_text(note))}." for note in data.notes]
+    return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
 
 
 def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> PageAnswer:
@@ -218,7 +232,7 @@ def _page(
             "trials": page_data(table),
             "baseline": dict(sweep.baseline),
             "guess": sweep.random_guess_loss,
-            "charts": [asdict(chart) for chart in charts(table)],
+            "charts": charts(table),
         },
     )
 

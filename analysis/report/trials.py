@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, cast
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -23,52 +22,17 @@ _BUDGET = 12_000
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
-class Heading(NamedTuple):
-    """A column of the table of trials. A ``numeric`` column is right-aligned and sorted by value."""
-
-    name: str
-    text: str
-    numeric: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TrialsSection:
-    """The table of trials.
-
-    Attributes:
-        headings: the columns of the table.
-        rows: the values of each trial, keyed by column; missing values are None.
-        same: the names and values of the settings that are equal in all trials.
-    """
-
-    headings: tuple[Heading, ...]
-    rows: Sequence[Mapping[str, object]]
-    same: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A small chart of one trial over epochs or steps.
-
-    ``lines`` has pairs (column, name). If ``log`` is true, the y axis may be logarithmic. If ``losses`` is true, the
-    lines start with the target's losses, and the loss of a random guess is shown.
-    """
-
-    title: str
-    lines: tuple[tuple[str, str], ...]
-    log: bool = True
-    losses: bool = False
-
-
 def anchors(table: TrialTable) -> dict[str, str]:
     """Return the anchor of each trial's row on the page, keyed by trial id."""
     return {trial_id: f"trial-{i}" for i, trial_id in enumerate(table.trials["trial_id"])}
 
 
-def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> TrialsSection:
+def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> dict[str, Any]:
     """Return the table of all trials, with the varying settings and the measured scores.
 
-    ``on_front`` has the ids of the trials on the frontier.
+    ``headings`` has a triple (column, text, whether the column is numeric) for each column, ``rows`` the values of each
+    trial keyed by column, and ``same`` the settings that are equal in all trials. Missing values are None. ``on_front``
+    has the ids of the trials on the frontier.
     """
     trials, columns = table.trials, table.columns
     # Paths and hashes are left out, because comparing them is not useful.
@@ -79,12 +43,12 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
     measured = [name for name in (*extra, *scores) if name in trials.columns and trials[name].notna().any()]
     names = dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured])
     frame = trials.assign(on_front=["yes" if trial_id in on_front else "no" for trial_id in trials["trial_id"]])
-    headings = tuple(
-        Heading(name, _HEADINGS.get(name, short(name)), pd.api.types.is_numeric_dtype(frame[name])) for name in names
-    )
-    rows = cast("list[dict[str, object]]", plain(frame[[*names]].to_dict("records")))
     first = {name: plain(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
-    return TrialsSection(headings, rows, {name: value for name, value in first.items() if value is not None})
+    return {
+        "headings": [(n, _HEADINGS.get(n, short(n)), pd.api.types.is_numeric_dtype(frame[n])) for n in names],
+        "rows": plain(frame[[*names]].to_dict("records")),
+        "same": {name: value for name, value in first.items() if value is not None},
+    }
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
@@ -106,23 +70,26 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
     return found
 
 
-def charts(table: TrialTable) -> tuple[Chart, ...]:
-    """Return the charts of a trial over epochs or steps."""
+def charts(table: TrialTable) -> list[dict[str, Any]]:
+    """Return the small charts of a trial over epochs or steps, for the page's script.
+
+    ``lines`` has pairs (column, name). If ``log`` is true, the y axis may be logarithmic. If ``losses`` is true, the
+    lines start with the target's losses, and the loss of a random guess is shown.
+    """
     columns = table.columns
     scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]
     units = {columns[name].unit for name in scores}
-    return (
-        Chart(
-            f"Losses ({next((columns[name].unit for name in columns.losses), '').partition(' ')[0]})",
-            tuple((name, columns[name].of or short(name)) for name in columns.losses),
-            losses=True,
-        ),
-        Chart("Learning rate", (("lr", "lr"),)),
-        Chart("Weight of the retain gradient", (("c_t", "c_t"),), log=False),
-        Chart(units.pop() if len(units) == 1 else "Scores", tuple((name, short(name)) for name in scores), log=False),
-        Chart("Cosine of the gradients", (("grad_cosine", "cosine"),), log=False),
-        Chart("Gradient norms", (("grad_norm_forget", "forget"), ("grad_norm_retain", "retain"))),
+    nats = next((columns[name].unit for name in columns.losses), "").partition(" ")[0]
+    norms = (("grad_norm_forget", "forget"), ("grad_norm_retain", "retain"))
+    found: tuple[tuple[str, Sequence[tuple[str, str]], bool], ...] = (
+        (f"Losses ({nats})", [(name, columns[name].of or short(name)) for name in columns.losses], True),
+        ("Learning rate", [("lr", "lr")], True),
+        ("Weight of the retain gradient", [("c_t", "c_t")], False),
+        (units.pop() if len(units) == 1 else "Scores", [(name, short(name)) for name in scores], False),
+        ("Cosine of the gradients", [("grad_cosine", "cosine")], False),
+        ("Gradient norms", norms, True),
     )
+    return [{"title": t, "lines": lines, "log": log, "losses": not i} for i, (t, lines, log) in enumerate(found)]
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
@@ -132,7 +99,7 @@ def page_data(table: TrialTable) -> dict[str, object]:
     included for each trial, but at least 30.
     """
     courses = dict(iter(table.history.groupby("trial_id")))
-    drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart.lines)]
+    drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart["lines"])]
     most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
 
     def course(rows: pd.DataFrame) -> dict[str, object]:

@@ -53,11 +53,13 @@ class StudyAttainment:
     each pair of an initial rate and a seed.
 
     Attributes:
+        axes: the names of the two costs, which are in [0, 1] (smaller is better).
         arms: the names of AutoLR's variant and of the best single rate.
         surfaces: for each of the two, the surfaces that at least one run, two runs, ..., all runs attain.
         difference: the regions that AutoLR attains in a larger or smaller share of runs than the best single rate.
     """
 
+    axes: tuple[str, str]
     arms: tuple[str, str]
     surfaces: tuple[tuple[AttainmentSurface, ...], tuple[AttainmentSurface, ...]]
     difference: AttainmentDifference
@@ -88,13 +90,14 @@ def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
     return {arm: np.concatenate([np.empty((0, axes)), *filled[arm]]) for arm in whole}
 
 
-def study_attainment(grid: LrGrid, verdict: Verdict) -> StudyAttainment:
+def study_attainment(grid: LrGrid, verdict: Verdict, axes: tuple[str, str]) -> StudyAttainment:
     """Return the attainment of AutoLR and of the best single rate, which a verdict with two objectives compares."""
     rate = next(iter(verdict.single.choice.values()))
     hand = [grid.arm(verdict.task)[rate][seed] for seed in verdict.fresh]
     auto = [units[seed] for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]
     of_hand, of_auto = ([front for unit in units if (front := unit.points()) is not None] for units in (hand, auto))
     return StudyAttainment(
+        axes,
         (f"AutoLR {verdict.variant}", f"lr {number(rate)}"),
         (attainment_surfaces(of_auto), attainment_surfaces(of_hand)),
         attainment_difference(of_auto, of_hand),

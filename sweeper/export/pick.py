@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import plain, whole
-from analysis.frontier.pick import CONSTRAINT, KNEE, RULES, Best, numeric_columns
-from analysis.report.pick import JudgedPick
+from analysis.report.pick import CONSTRAINT, KNEE, RULES, Best, JudgedPick, numeric_columns
 from analysis.report.pick import choose as choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable

@@ -14,8 +14,7 @@ import pytest
 
 from analysis.figures.pareto import pareto_data, scores_data
 from analysis.frontier.frontier import selectable_models
-from analysis.frontier.pick import CONSTRAINT, KNEE, NothingQualifies, pick
-from analysis.report.pick import choose
+from analysis.report.pick import CONSTRAINT, KNEE, NothingQualifies, choose, pick
 from analysis.report.report import write_report
 from analysis.tables.note import note
 from analysis.tables.trial_table import TrialTable

@@ -14,8 +14,8 @@ import pytest
 import analysis
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.errors import AnalysisError
-from analysis.frontier.pick import CONSTRAINT, SUCCESS, Best, NothingQualifies, pick
 from analysis.report.comparison_text import markdown
+from analysis.report.pick import CONSTRAINT, SUCCESS, Best, NothingQualifies, pick
 from analysis.report.report import write_report
 from analysis.tables.columns import Columns
 from search_spaces.constraint import Constraint

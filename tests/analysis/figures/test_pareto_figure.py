@@ -15,8 +15,8 @@ from PIL import Image
 from analysis.figures.pareto import ParetoData, pareto_data, scale_of
 from analysis.figures.style import limits_of, tick_numbers
 from analysis.figures.svg import PointLabel, inline_svg, save_figure, svg_text
-from analysis.report.figure_text import draw_frontier
 from analysis.report.render import say
+from analysis.report.report import draw_frontier
 from analysis.tables.note import note
 from analysis.tables.trade_off import Objective
 from tests.analysis.conftest import MakeSweep, tables_of, trial

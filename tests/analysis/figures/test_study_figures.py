@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.figures.compute import AttainmentPanel, anytime_panels, draw_attainment, tuning_figure
+from analysis.figures.compute import anytime_panels, draw_attainment, tuning_figure
 from analysis.figures.panels import PanelFigure, draw_panels
 from analysis.figures.svg import svg_text
 from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
@@ -16,23 +16,21 @@ from analysis.tables.sources import read_source
 from tests.analysis.conftest import MakeRow, MakeSweep
 
 
-def attainment(found: StudyAttainment) -> PanelFigure[AttainmentPanel]:
-    return PanelFigure("attainment", "", (AttainmentPanel(("x", "y"), found),))
-
-
-NOWHERE = AttainmentDifference(np.empty((0, 4)), np.empty(0))
+def attainment(*surfaces: tuple[AttainmentSurface, ...]) -> PanelFigure[StudyAttainment]:
+    """Return the figure of two arms that differ nowhere."""
+    nowhere = AttainmentDifference(np.empty((0, 4)), np.empty(0))
+    return PanelFigure("attainment", "", (StudyAttainment(("x", "y"), ("a", "b"), surfaces, nowhere),))  # type: ignore[arg-type]
 
 
 def test_two_arms_that_are_alike_differ_nowhere() -> None:
     surface = (AttainmentSurface(1, 2, np.array([[0.2, 0.2]])), AttainmentSurface(2, 2, np.empty((0, 2))))
-    data = StudyAttainment(("a", "b"), (surface, surface), NOWHERE)
-    assert "no difference" in svg_text(draw_attainment(attainment(data)))
+    assert "no difference" in svg_text(draw_attainment(attainment(surface, surface)))
 
 
 def test_what_two_of_three_runs_attain_is_not_drawn_as_attained_by_all() -> None:
     levels = tuple(AttainmentSurface(runs, 3, np.array([[0.2 * runs, 0.2]])) for runs in (1, 2))
     surfaces = (*levels, AttainmentSurface(3, 3, np.empty((0, 2))))
-    left = draw_attainment(attainment(StudyAttainment(("a", "b"), (surfaces, ()), NOWHERE))).axes[0]
+    left = draw_attainment(attainment(surfaces, ())).axes[0]
     looks = [(float(np.asarray(line.get_xdata())[0]), line.get_linestyle()) for line in left.lines]
     assert looks == [(0.2, "--"), (0.4, "-")]
 

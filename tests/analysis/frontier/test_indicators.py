@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna._hypervolume import compute_hypervolume
 
-from analysis.frontier.anytime import anytime_data
+from analysis.figures.compute import anytime_data
 from analysis.frontier.attainment import attainment_difference, attainment_surfaces
 from analysis.frontier.frontier import contributions, hypervolume, nondominated
 from analysis.frontier.indicators import additive_epsilon, igd_plus, indicators, pooled_front, reference_sensitivity

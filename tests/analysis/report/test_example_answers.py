@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.report.example_answers import ExampleAnswer, Words, example_answers
+from analysis.report.example_answers import example_answers
 from analysis.report.report import write_report
 from tests.analysis.conftest import MakeSweep, trial
 
@@ -31,12 +31,12 @@ def test_answers_are_spread_over_the_set_with_changed_words_marked(tmp_path: Pat
     found = example_answers(tmp_path, "checkpoints/t1-epoch-2", "key")
     assert found is not None
     assert found.is_target
-    assert [item.question for item in found.retain.examples] == [QUESTIONS[i] for i in (0, 1, 2, 3, 4)]
+    assert [question for question, _, _ in found.retain.examples] == [QUESTIONS[i] for i in (0, 1, 2, 3, 4)]
     assert (found.retain.same, found.retain.total) == (0, 6)
-    assert found.forget.examples[0] == ExampleAnswer(
+    assert found.forget.examples[0] == (
         "Who wrote it?",
-        (Words("it is", False), Words("here", True), Words("0", False)),
-        (Words("it is", False), Words("gone", True), Words("0", False)),
+        (("it is", False), ("here", True), ("0", False)),
+        (("it is", False), ("gone", True), ("0", False)),
     )
 
 
@@ -44,7 +44,7 @@ def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path
     write(tmp_path, t1=items("reference"))
     found = example_answers(tmp_path, "checkpoints/t1", "key")
     assert found is not None
-    assert (found.is_target, found.forget.examples[0].before) == (False, (Words("reference 0", False),))
+    assert (found.is_target, found.forget.examples[0][1]) == (False, (("reference 0", False),))
     assert found.retain.same == found.retain.total
     assert example_answers(tmp_path, "checkpoints/t2", "key") is None
 

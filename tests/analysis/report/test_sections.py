@@ -18,11 +18,11 @@ def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(make
     out = make_sweep([trial("0", 6.0, 4.0), trial("1", 7.0, None, lr=1e-5, status="failed")])
     table, sweep = tables_of(out)
     section = trials_section(table, sweep.objectives, ())
-    names = [column.name for column in section.headings]
+    names = [name for name, _, _ in section["headings"]]
     assert {"trial_id", "status", "on_front", "method", "lr", "forget_loss", "retain_loss"} <= set(names)
     assert not {"seed", "c", "verbmem"} & set(names)
-    assert {"seed": 0, "model": "tiny-phi", "epochs": 3}.items() <= section.same.items()
-    assert (section.rows[1]["lr"], section.rows[1]["retain_loss"]) == (1e-5, None)
+    assert {"seed": 0, "model": "tiny-phi", "epochs": 3}.items() <= section["same"].items()
+    assert (section["rows"][1]["lr"], section["rows"][1]["retain_loss"]) == (1e-5, None)
 
 
 def test_the_course_of_a_long_trial_is_thinned_and_keeps_its_ends(make_sweep: MakeSweep) -> None:

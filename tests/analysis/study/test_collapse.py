@@ -11,7 +11,7 @@ from analysis.report.study_text import study_cautions, study_content
 from analysis.study.lr_study import fronts_table, read_study
 from analysis.study.verdict import BETTER
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
-from tests.analysis.study.conftest import FAILED, STOPPED, Of, StudyBySeed
+from tests.analysis.study.conftest import FAILED, PEAK, STOPPED, Of, StudyBySeed
 
 
 def only_auto(fields: Callable[[int], Row]) -> Of:

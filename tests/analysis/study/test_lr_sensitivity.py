@@ -55,7 +55,7 @@ def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: MakeGrid, row
     assert fronts.sensitivity.stable
     assert fronts.trials == {"gdiff, fixed lr": 9, "gdiff, AutoLR clip/fresh": 3}
     (verdict,) = verdicts_data(found)
-    attained = study_attainment(found, verdict)
+    attained = study_attainment(found, verdict, ("x", "y"))
     assert attained.arms == ("AutoLR clip/fresh", "lr 1e-4")
     assert [surface.of for surface in attained.surfaces[0]] == [2, 2]
     assert attained.difference.differences.min() > 0
