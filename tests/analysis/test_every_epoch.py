@@ -124,26 +124,14 @@ def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> Non
     assert choose(table, sweep).row["checkpoint"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "taken"),
-    [
-        # The first epoch of trial 00000 is on the frontier but forgot nothing: it is taken if it is the only one.
-        (Constraint("retain_loss", "<=", 0.5), ("00000", 2.0)),
-        (Constraint("retain_loss", "<=", 0.1), ("00000", 1.0)),
-        # An epoch whose verbmem was not measured is within no limit on it.
-        (Constraint("verbmem", "<=", 0.1), ("00001", 1.0)),
-        (Constraint("verbmem", "<=", 0.01), None),
-    ],
-)
-def test_pick_is_within_the_limit(make_epochs: MakeEpochs, limit: Constraint, taken: tuple[str, float] | None) -> None:
-    utility = {("00000", 1): 0.8, ("00000", 2): 0.7, ("00001", 1): 0.5}
-    table, sweep = tables_of(make_epochs(utility=utility, verbmem=dict.fromkeys(utility, 0.5) | {("00001", 1): 0.07}))
-    if taken is None:
-        with pytest.raises(NothingQualifies, match=r"epoch.*verbmem.*0\.01"):
-            pick(table, sweep, rule=CONSTRAINT, limits=[limit])
-    else:
-        found = pick(table, sweep, rule=CONSTRAINT, limits=[limit])
-        assert (found.row["trial_id"], found.row["epoch"]) == taken
+def test_pick_is_within_the_limit(make_epochs: MakeEpochs) -> None:
+    """The first epoch of trial 00000 forgot nothing: it is taken if it is the only one within the limit."""
+    tables = tables_of(make_epochs(verbmem={("00000", 2): 0.5, ("00001", 1): 0.07}))
+    limits = (("retain_loss", 0.5), ("retain_loss", 0.1), ("verbmem", 0.07))
+    found = [pick(*tables, rule=CONSTRAINT, limits=[Constraint(name, "<=", bound)]).row for name, bound in limits]
+    assert [(row["trial_id"], row["epoch"]) for row in found] == [("00000", 2.0), ("00000", 1.0), ("00000", 3.0)]
+    with pytest.raises(NothingQualifies, match=r"epoch.*verbmem.*0\.01"):
+        pick(*tables, rule=CONSTRAINT, limits=[Constraint("verbmem", "<=", 0.01)])
 
 
 def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_paths(make_epochs: MakeEpochs) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,8 @@ import analysis
 from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.errors import AnalysisError
 from analysis.report.comparison_text import markdown
-from analysis.report.pick import CONSTRAINT, SUCCESS, Best, NothingQualifies, pick
 from analysis.report.report import write_report
 from analysis.tables.columns import Columns
-from search_spaces.constraint import Constraint
-from tests.analysis.conftest import tables_of
 from trainables.metrics.registry import LOSS_METRICS, METRICS
 
 SCORE: dict[str, Any] = {"role": "metric", "unit": "points", "bounds": [0, 10], "primary": True}
@@ -85,16 +81,6 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
     assert lines[2] == "| Method | Grudge | Politeness | Damage | Harm | Small talk | Success | Configuration |"
     assert "| **1** | **6** |" in lines[5]
     assert ["grudge below 2" in lines[-1], "politeness at least 50%" in lines[-1]] == [True, True]
-
-
-def test_pick_knows_what_is_best_and_what_is_success(folder: Path) -> None:
-    table, sweep = tables_of(folder)
-    limits = [Constraint("grudge", "<=", 5.0)]
-    found = pick(table, sweep, rule=CONSTRAINT, limits=limits)
-    assert (found.row["trial_id"], found.best, found.value) == ("00001", Best("politeness", "max"), 8)
-    assert pick(table, sweep, rule=SUCCESS).row["trial_id"] == "00002"
-    with pytest.raises(NothingQualifies, match=r"grudge below 2.*politeness at least 50%"):
-        pick(table, replace(sweep, baseline={"politeness": 99.0}), rule=SUCCESS)
 
 
 @pytest.mark.parametrize(

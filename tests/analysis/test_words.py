@@ -27,13 +27,11 @@ def test_a_number_has_three_digits_that_count_and_a_duration_the_units_people_us
     ("fields", "text"),
     [
         ({"auto_lr": "off"}, "gdiff, c 0.44, lr 2e-4"),
-        ({}, "gdiff, c 0.44, lr 2e-4"),
         (
             {"auto_lr": "on", "auto_lr_smoothing": "clip", "auto_lr_probe": "fresh"},
             "gdiff, c 0.44, AutoLR clip/fresh from lr 2e-4",
         ),
         ({"auto_lr": "clip/fresh"}, "gdiff, c 0.44, AutoLR clip/fresh from lr 2e-4"),
-        ({"auto_lr": "on"}, "gdiff, c 0.44, AutoLR from lr 2e-4"),
     ],
 )
 def test_a_trial_is_named_by_method_settings_and_learning_rate(fields: dict[str, object], text: str) -> None:

@@ -1,22 +1,66 @@
-"""The paper's table: the configuration of each method, the success of its seeds, and the formats."""
+"""The paper's table: the configuration of each method, the success of its seeds, the notes and the formats."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
+from analysis.comparison.comparison import comparison_data, comparison_parts
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
-from analysis.report.comparison_text import comma_separated, latex, markdown, web_page
-from analysis.report.render import say
+from analysis.report.comparison_text import FORMATS, comma_separated, comparison_content, latex, markdown, web_page
+from analysis.report.render import note_text, say
+from analysis.tables.columns import Columns
+from analysis.tables.note import Note, note
 from analysis.tables.problems import Problem
-from tests.analysis.comparison.conftest import BASELINE, GOOD, Compared, WriteCsv, read, without
-from tests.analysis.conftest import MakeSweep, trial
+from sweeper.store.columns import column_dictionary
+from tests.analysis.conftest import MakeSweep, Row, trial
 from tests.conftest import GOLDEN
+
+Compared = Callable[..., ComparisonTable]
+WriteCsv = Callable[[str], Path]
+GOOD = {"verbmem": 0.05, "utility": 0.7, "truth_ratio": 0.4}
+BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0.04, "retain_loss": 0.05}
+
+
+def read(*sources: Path) -> tuple[ComparisonTable, ...]:
+    columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
+    return comparison_data(comparison_parts(list(sources), columns))
+
+
+def without(table: ComparisonTable, place: int = 0) -> Entry:
+    """Return the entry of a method without AutoLR."""
+    entry = table.rows[place].without
+    assert entry is not None
+    return entry
+
+
+@pytest.fixture
+def compared(make_sweep: MakeSweep) -> Compared:
+    """Return the comparison table of a sweep with the given trials."""
+
+    def of(rows: list[Row], **sweep: object) -> ComparisonTable:
+        (table,) = read(make_sweep(rows, **{"baseline": BASELINE} | sweep))
+        return table
+
+    return of
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> WriteCsv:
+    """Write a table of results from another program."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "theirs.csv"
+        path.write_text(text)
+        return path
+
+    return write
 
 
 def csv_rows(tables: Sequence[ComparisonTable]) -> list[dict[str, str]]:
@@ -177,3 +221,178 @@ def test_the_latex_balances_and_every_row_has_as_many_cells_as_columns() -> None
     assert len(rows) == 4
     assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {columns}
     assert text.isascii()
+
+
+LOST: Row = {"status": "diverged"}
+MISSED: Row = {"utility": 0.1}
+
+
+def runs(lr: float, forget: float, *ends: Row) -> list[Row]:
+    """Return the trials of one configuration, with a seed for each end. A high forget loss has a high hypervolume."""
+    return [
+        trial(f"{lr}-{seed}", forget, 0.5, **GOOD | {"lr": lr, "seed": seed} | end) for seed, end in enumerate(ends)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("many", "few", "label"),
+    [
+        ([{}, {}, LOST], [{}], "lr 0.001"),
+        ([*[{}] * 9, MISSED], [{}] * 3, "lr 0.001"),
+        ([*[{}] * 5, *[MISSED] * 5], [{}] * 3, "lr 0.01"),
+        ([{}] * 3, [{}] * 3, "lr 0.01"),
+        # Both hypervolumes are 0, so the finished trial ranks above the lost trial.
+        ([LOST | {"forget_loss": 0.0}], [MISSED | {"forget_loss": 0.0, "retain_loss": 8.0}], "lr 0.01"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(len(value)),
+)
+def test_the_surest_success_is_shown_then_the_box_decides(
+    compared: Compared, many: list[Row], few: list[Row], label: str
+) -> None:
+    """The configuration at 1e-2 (``few``) has the larger hypervolume."""
+    table = compared([*runs(1e-3, 6.0, *many), *runs(1e-2, 7.9, *few)])
+    assert without(table).label == label
+
+
+def test_an_arm_that_lost_every_seed_is_not_one_that_was_never_run(compared: Compared) -> None:
+    """ngdiff lost every seed with AutoLR. gdiff was only run without AutoLR, and lost every seed."""
+    auto = [trial(f"1{seed}", None, None, seed=seed, auto_lr="on", **LOST) for seed in range(3)]
+    other = [trial(f"2{seed}", None, None, seed=seed, method="gdiff", status="failed") for seed in range(2)]
+    lost = compared([*runs(1e-4, 6.0, *[{}] * 3), *auto, *other])
+    ngdiff, gdiff = lost.rows
+    assert ngdiff.with_auto is not None
+    assert (ngdiff.with_auto.seeds, ngdiff.with_auto.lost, ngdiff.with_auto.seed_numbers) == (0, 3, (0, 1, 2))
+    assert (ngdiff.with_auto.success, ngdiff.with_auto.values) == (None, {})
+    assert (without(lost, 1).seeds, without(lost, 1).lost) == (0, 2)
+    assert gdiff.with_auto is None
+    assert "| gdiff | – → – |" in FORMATS["md"]([lost])
+    lacking = (("ngdiff with AutoLR", (("diverged", 3),)), ("gdiff", (("failed", 2),)))
+    assert lost.notes == tuple(note("arm_without_finished_trial", arm=arm, ends=ends) for arm, ends in lacking)
+    rows = [row for row in csv_rows([lost]) if row["seeds"] == "0"]
+    found = [(row["method"], row["auto_lr"], row["lost"], row["seed_numbers"], row["metric"]) for row in rows]
+    assert found == [("ngdiff", "on", "3", "0 1 2", ""), ("gdiff", "off", "2", "0 1", "")]
+
+
+def of_seeds(*seeds: int, **fields: object) -> list[Row]:
+    return [trial(f"{fields}{seed}", 6.0, 0.5, seed=seed, **GOOD | fields) for seed in seeds]
+
+
+BOTH_SIDES = [*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="on")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "entries", "expected"),
+    [
+        (BOTH_SIDES, {}, None),
+        (
+            [*of_seeds(0, 1, 2), *of_seeds(3, 4, 5, auto_lr="on")],
+            {},
+            note("different_seeds", method="ngdiff", without=(0, 1, 2), with_auto=(3, 4, 5)),
+        ),
+        ([*of_seeds(0, 1), *of_seeds(0, method="gdiff")], {}, note("one_seed", names=("gdiff",))),
+        (of_seeds(0), {}, note("one_seed", names=("ngdiff",))),
+        (
+            of_seeds(0, status="diverged"),
+            {},
+            note("arm_without_finished_trial", arm="ngdiff", ends=(("diverged", 1),)),
+        ),
+        (
+            [*of_seeds(0, 1), of_seeds(0)[0] | {"seed": 2}],
+            {},
+            note("repeated_rows", file="trials.csv", trials=(of_seeds(0)[0]["trial_id"],)),
+        ),
+        (of_seeds(0, 1), {"baseline": {}}, note("thresholds_not_judged", names=("utility", "truth ratio"))),
+        (
+            of_seeds(0, 1),
+            {"settings": {"constraints": ["verbmem<=0.5"]}},
+            note("stated_thresholds_ignored", stated=("verbmem<=0.5",)),
+        ),
+    ],
+    ids=[
+        *("no trouble", "other seeds", "one seed of one method", "one seed"),
+        *("lost", "repeated trial", "no baseline", "stated thresholds"),
+    ],
+)
+def test_each_trouble_has_one_note_in_every_format(
+    compared: Compared, rows: list[Row], entries: dict[str, object], expected: Note | None
+) -> None:
+    table = compared(rows, **entries)
+    assert table.notes == (() if expected is None else (expected,))
+    texts = list(map(note_text, table.notes))
+    assert markdown([table]).count("\n- ") == web_page([table]).count("<li>") == len(texts)
+    ((content,),) = comparison_content([table]).values()  # type: ignore[attr-defined]
+    assert content["notes"] == texts
+
+
+def test_rows_without_seeds_are_runs(theirs: WriteCsv) -> None:
+    path = theirs("method,verbmem,utility\nNo-unlearn,0.9,0.8\nA,0.05,0.7\nA,0.5,\nA,0.6,0.3\nB,0.05,0.7\n")
+    (table,) = read(path)
+    assert [(without(table, place).seeds, without(table, place).unit) for place in (0, 1)] == [(3, "run"), (1, "run")]
+    assert (without(table).missed, without(table).not_judged, without(table).success) == (2, 1, None)
+    assert note("unnamed_seeds", names=("A",)) in table.notes
+    assert note("thresholds_not_judged", names=("truth ratio",)) in table.notes
+    assert "(2 of 3 runs)" in markdown([table])
+    assert "seeds |" not in markdown([table])
+
+
+@pytest.mark.parametrize(
+    ("epochs", "named"),
+    [
+        ({}, None),
+        ({("bad", 2): GOOD}, ("trial bad after epoch 2",)),
+        ({("lost2", 1): GOOD}, ("trial lost2 after epoch 1",)),
+    ],
+)
+def test_a_success_before_the_end_is_named(
+    make_sweep: MakeSweep, epochs: dict[tuple[str, int], Row], named: tuple[str, ...] | None
+) -> None:
+    """``named`` is None if only last epochs are models, and empty if no trial succeeds only at an earlier epoch."""
+    rows = [
+        trial("good", 6.0, 0.5, seed=0, **GOOD),
+        trial("bad", 8.0, 5.0, seed=1, verbmem=0.0, utility=0.1, truth_ratio=0.1),
+        *(trial(f"lost{seed}", None, None, seed=seed, status="diverged") for seed in (2, 3, 4)),
+    ]
+    out = make_sweep(rows, baseline=BASELINE)
+    if epochs:
+        with (out / "candidates.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, ("trial_id", "epoch", "step", *GOOD, "checkpoint"))
+            writer.writeheader()
+            for (name, epoch), scores in epochs.items():
+                writer.writerow({"trial_id": name, "epoch": epoch, "step": 5 * epoch} | scores)
+    (table,) = read(out)
+    assert table.notes == (() if named is None else (note("only_ends_compared", better=named),))
+
+
+# External rows -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "joins"),
+    [
+        ("method,verbmem,utility\nnpo,0.01,0.79\n", True),
+        ("method,dataset,verbmem,utility\nNo-unlearn,,0.9,0.8\nnpo,authors,0.01,0.79\n", True),
+        ("method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n", False),
+        ("method,verbmem,utility\nNo-unlearn,0.9,0.5\nnpo,0.01,0.79\n", False),
+    ],
+    ids=["nothing named", "data set and target", "another data set", "another target"],
+)
+def test_rows_that_can_only_mean_these_trials_join_them(
+    make_sweep: MakeSweep, theirs: WriteCsv, text: str, joins: bool
+) -> None:
+    tables = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
+    assert [[row.method for row in table.rows] for table in tables] == (
+        [["ngdiff", "npo"]] if joins else [["ngdiff"], ["npo"]]
+    )
+    assert [note("unplaced_rows") in table.notes for table in tables] == ([False] if joins else [False, True])
+    if joins:
+        utility = without(tables[0], 1).values["utility"]
+        assert (utility.mean, utility.met) == (0.79, True), "compared with the sweep's target"
+
+
+def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
+    """The rows join the second sweep if they name its data set."""
+    one = make_sweep(of_seeds(0, 1), name="one", baseline=BASELINE)
+    two = make_sweep(of_seeds(0, 1, dataset="tofu"), name="two", baseline=BASELINE)
+    assert len(read(one, two, theirs("method,verbmem,utility\nnpo,0.01,0.79\n"))) == 3
+    tables = read(one, two, theirs("method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n"))
+    assert [[row.method for row in table.rows] for table in tables] == [["ngdiff"], ["ngdiff", "npo"]]

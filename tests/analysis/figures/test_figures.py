@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from dataclasses import replace
@@ -14,17 +15,20 @@ import pytest
 
 from analysis.figures.ablation import ablation_data
 from analysis.figures.auto_lr import landscape_data, rate_course
-from analysis.figures.compute import anytime_panels
+from analysis.figures.compute import anytime_panels, draw_attainment, tuning_figure
 from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
 from analysis.figures.gallery import gallery
-from analysis.figures.gradient_plane import gradient_plane_data
-from analysis.figures.panels import colours_of, draw_panels, graded
+from analysis.figures.gradient_plane import Plane, draw_gradient_plane, gradient_plane_data, plane
+from analysis.figures.panels import PanelFigure, colours_of, draw_panels, graded
 from analysis.figures.pareto import pareto_data
 from analysis.figures.svg import save_figure, svg_text
+from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
+from analysis.study.fronts import StudyAttainment
+from analysis.study.tuning_curve import tuning_curve
 from analysis.tables.note import note
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources, read_source
-from tests.analysis.conftest import MakeSweep, report, trial
+from tests.analysis.conftest import MakeRow, MakeSweep, report, trial
 
 T = TypeVar("T")
 NAMES = {
@@ -247,3 +251,82 @@ def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tu
     (out / "landscape.csv").write_text(f"{columns}\n0,1,1e-4,0.0,nan,1,,,,\n")
     for item in gallery(read_source(out)):
         assert "<svg" in svg_text(item.draw(item.data))
+
+
+def _helps(item: Plane) -> tuple[bool, bool]:
+    """Return whether a small step against the direction lowers the retain and the forget objective."""
+    assert item.direction is not None
+    retain, forget = (bool(np.dot(item.direction, gradient) > 0) for gradient in (item.retain, item.forget))
+    return retain, forget
+
+
+def test_the_plane_of_a_right_angle_and_of_a_conflict() -> None:
+    square = plane("", 3.0, 4.0, 0.0, 0.5)
+    assert square.retain == (0.75, 0.0)
+    assert square.forget == pytest.approx((0.0, 1.0))
+    assert square.direction == pytest.approx((0.6, 0.8))
+    assert _helps(square) == (True, True)
+    # The gradients are opposed and forgetting has all the weight, so the retain objective rises.
+    opposed = plane("", 1.0, 1.0, -1.0, 0.0)
+    assert _helps(opposed) == (False, True)
+    # Equal weights of opposite gradients cancel.
+    assert plane("", 1.0, 1.0, -1.0, 0.5).direction is None
+    assert plane("", 0.0, 0.0, 0.0, 0.5).direction is None
+
+
+def test_ngdiffs_direction_lowers_both_objectives_whatever_the_gradients() -> None:
+    """Lemma 2 of arXiv:2410.22086: with weights 1/|g|, c_t = |g_F| / (|g_R| + |g_F|)."""
+    for cosine in (-0.99, -0.3, 0.0, 0.8):
+        for retain, forget in ((1.0, 100.0), (5.0, 0.01)):
+            found = plane("", retain, forget, cosine, forget / (retain + forget))
+            assert _helps(found) == (True, True)
+
+
+@pytest.mark.parametrize("cosine", [-1.0, -0.4, 0.0, 0.9])
+def test_the_shaded_half_is_where_a_gradient_points(cosine: float) -> None:
+    item = plane("", 3.0, 4.0, cosine, 0.5)
+    (axes,) = draw_gradient_plane(PanelFigure("", "", (item,))).axes
+    square = np.array(list(itertools.product(np.linspace(-1.24, 1.24, 9), repeat=2))) + 0.003
+    for gradient, polygon in zip((item.retain, item.forget), axes.patches, strict=True):
+        assert (polygon.get_path().contains_points(square) == (square @ gradient > 0)).all()
+    (axes,) = draw_gradient_plane(PanelFigure("", "", (plane("", 0.0, 0.0, 0.0, 0.5),))).axes
+    assert not list(axes.patches), "a gradient of length zero shades nothing"
+
+
+def attainment(*surfaces: tuple[AttainmentSurface, ...]) -> PanelFigure[StudyAttainment]:
+    """Return the figure of two arms that differ nowhere."""
+    nowhere = AttainmentDifference(np.empty((0, 4)), np.empty(0))
+    return PanelFigure("attainment", "", (StudyAttainment(("x", "y"), ("a", "b"), surfaces, nowhere),))  # type: ignore[arg-type]
+
+
+def test_two_arms_that_are_alike_differ_nowhere() -> None:
+    surface = (AttainmentSurface(1, 2, np.array([[0.2, 0.2]])), AttainmentSurface(2, 2, np.empty((0, 2))))
+    assert "no difference" in svg_text(draw_attainment(attainment(surface, surface)))
+
+
+def test_what_two_of_three_runs_attain_is_not_drawn_as_attained_by_all() -> None:
+    levels = tuple(AttainmentSurface(runs, 3, np.array([[0.2 * runs, 0.2]])) for runs in (1, 2))
+    surfaces = (*levels, AttainmentSurface(3, 3, np.empty((0, 2))))
+    left = draw_attainment(attainment(surfaces, ())).axes[0]
+    looks = [(float(np.asarray(line.get_xdata())[0]), line.get_linestyle()) for line in left.lines]
+    assert looks == [(0.2, "--"), (0.4, "-")]
+
+
+def test_the_hypervolume_stays_between_two_trials(make_sweep: MakeSweep, row: MakeRow) -> None:
+    times = {"train_seconds": 10.0, "eval_seconds": 0.0}
+    rows = [row(volume, 1e-4, seed, auto=True, **times) for seed, volume in enumerate((0.25, 0.36))]
+    data = anytime_panels({Problem("", ""): read_source(make_sweep(rows))})
+    assert data is not None
+    (line,) = data.panels[0].lines
+    stairs = [(0, 0), (10, 0), (10, 0.25), (20, 0.25), (20, 0.36)]
+    assert list(zip(line.xs, line.ys, strict=True)) == [pytest.approx(point) for point in stairs]
+    assert "trial-seconds" in svg_text(draw_panels(data))
+    assert anytime_panels({Problem("", ""): read_source(make_sweep([], name="empty"))}) is None
+
+
+@pytest.mark.parametrize(("auto", "label"), [(0.3, "n* < 1"), (0.45, "n* = 1.5"), (0.55, None)])
+def test_the_tuning_curve_marks_where_it_reaches_auto_lr(auto: float, label: str | None) -> None:
+    data = tuning_figure(tuning_curve([0.3, 0.5], auto), name="tuning", title="")
+    assert [guide.label.partition(":")[0] for guide in data.panels[0].guides] == ([label] if label else [])
+    assert [line.ys for line in data.panels[0].lines[1:]] == [(auto, auto), (auto,)]
+    assert all(float(tick).is_integer() for tick in draw_panels(data).axes[0].get_xticks())

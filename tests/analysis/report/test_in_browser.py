@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,17 +155,3 @@ def test_a_served_page_reloads_and_keeps_what_was_opened(browser: Browser, folde
         assert ids(page) == ["00001", "00002"]
         assert page.texts("tr.line.open td:first-child") == ["00002"]
         page.go("about:blank")
-
-
-def test_the_page_prints(page: Page) -> None:
-    page.click("#trial-1 td:nth-child(2)")
-    pages = len(re.findall(rb"/Type\s*/Page\b", page.pdf()))
-    assert 3 <= pages <= 14
-    page.call("Emulation.setEmulatedMedia", media="print")
-    page.call("Emulation.setDeviceMetricsOverride", width=718, height=1016, deviceScaleFactor=1, mobile=False)
-    width = page.ask("document.documentElement.scrollWidth")
-    assert width <= 718, "a page wider than the paper is printed smaller"
-    for unseen in (".controls", "#tip"):
-        assert page.texts(unseen) == []
-    assert len(page.texts(DETAIL)) == 1, "what was opened is printed"
-    assert ids(page) == ["00000", "00001", "00002", "00003", "00004"]

@@ -1,4 +1,4 @@
-"""report.html as a whole: complete, self-contained, safe, and available while the sweep runs."""
+"""report.html as a whole: complete, self-contained, safe, and available while the sweep runs; and its sections."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,13 @@ from typing import Any
 import pytest
 
 from analysis.errors import AnalysisError
+from analysis.report.example_answers import example_answers
+from analysis.report.outcomes import EarlyStops, cost, early_stops, ended_as, failures
+from analysis.report.render import say
 from analysis.report.report import write_report
-from tests.analysis.conftest import MakeSweep, report, trial
+from analysis.report.trials import page_data, trials_section
+from analysis.tables.trial_table import TrialTable
+from tests.analysis.conftest import MakeSweep, report, tables_of, trial
 
 WRITTEN = ("pareto.json", "pareto.png", "pareto.svg", "report.html")
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -122,13 +128,6 @@ def test_the_script_finds_on_the_page_the_ids_and_fields_that_it_reads(page: Pag
     assert {len(values) for values in page.data["trials"]["00000"]["course"].values()} == {2}
 
 
-def test_a_page_of_200_trials_stays_below_three_megabytes(make_sweep: MakeSweep) -> None:
-    rows = [trial(f"{i:05}", 1 + i / 40, 0.1 + i / 50, lr=1e-5 * 1.02**i, c=i / 200) for i in range(200)]
-    out = make_sweep(rows, [report(str(row["trial_id"]), k, 1 + k / 7, 0.3 / k) for row in rows for k in range(1, 61)])
-    write_report(out)
-    assert (out / "report.html").stat().st_size < 3e6
-
-
 @without_figures
 @pytest.mark.parametrize("ended", [None, 0, 1], ids=["no table yet", "only its header", "one trial"])
 def test_a_report_exists_while_the_sweep_runs(make_sweep: MakeSweep, ended: int | None) -> None:
@@ -180,3 +179,135 @@ def test_a_table_that_cannot_be_read_leaves_the_last_report(make_sweep: MakeSwee
     with pytest.raises(AnalysisError, match="trials.csv" if damage == "removed" else r"trials.csv, line 4.*3"):
         write_report(out)
     assert {name: (out / name).read_bytes() for name in WRITTEN} == before
+
+
+def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(make_sweep: MakeSweep) -> None:
+    out = make_sweep([trial("0", 6.0, 4.0), trial("1", 7.0, None, lr=1e-5, status="failed")])
+    table, sweep = tables_of(out)
+    section = trials_section(table, sweep.objectives, ())
+    names = [name for name, _, _ in section["headings"]]
+    assert {"trial_id", "status", "on_front", "method", "lr", "forget_loss", "retain_loss"} <= set(names)
+    assert not {"seed", "c", "verbmem"} & set(names)
+    assert {"seed": 0, "model": "tiny-phi", "epochs": 3}.items() <= section["same"].items()
+    assert (section["rows"][1]["lr"], section["rows"][1]["retain_loss"]) == (1e-5, None)
+
+
+def test_the_course_of_a_long_trial_is_thinned_and_keeps_its_ends(make_sweep: MakeSweep) -> None:
+    reports = [report("0", step, step / 1000, 0.1) for step in range(1, 1001)]
+    data: Any = page_data(TrialTable.read(make_sweep([trial("0", 1.0, 0.1), trial("1", 1.0, 0.1)], reports)))
+    steps = data["0"]["course"]["step"]
+    assert (len(steps), steps[0], steps[-1]) == (300, 1, 1000)
+    assert data["0"]["course"]["forget_loss"][-1] == 1.0
+    assert data["1"]["course"] == {}
+
+
+def test_failures_with_one_reason_are_one_line_even_if_numbers_in_it_differ(make_sweep: MakeSweep) -> None:
+    rows = [
+        trial("0", 1.0, 1.0),
+        trial("1", None, None, status="failed", error="out of memory"),
+        trial("2", None, None, status="diverged", error="nan at step 12"),
+        trial("3", None, None, status="diverged", error="nan at step 40", method="ga"),
+        trial("4", None, None, status="stopped"),
+    ]
+    table = TrialTable.read(make_sweep(rows))
+    assert ended_as(table) == {"finished": 1, "stopped": 1, "diverged": 2, "failed": 1}
+    found = failures(table)
+    assert [(item.status, item.reason, item.varied, item.trial_ids, item.methods) for item in found] == [
+        ("diverged", "nan at step 12", True, ("2", "3"), ("ga", "ngdiff")),
+        ("failed", "out of memory", False, ("1",), ("ngdiff",)),
+    ]
+
+
+def test_early_stops_are_counted_by_epoch_with_the_epochs_saved(make_sweep: MakeSweep) -> None:
+    stopped = [trial(n, 1.0, 1.0, status="stopped", epochs=9, epochs_done=e) for n, e in (("1", 1), ("2", 3), ("3", 1))]
+    rows = [trial("0", 1.0, 1.0, epochs=9, epochs_done=9), *stopped]
+    found = early_stops(TrialTable.read(make_sweep(rows)))
+    assert found == EarlyStops(stopped=3, trials=4, after=((1.0, 2), (3.0, 1)), saved=22.0, planned=36.0)
+    assert "22 of 36 epochs" in say("page.early_stops", stops=found)
+    assert early_stops(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")], name="none"))) is None
+
+
+def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: MakeSweep) -> None:
+    rows = [
+        trial("0", 1.0, 1.0, train_seconds=50, eval_seconds=20, wall_seconds=80),
+        trial("1", 1.0, 1.0, train_seconds=10, eval_seconds=5, wall_seconds=None, status="diverged", method="ga"),
+        trial("2", None, None, train_seconds=None, eval_seconds=None, wall_seconds=5, status="failed"),
+    ]
+    table = TrialTable.read(make_sweep(rows))
+    found = cost(table)
+    assert found.seconds == 100
+    assert [line.name for line in found.groups["part"]] == ["training", "evaluation", "loading, saving, waiting"]
+    assert [line.share for line in found.groups["part"]] == pytest.approx([0.60, 0.25, 0.15])
+    statuses = [("finished", 1, 80), ("diverged", 1, 15), ("failed", 1, 5)]
+    assert [(line.name, line.trials, line.seconds) for line in found.groups["status"]] == statuses
+    assert [(line.name, line.mean) for line in found.groups["method"]] == [("ga", 15), ("ngdiff", 42.5)]
+    assert found.lost.seconds == 20
+    with_answers = cost(replace(table, trials=table.trials.assign(generation_seconds=[15, 0, None])))
+    assert [(line.name, line.seconds) for line in with_answers.groups["part"]][1:3] == [
+        ("losses and metrics", 10),
+        ("generation of answers", 15),
+    ]
+
+
+def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep) -> None:
+    def ran(name: str, method: str, worker: str, *, start: float, waited: float) -> dict[str, object]:
+        times = {"train_seconds": 8, "eval_seconds": 2, "wall_seconds": 10 + waited, "worker": worker}
+        return trial(name, 1.0, 1.0, method=method, started_at=start, first_step_at=start + waited, **times)
+
+    rows = [
+        ran("0", "gdiff", "a:1", start=100, waited=30),
+        ran("1", "ngdiff", "a:1", start=140, waited=1),
+        ran("2", "gdiff", "b:2", start=100, waited=20),
+    ]
+    found = cost(TrialTable.read(make_sweep(rows)))
+    assert (found.seconds, found.starts) == (81, 50)
+    assert [(line.name, line.mean) for line in found.groups["method"]] == [("gdiff", 10), ("ngdiff", 11)]
+    assert sum(line.share for line in found.groups["method"]) == pytest.approx(1.0)
+
+
+QUESTIONS = ("Who wrote it?", "Where is it?", "When was it?", "What is it?", "Why is it?", "Who read it?")
+
+
+def items(answer: str) -> dict[str, object]:
+    """A per-item log with one answer to every question of both sets."""
+    rows = {str(i): [f"Q: {text}\nA:", f"{answer} {i}", f"reference {i}"] for i, text in enumerate(QUESTIONS)}
+    return {part: {"generated_text": rows} for part in ("eval_log.json", "eval_log_forget.json")}
+
+
+def write(out: Path, **logs: dict[str, object]) -> None:
+    (out / "items").mkdir(parents=True)
+    for name, content in logs.items():
+        (out / "items" / f"{name.replace('_', '-')}.json").write_text(json.dumps(content))
+
+
+def test_answers_are_spread_over_the_set_with_changed_words_marked(tmp_path: Path) -> None:
+    write(tmp_path, t1_epoch_2=items("it is gone"), target_key=items("it is here"))
+    found = example_answers(tmp_path, "checkpoints/t1-epoch-2", "key")
+    assert found is not None
+    assert found.is_target
+    assert [question for question, _, _ in found.retain.examples] == [QUESTIONS[i] for i in (0, 1, 2, 3, 4)]
+    assert (found.retain.same, found.retain.total) == (0, 6)
+    assert found.forget.examples[0] == (
+        "Who wrote it?",
+        (("it is", False), ("here", True), ("0", False)),
+        (("it is", False), ("gone", True), ("0", False)),
+    )
+
+
+def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path: Path) -> None:
+    write(tmp_path, t1=items("reference"))
+    found = example_answers(tmp_path, "checkpoints/t1", "key")
+    assert found is not None
+    assert (found.is_target, found.forget.examples[0][1]) == (False, (("reference 0", False),))
+    assert found.retain.same == found.retain.total
+    assert example_answers(tmp_path, "checkpoints/t2", "key") is None
+
+
+@pytest.mark.usefixtures("blank_figures")
+def test_the_page_shows_them_with_marks(make_sweep: MakeSweep) -> None:
+    out = make_sweep([trial("0", 6.0, 0.2)])
+    write(out, **{"0": items("it is <gone>")}, target_0011=items("it is here"))
+    write_report(out)
+    page = (out / "report.html").read_text()
+    assert "0 of 6 answers" in page
+    assert page.count("it is <mark>&lt;gone&gt;</mark>") == 10

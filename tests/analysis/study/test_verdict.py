@@ -157,8 +157,6 @@ def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: MakeSweep
 
 def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: Path) -> None:
     study = read_study([GOLDEN])
-    assert [(item.task.method, len(item.rates)) for item in study.sensitivity] == [("gdiff", 3), ("ngdiff", 3)]
-    assert {(verdict.variant, verdict.updates) for verdict in study.verdicts} == {("clip/fresh", 1.0)}
     write_study(tmp_path / "lr_study.json", study)
     text = (tmp_path / "lr_study.json").read_text()
     assert ("Infinity" in text, "NaN" in text) == (False, False)

@@ -1,21 +1,21 @@
-"""The primary question, the headline and its cautions, and what the seeds vary."""
+"""The headline of a study, its cautions, its primary question, collapsed runs and missing verdicts."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from analysis.report.render import note_text
 from analysis.report.report import write_report
-from analysis.report.study_text import differences_table, study_cautions, study_lines, study_title
-from analysis.report.study_text import verdict_lines as words
-from analysis.study.lr_study import LrStudy, read_study
+from analysis.report.study_text import differences_table, study_cautions, study_content, study_lines, study_title
+from analysis.study.lr_study import LrStudy, fronts_table, read_study
 from analysis.study.verdict import BETTER, UNDECIDED, WORSE, Primary
-from tests.analysis.conftest import MakeRow, MakeSweep, trial
-from tests.analysis.study.conftest import PEAK, RISING, table
+from tests.analysis.conftest import MakeRow, MakeSweep, Row, trial
+from tests.analysis.study.conftest import FAILED, PEAK, RISING, STOPPED, Of, StudyBySeed, table
 
 MakeStudy = Callable[..., LrStudy]
 
@@ -135,8 +135,6 @@ def test_if_the_start_decides_who_is_ahead_it_is_a_caution(make_sweep: MakeSweep
     assert apart.verdicts[0].of_starts == pytest.approx((0.9, 0.9, 0.25))
     (caution,) = study_cautions(apart)
     assert "0.900 from lr 1e-5, 0.900 from lr 1e-4, 0.250 from lr 0.001" in caution
-    assert "0.450" in caution
-    assert any("0.250 from lr 0.001" in line for line in words(apart.verdicts[0]))
     assert study_cautions(of_starts(0.9, 0.9, 0.5)) == ()  # ahead from every start
 
 
@@ -188,3 +186,168 @@ def test_a_run_is_collapsed_against_the_target_of_its_own_seed(make_sweep: MakeS
     assert found.verdicts[0].collapse.runs == 0
     alone = varied(make_sweep, row, "data", baseline={"utility": 2 / 3})
     assert alone.verdicts[0].collapse.runs == 1
+
+
+def only_auto(fields: Callable[[int], Row]) -> Of:
+    return lambda seed, auto: fields(seed) if auto else {}
+
+
+def test_a_stopped_run_is_missing_and_not_collapsed(study_by_seed: StudyBySeed) -> None:
+    """A run that a user or scheduler stopped does not show how its configuration ends."""
+    found = study_by_seed(only_auto(lambda seed: {"status": "stopped"} if seed >= 25 else {}))
+    (verdict,) = found.verdicts
+    assert (verdict.fresh, verdict.left_out) == (tuple(range(10, 25)), tuple(range(25, 30)))
+    assert (verdict.collapse.runs, verdict.collapse.of) == (0, 15)
+    assert ("stopped", 5) in found.notes[-1].facts
+
+
+def test_of_a_target_without_any_utility_collapse_is_not_known(make_sweep: MakeSweep, row: MakeRow) -> None:
+    rows = [row(0.4, 1e-4, seed, auto=auto, utility=0.0) for seed in range(3) for auto in (False, True)]
+    (verdict,) = read_study([make_sweep(rows, baseline={"utility": 0.0})]).verdicts
+    assert (verdict.collapse.of, verdict.collapse.runs_unknown) == (0, 2)
+
+
+COLLAPSED, UNKNOWN = {"utility": 0.01}, {"utility": None}
+ALL = only_auto(lambda seed: COLLAPSED)
+PARTLY = only_auto(lambda seed: COLLAPSED if seed < 15 else UNKNOWN)
+
+
+def by_hand(seed: int, auto: bool) -> Row:
+    return COLLAPSED if seed == 29 and not auto else {}
+
+
+def left_out(seed: int, auto: bool) -> Row:
+    """On seed 29, the run at a fixed rate failed and the run with AutoLR collapsed."""
+    return {} if seed != 29 else COLLAPSED if auto else {"status": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("of", "auto", "hand", "other"),
+    [
+        # AutoLR's runs on tuning seeds are counted separately.
+        (ALL, (20, 20, 0), (0, 20, 0), (10, 10)),
+        (by_hand, (0, 20, 0), (1, 20, 0), (0, 10)),
+        (lambda seed, auto: UNKNOWN, (0, 0, 20), (0, 0, 20), (0, 0)),
+        (PARTLY, (5, 5, 15), (0, 20, 0), (10, 10)),
+        (left_out, (0, 19, 0), (0, 19, 0), (1, 11)),
+    ],
+    ids=["all of AutoLR", "by hand", "unknown", "partly unknown", "a seed left out"],
+)
+def test_collapse_of_either_side_is_counted(
+    study_by_seed: StudyBySeed,
+    of: Of,
+    auto: tuple[int, int, int],
+    hand: tuple[int, int, int],
+    other: tuple[int, int],
+) -> None:
+    """``auto``, ``hand``: the numbers of collapsed, judged and unknown runs. ``other``: AutoLR's runs on other seeds"""
+    found = study_by_seed(of)
+    (verdict,) = found.verdicts
+    single = verdict.baselines[0]
+    assert [(item.runs, item.of, item.runs_unknown) for item in (verdict.collapse, single.collapse)] == [auto, hand]
+    assert (verdict.collapse.seeds.n, verdict.collapse.seeds_unknown) == auto[1:]
+    assert (verdict.other_collapse.runs, verdict.other_collapse.of) == other
+    assert single.outcome == BETTER
+    assert study_content(found)["verdicts"][0]["other_collapse"]["runs"] == other[0]  # type: ignore[index]
+    assert ("" in set(fronts_table(found.grid)["collapsed_runs"])) is (auto[2] > 0)
+
+
+# Lost seeds ---------------------------------------------------------------------------------------------------------
+
+
+def lost_on(*seeds: int, fields: Row | None = FAILED) -> Of:
+    """Return the fields of a study in which AutoLR has no result on these seeds."""
+    return lambda seed, auto: fields if auto and seed in seeds else {}
+
+
+@pytest.mark.parametrize(
+    ("of", "lost", "fresh", "caution"),
+    [
+        (lost_on(*range(24, 30)), 6, 14, "6 of 20 fresh seeds are left out.*; the remaining seeds may be easier"),
+        (lost_on(29, fields=STOPPED), 1, 19, "1 of 20 fresh seeds is left out"),
+        # If a seed was not run with AutoLR or is a tuning seed, no fresh seed is lost.
+        (lost_on(29, fields=None), 0, 20, None),
+        (lost_on(0), 0, 20, None),
+        # No seed remains that could be easier.
+        (lost_on(*range(10, 30)), 20, 10, "20 of 20 fresh seeds are left out, because a run has no result.$"),
+    ],
+    ids=["failed", "stopped", "not run", "a tuning seed", "all"],
+)
+def test_lost_fresh_seeds_are_counted(
+    study_by_seed: StudyBySeed, of: Of, lost: int, fresh: int, caution: str | None
+) -> None:
+    found = study_by_seed(of)
+    (verdict,) = found.verdicts
+    assert (verdict.lost, len(verdict.fresh), verdict.same_seeds) == (lost, fresh, lost == 20)
+    assert [bool(re.search(caution or "", line)) for line in study_cautions(found)] == [True] * bool(caution)
+
+
+def test_a_run_that_was_never_made_loses_its_seed_without_making_the_others_easier(
+    make_sweep: MakeSweep, row: MakeRow
+) -> None:
+    """AutoLR was run from two initial rates on seeds 0 to 8, but on seed 3 only from the first."""
+    hand = [row(volume, lr, seed) for seed in range(9) for lr, volume in PEAK.items()]
+    auto = [row(0.5, lr, seed, auto=True) for seed in range(9) for lr in (1e-5, 1e-4) if (seed, lr) != (3, 1e-4)]
+    study = read_study([make_sweep(hand + auto)])
+    (verdict,) = study.verdicts
+    assert (verdict.lost, len(verdict.fresh), len(verdict.planned), verdict.failed_seeds) == (1, 5, 6, ())
+    assert not any("easier" in line for line in study_cautions(study))
+
+
+SETTINGS = {"kind": "lr-study", "sampler": "grid"}
+
+
+def rows_of(
+    row: MakeRow, *, hand: Sequence[int] = range(6), auto: Sequence[int] = range(6), **fields: object
+) -> list[Row]:
+    """Return runs at fixed rates and with AutoLR; no run collapsed."""
+    fixed = [row(volume, lr, seed, utility=0.8, **fields) for seed in hand for lr, volume in PEAK.items()]
+    return fixed + [row(0.45, 1e-4, seed, auto=True, utility=0.8, **fields) for seed in auto]
+
+
+def failed(rows: list[Row], *, auto: str = "on", **fields: object) -> list[Row]:
+    """Return the rows; those of one side that have these fields failed."""
+    wanted = {"auto_lr": auto} | fields
+    return [item | FAILED if wanted.items() <= item.items() else item for item in rows]
+
+
+@pytest.fixture
+def study_of(make_sweep: MakeSweep) -> MakeStudy:
+    def make(rows: list[Row], primary: str | None = None) -> LrStudy:
+        return read_study([make_sweep(rows, name=str(len(rows)), settings=SETTINGS | {"primary": primary})])
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        (lambda row: rows_of(row, auto=()), "no_auto_lr"),
+        (lambda row: rows_of(row, hand=()), "no_fixed_rate"),
+        (lambda row: rows_of(row, auto=range(6, 12)), "no_whole_seed"),
+        (lambda row: failed(rows_of(row), auto="off", lr=1e-3), "no_whole_seed"),
+        (lambda row: rows_of(row) + rows_of(row, auto=(), c=0.9), "no_whole_seed"),
+    ],
+    ids=["no AutoLR", "no rate", "no common seed", "a rate failed", "AutoLR lacks a c"],
+)
+def test_the_reason_is_named(study_of: MakeStudy, row: MakeRow, rows: Callable[[MakeRow], list[Row]], why: str) -> None:
+    found = study_of(rows(row))
+    ((item,), (content,)) = found.without, study_content(found)["without_verdict"]  # type: ignore[misc]
+    assert item.why.code == why
+    assert (content["method"], content["why"]) == ("gdiff", note_text(item.why))
+    assert study_lines(found) == (f"gdiff: no verdict, because {content['why']}.",)
+
+
+def test_a_primary_question_without_a_verdict_comes_first(study_of: MakeStudy, row: MakeRow) -> None:
+    rows = rows_of(row) + failed(rows_of(row, method="ngdiff", c=None))
+    first, second = study_lines(study_of(rows, primary="ngdiff"))
+    assert first.startswith("ngdiff (the primary question): no verdict")
+    assert second.startswith("gdiff: ")
+
+
+@pytest.mark.parametrize("primary", ["rmu", "gdiff/official/fresh"])
+def test_a_primary_question_that_was_not_run_is_named(study_of: MakeStudy, row: MakeRow, primary: str) -> None:
+    found = study_of(rows_of(row), primary=primary)
+    assert study_lines(found)[0].startswith(f"The primary question is about {primary}")
+    assert study_lines(study_of([], primary=primary))[0].startswith("No verdict: ")
+    assert study_content(found)["primary"] == primary
