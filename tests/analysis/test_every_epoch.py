@@ -129,7 +129,7 @@ def test_pick_is_within_the_limit(make_epochs: MakeEpochs) -> None:
     tables = tables_of(make_epochs(verbmem={("00000", 2): 0.5, ("00001", 1): 0.07}))
     limits = (("retain_loss", 0.5), ("retain_loss", 0.1), ("verbmem", 0.07))
     found = [pick(*tables, rule=CONSTRAINT, limits=[Constraint(name, "<=", bound)]).row for name, bound in limits]
-    assert [(row["trial_id"], row["epoch"]) for row in found] == [("00000", 2.0), ("00000", 1.0), ("00000", 3.0)]
+    assert [(row["trial_id"], row["epoch"]) for row in found] == [("00001", 1.0), ("00000", 1.0), ("00000", 3.0)]
     with pytest.raises(NothingQualifies, match=r"epoch.*verbmem.*0\.01"):
         pick(*tables, rule=CONSTRAINT, limits=[Constraint("verbmem", "<=", 0.01)])
 
