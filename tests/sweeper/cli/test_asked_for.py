@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.store.folder import read_settings
-from tests.sweeper.cli.conftest import Accepted, invoke, tofu
+from tests.sweeper.cli.conftest import Accepted, invoke, resolved, tofu
 from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE
 from trainables.spec import TrialSpec
@@ -51,10 +51,10 @@ RATES = " ".join(f"--lr {rate}e-5" for rate in range(1, 18))
     ],
 )
 def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
-    accepted: Accepted, out: Path, typed: str, scheduler: str, sampler: str, trials: int
+    typed: str, scheduler: str, sampler: str, trials: int
 ) -> None:
-    accepted(*typed.split())
-    settings = read_settings(out)
+    settings = resolved("pareto", *typed.split()).settings
+    assert settings is not None
     assert (settings.scheduler, settings.sampler, settings.trials) == (scheduler, sampler, trials)
 
 

@@ -17,18 +17,17 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from sweeper.store.tables import ResultTables
 from tests.conftest import GOLDEN
-from tests.sweeper.cli.conftest import invoke, json_of, names, refused, summary_of
+from tests.sweeper.cli.conftest import invoke, json_of, names, refused, resolved, summary_of
 
 _GOLDEN_JSON = json.loads((GOLDEN / "sweep.json").read_text())
 MEASURED = {name: _GOLDEN_JSON[name] for name in ("objectives", "baseline", "random_guess_loss")}
 """What a sweep's target adds to sweep.json."""
 
 
-def planned(out: Path, *arguments: str) -> SweepSettings:
-    """Return the settings with which ``lr-study`` creates a sweep. Nothing is run."""
-    result = invoke("lr-study", "--out", out, *arguments)
-    assert result.exit_code == 0, result.output
-    return read_settings(out)
+def planned(*arguments: str) -> SweepSettings:
+    settings = resolved("lr-study", *arguments).settings
+    assert settings is not None
+    return settings
 
 
 @pytest.fixture
@@ -45,9 +44,8 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.sweep.run", run)
 
 
-@pytest.mark.usefixtures("planned_only")
-def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(out: Path) -> None:
-    settings = planned(out)
+def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each() -> None:
+    settings = planned()
     assert (settings.kind, settings.sampler, settings.seeds) == (KIND, "grid", 2)
     assert settings.name == "lr-study-gdiff-ngdiff-tiny-phi-authors"
     grid = settings.space.grid()
@@ -57,14 +55,13 @@ def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each(ou
     assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
 
 
-@pytest.mark.usefixtures("planned_only")
 @pytest.mark.parametrize(
     ("varied", "targets", "data"), [("order", (0, 0), (0, 0)), ("target", (4, 5), (0, 0)), ("data", (0, 0), (4, 5))]
 )
 def test_a_seed_may_stand_for_another_target_or_other_data(
-    out: Path, varied: str, targets: tuple[int, int], data: tuple[int, int]
+    varied: str, targets: tuple[int, int], data: tuple[int, int]
 ) -> None:
-    settings = planned(out, "--seeds", "2", "--seed", "4", "--seeds-vary", varied)
+    settings = planned("--seeds", "2", "--seed", "4", "--seeds-vary", varied)
     (point, *_) = settings.space.grid()
     specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed in (4, 5)]
     assert tuple(spec.seed for spec in specs) == (4, 5)
@@ -74,12 +71,11 @@ def test_a_seed_may_stand_for_another_target_or_other_data(
     assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
 
 
-@pytest.mark.usefixtures("planned_only")
-def test_a_primary_question_variants_and_options_of_pareto_are_recorded(out: Path) -> None:
+def test_a_primary_question_variants_and_options_of_pareto_are_recorded() -> None:
     """Small batches are probed on so many that they have eight rows."""
     variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-start-lr", "1e-5")
     primary = ("--primary", "ngdiff/clip/freshx4", "--method", "ngdiff", "--method", "gdiff", "--lr", "1e-3")
-    settings = planned(out, *variants, *primary, "--batch-size", "2", "--epochs", "2", "--c", "0.3")
+    settings = planned(*variants, *primary, "--batch-size", "2", "--epochs", "2", "--c", "0.3")
     assert (settings.primary, settings.base.epochs) == ("ngdiff/clip/freshx4", 2)
     grid = settings.space.grid()
     assert {point.get("c") for point in grid} == {0.3, None}
