@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from click.testing import Result
 
 from sweeper.store.tables import ResultTables
-from tests.sweeper.cli.conftest import Command, invoke, names, tofu
+from tests.sweeper.cli.conftest import Command, invoke, names, resolved, tofu
+from trainables.target.cache import cache_folder
+from trainables.target.target import target_spec_of
 
 DONE = {"trial_id": "00000", "seed": 0, "lr": 1e-4, "status": "finished", "epochs": 4, "epochs_done": 4.0}
 DONE |= {"wall_seconds": 30.0, "train_seconds": 20.0, "eval_seconds": 4.0, "generation_seconds": 0.0}
@@ -65,6 +68,11 @@ def test_memory_and_disk_of_a_run_follow_from_the_size_of_its_target(tiny_phi: P
     assert (run["memory"], run["disk_bytes"]) == (5 * run["disk"]["checkpoint"], 4 * run["disk"]["checkpoint"])
     assert run["disk"]["checkpoint"] == pytest.approx((tiny_phi / "model.safetensors").stat().st_size, rel=0.05)
     assert names(invoke(*arguments).stdout, ["in this process", "nothing is kept"])
+    trained = cache_folder() / "targets" / target_spec_of(resolved("unlearn", *tofu(data)).base).trained_key
+    shutil.copytree(tiny_phi, trained)
+    (trained / "target.json").touch()
+    cached = plan(invoke("unlearn", *tofu(data), "--dry-run", "--json"))
+    assert (cached["target"], cached["memory"], cached["disk"]) == ("cached", run["memory"], None)
 
 
 def test_a_study_counts_its_grid_and_gpus_are_shared(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,13 @@ from trainables.metrics.registry import SETS
 from trainables.scoring.base import Measured
 
 
-@pytest.mark.parametrize("kind", ["methods", "models", "datasets"])
-def test_text_and_json_list_the_same_names(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("methods", "ngdiff"), ("models", "phi-1.5"), ("datasets", "tofu"), ("optimizers", "dog"), ("templates", "chat")],
+)
+def test_text_and_json_list_the_same_names(kind: str, name: str) -> None:
     named = [row["name"] for row in json_of("list", kind)]
-    assert {"methods": "ngdiff", "models": "phi-1.5", "datasets": "tofu"}[kind] in named
+    assert name in named
     assert [line for line in invoke("list", kind).stdout.splitlines() if not line.startswith(" ")] == named
 
 
