@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.words import duration
+from sweeper.execution.placement import address_problem
 from sweeper.execution.shutdown import is_interrupted
 from sweeper.settings.resources import Resources
 
@@ -54,7 +54,7 @@ def head_watched(
         addresses += [f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}" for node in ray.nodes()]
 
     def wait_for_head() -> None:
-        while not (lost.is_set() or all(map(_answers, addresses))):
+        while not (lost.is_set() or not any(map(address_problem, addresses))):
             time.sleep(_INTERVAL)
         if lost.is_set():
             watcher.join()
@@ -66,7 +66,7 @@ def head_watched(
         ):
             if over.wait(_INTERVAL):
                 return
-            answered |= {address: time.monotonic() for address in addresses if _answers(address)}
+            answered |= {address: time.monotonic() for address in addresses if not address_problem(address)}
         lost.set()
         on_loss(min(answered, key=lambda address: answered[address]))
         over.wait(_MAIN_THREAD_GRACE)
@@ -83,15 +83,6 @@ def head_watched(
         over.set()
         if lost.is_set():
             watcher.join()
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
-    except OSError:
-        return False
-    return True
 
 
 class StarvationCheck:

@@ -17,7 +17,6 @@ import math
 import os
 import queue
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +48,7 @@ _UNHANDLED = f"waiting for a call to Ray that cannot be interrupted; the process
 class _State:
     """The state of the signal handler. ``lines`` is a SimpleQueue, because signal handlers may call its ``put``."""
 
-    farewell: str = "error: interrupted\n"
+    farewell: str = ""
     interrupted: threading.Event = field(default_factory=threading.Event)
     aborted: threading.Event = field(default_factory=threading.Event)
     is_deferring: bool = False
@@ -65,12 +64,8 @@ def is_interrupted() -> bool:
     return _state.interrupted.is_set()
 
 
-def _print(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 @contextmanager
-def interruptible(farewell: str = _State.farewell, *, say: Callable[[str], object] = _print) -> Iterator[None]:
+def interruptible(farewell: str, *, say: Callable[[str], object]) -> Iterator[None]:
     """Handle Ctrl-C, SIGTERM and SIGHUP while the block runs. If a signal stops the block, raise :class:`Interrupted`.
 
     Args:

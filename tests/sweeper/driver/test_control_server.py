@@ -80,7 +80,7 @@ def test_requests_for_the_sweep_interrupt_the_sweep_once(out: Path, monkeypatch:
             time.sleep(0.3)  # the other requests are taken, and send no second signal
             raise
 
-    with pytest.raises(Interrupted), interruptible(), ControlServer(out):
+    with pytest.raises(Interrupted), interruptible("", say=print), ControlServer(out):
         work()
     assert signals == 1
     assert status_of(out).state == "interrupted"

@@ -86,7 +86,7 @@ def test_a_first_signal_while_ray_starts_waits_for_the_start_and_a_second_does_n
 
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", starting)
     lines: list[str] = []
-    with pytest.raises(Interrupted), interruptible(say=lines.append):
+    with pytest.raises(Interrupted), interruptible("", say=lines.append):
         start()
     assert events == ([] if is_second else ["started", "left"])
     assert ["SIGTERM" in line for line in lines] == [True]

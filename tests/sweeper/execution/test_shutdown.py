@@ -42,7 +42,7 @@ def signalled(
     *,
     patience: float = 10.0,
     deferred: str = "",
-    say: str = "shutdown._print",
+    say: str = "lambda line: print(line, file=sys.stderr, flush=True)",
     again: bool = False,
 ) -> tuple[int, list[str], bool]:
     """Return the exit code, the lines on stderr, and whether the block ran to its end.
