@@ -22,9 +22,9 @@ from trainables.spec import TrialSpec
 from trainables.worker.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastructure
 
 logger = logging.getLogger(__name__)
-FULL_DISK = End("a disk that is full or refuses")
+FULL_DISK = End("a full or failing disk")
 OUT_OF_TIME = End("the time budget")
-NO_ANSWER = End("a storage that refuses or does not answer")
+NO_ANSWER = End("an object storage that rejects requests or does not respond")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
 """Errors of a trial that every further trial would also have, mapped to the reason for ending the sweep."""
 _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")

@@ -30,7 +30,7 @@ from sweeper.store.plugins import set_worker_plugins
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target, target_spec_of
 
-_UNHEARD = """error: interrupted, but Ray did not stop; all finished trials are kept. Continue with:
+_SHUTDOWN_MESSAGE = """error: interrupted, but Ray did not stop; all finished trials are kept. Continue with:
   {command}
 """
 
@@ -62,7 +62,7 @@ def run(
         raise UsageError(f"the sweep in {out} cannot continue: {'; '.join(settings.problems)}. Start a new sweep.")
     say = partial(console.print, soft_wrap=True)
     with (
-        interruptible(_UNHEARD.format(command=resume_command(out)), say=say),
+        interruptible(_SHUTDOWN_MESSAGE.format(command=resume_command(out)), say=say),
         exclusive(out, in_use),  # two drivers would run every trial twice
         hold_lease(settings.bucket, out, say=say),
         ControlServer(out) as control,
@@ -135,10 +135,10 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             if controller.failure is not None or not unmeasured(sweep.out, sweep.settings):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
-        most = cluster.slots(sharing=sweep.settings.shared(*folders))
+        capacity = cluster.slots(sharing=sweep.settings.shared(*folders))
         with watch_head(sweep, on_lost_head) as head_answers:
             if has_trials:
-                run_trials(sweep, most)
+                run_trials(sweep, capacity)
             if controller.failure is None and not is_interrupted():
                 controller.stop_waiting(all_trials=True)
                 measure_frontier(sweep, head_answers)

@@ -81,7 +81,7 @@ class OpenSweep:
     @property
     def gpus_per_trial(self) -> float:
         """The number of GPUs that one trial takes. If GPU shares are measured, this is the largest measured share."""
-        return self.settings.resources.gpus if self.shares is None else self.shares.widest
+        return self.settings.resources.gpus if self.shares is None else self.shares.largest
 
     def max_concurrent(self, slots: int) -> int:
         """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
@@ -98,7 +98,7 @@ class OpenSweep:
             self.log.state,
             trials=self.settings.trials,
             epochs_left=self.controller.stopping.epochs_left(self.log.state.trained_epochs),
-            max_concurrent=max_concurrent if self.shares is None else self.shares.at_once,
+            max_concurrent=max_concurrent if self.shares is None else self.shares.concurrent,
         )
 
 

@@ -15,7 +15,7 @@ from search_spaces.messages import counted
 from sweeper.checks.disk import check_disk, disk_of
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import import_for_report
-from sweeper.execution.gpu_shares import MOST, GpuShares, part
+from sweeper.execution.gpu_shares import MAX_PER_GPU, GpuShares, part
 from sweeper.execution.nodes import ask_nodes, gpu_memory
 from sweeper.execution.placement import slots
 from sweeper.execution.ray_health import StarvationCheck, head_watched
@@ -28,12 +28,12 @@ from sweeper.store.saved_states import tune_storage
 WORKER_RESTARTS = 3
 
 
-def run_trials(sweep: OpenSweep, most: int) -> None:
-    """Run the remaining trials on the cluster, on which ``most`` trials fit at the same time."""
+def run_trials(sweep: OpenSweep, capacity: int) -> None:
+    """Run the remaining trials on the cluster, on which ``capacity`` trials fit at the same time."""
     settings = sweep.settings
     if sweep.shares is not None:
-        most = _share_gpus(sweep.shares, sweep)
-    max_concurrent = sweep.max_concurrent(most)
+        capacity = _share_gpus(sweep.shares, sweep)
+    max_concurrent = sweep.max_concurrent(capacity)
     sweep.display.remaining = lambda: sweep.estimate(max_concurrent)
     if ended := len(sweep.log.state.ended):
         left = sweep.estimate(max_concurrent)
@@ -152,9 +152,9 @@ def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
     settings = sweep.settings
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
     sizes = [gb for found in ask_nodes(gpu_memory, nodes=nodes).values() for gb in found or ()]
-    most = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=part(MOST)))
+    capacity = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=part(MAX_PER_GPU)))
     shares.gpus, shares.gpu_gb = sum(node["Resources"]["GPU"] for node in nodes), min(sizes, default=None)
-    shares.most = min(settings.max_concurrent or most, most)
+    shares.max_concurrent = min(settings.max_concurrent or capacity, capacity)
     shares.say = partial(sweep.console.print, soft_wrap=True)
     shares.print_new()
-    return most
+    return capacity

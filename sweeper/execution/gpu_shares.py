@@ -22,7 +22,7 @@ MARGIN = 0.15
 """The margin added to a trial's memory peak, because other batches may be longer and allocated blocks leave gaps."""
 CONTEXT_GB = 0.6
 """An allowance in GB for the memory that torch's allocator does not count: CUDA's context and kernels."""
-MOST = 16
+MAX_PER_GPU = 16
 """The maximum number of trials on one GPU."""
 
 MemoryClass = tuple[object, ...]
@@ -59,7 +59,7 @@ def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
     GPU).
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
-    for trials in range(MOST, 1, -1):
+    for trials in range(MAX_PER_GPU, 1, -1):
         available = part(trials) * gpu_gb
         if available >= required and available > more_than_gb * (1.0 + 1e-6):
             return part(trials)
@@ -94,13 +94,13 @@ class GpuShares(Follower):
     Attributes:
         gpus: the number of GPUs of the cluster.
         gpu_gb: the memory of the smallest GPU, in units of 1e9 bytes; None until a node or a trial reports it.
-        most: the maximum number of concurrent trials.
+        max_concurrent: the maximum number of concurrent trials.
         say: called with a line for the user when a memory class gets a new share.
     """
 
     gpus: float = 1.0
     gpu_gb: float | None = None
-    most: int = 1
+    max_concurrent: int = 1
     say: Callable[[str], None] = lambda line: None
     _classes: dict[MemoryClass, _Measured] = field(default_factory=dict)
     _reserved: dict[str, float] = field(default_factory=dict)
@@ -166,19 +166,19 @@ class GpuShares(Follower):
         return share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
 
     @property
-    def widest(self) -> float:
+    def largest(self) -> float:
         """The largest share of a measured memory class, or 1 (a whole GPU) if no class has been measured."""
         return max((self._share(known) for known in self._classes.values() if known.is_complete), default=1.0)
 
     @property
-    def at_once(self) -> int:
+    def concurrent(self) -> int:
         """The number of trials that run at the same time if each trial has the largest share."""
-        return max(1, min(self.most, int(self.gpus) * _count(self.widest)))
+        return max(1, min(self.max_concurrent, int(self.gpus) * _count(self.largest)))
 
-    def has_room(self, gpus: float = part(MOST)) -> bool:
+    def has_room(self, gpus: float = part(MAX_PER_GPU)) -> bool:
         """Return whether another trial with this share fits. If no trial is running, a trial always fits."""
         running = [gpus for trial_id, gpus in self._reserved.items() if trial_id not in self._paused]
-        return not running or (len(running) < self.most and sum(running) + gpus <= self.gpus * (1.0 + 1e-9))
+        return not running or (len(running) < self.max_concurrent and sum(running) + gpus <= self.gpus * (1.0 + 1e-9))
 
     def take(self, trial_id: str, gpus: float) -> None:
         """Reserve a share for a trial that is about to start."""

@@ -33,7 +33,7 @@ _TIME_LIMIT = 20.0
 """Seconds after which the process ends if the main thread has not handled a signal or has deferred the signal."""
 _REPORT_AFTER = 0.5
 """Seconds after which an unhandled signal is reported."""
-_LAST_LINES = 2.0
+_PRINT_TIMEOUT = 2.0
 """The maximum seconds to wait at the end for lines to be printed. Nobody may be reading stderr."""
 
 _STOPPING_TRIALS = (
@@ -48,7 +48,7 @@ _UNHANDLED = f"waiting for a call to Ray that cannot be interrupted; the process
 class _State:
     """The state of the signal handler. ``lines`` is a SimpleQueue, because signal handlers may call its ``put``."""
 
-    farewell: str = ""
+    shutdown_message: str = ""
     interrupted: threading.Event = field(default_factory=threading.Event)
     aborted: threading.Event = field(default_factory=threading.Event)
     is_deferring: bool = False
@@ -65,15 +65,15 @@ def is_interrupted() -> bool:
 
 
 @contextmanager
-def interruptible(farewell: str, *, say: Callable[[str], object]) -> Iterator[None]:
+def interruptible(shutdown_message: str, *, say: Callable[[str], object]) -> Iterator[None]:
     """Handle Ctrl-C, SIGTERM and SIGHUP while the block runs. If a signal stops the block, raise :class:`Interrupted`.
 
     Args:
-        farewell: the text printed if the process must end because the main thread does not handle a signal.
+        shutdown_message: the text printed if the process must end because the main thread does not handle a signal.
         say: prints a line, above a live display if there is one. Called in another thread.
     """
     global _state
-    _state = _State(farewell)
+    _state = _State(shutdown_message)
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     numbers = [number for number in _SIGNALS if number != signal.SIGHUP or not is_nohup]
@@ -151,7 +151,7 @@ def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
         yield
     finally:
         lines.put(None)
-        printer.join(_LAST_LINES)
+        printer.join(_PRINT_TIMEOUT)
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def _is_deferred() -> bool:
 def _end_process() -> None:
     try:
         os.set_blocking(2, False)
-        os.write(2, _state.farewell.encode())
+        os.write(2, _state.shutdown_message.encode())
     finally:  # stderr may be closed
         os._exit(130)
 

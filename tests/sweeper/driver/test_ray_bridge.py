@@ -64,7 +64,7 @@ def test_an_unfinished_trial_continues_from_the_saved_state_of_its_last_report(s
 
 
 def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_packed(out: Path) -> None:
-    shares = GpuShares(gpus=1.0, gpu_gb=80.0, most=8)
+    shares = GpuShares(gpus=1.0, gpu_gb=80.0, max_concurrent=8)
     sweep = bare_sweep(
         out,
         shares=shares,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.execution.gpu_shares import CONTEXT_GB, MARGIN, MOST, GpuShares, memory_class, part, share
+from sweeper.execution.gpu_shares import CONTEXT_GB, MARGIN, MAX_PER_GPU, GpuShares, memory_class, part, share
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 from trainables.spec import TrialSpec
@@ -28,7 +28,7 @@ def test_trials_with_the_same_share_fill_a_gpu_and_a_share_grows_with_the_requir
     peak: float, gpu: float, too_little: float, more: float, gpu_gb: float
 ) -> None:
     found = share(peak, gpu, more_than_gb=too_little)
-    assert found in {part(trials) for trials in range(1, MOST + 1)}
+    assert found in {part(trials) for trials in range(1, MAX_PER_GPU + 1)}
     if found < 1.0:
         trials = int(1.0 / found + 1e-9)
         assert 9_900 < trials * round(found * 10_000) <= 10_000  # in Ray's units
@@ -59,7 +59,9 @@ class Trials:
 
     def __init__(self, **given: Any) -> None:
         self.lines: list[str] = []
-        self.shares = GpuShares(**{"gpus": 2.0, "gpu_gb": 80.0, "most": 32, "say": self.lines.append, **given})
+        self.shares = GpuShares(
+            **{"gpus": 2.0, "gpu_gb": 80.0, "max_concurrent": 32, "say": self.lines.append, **given}
+        )
         self.state = SweepState()
 
     def event(self, kind: Kind, trial_id: str, **payload: Any) -> None:
@@ -82,8 +84,8 @@ def test_the_first_trials_take_whole_gpus_and_later_trials_the_measured_share() 
     found.take("00000", 1.0)
     found.take("00001", 1.0)
     assert not found.has_room(), "both GPUs are taken"
-    assert trials.end(ON_80) == found.widest == 0.1666
-    assert found.at_once == 12
+    assert trials.end(ON_80) == found.largest == 0.1666
+    assert found.concurrent == 12
     assert found.share_of(TrialSpec(method="gdiff", batch_size=4)) == 1.0, "the spec is in another class"
     for number in range(2, 8):
         assert found.has_room(0.1666)
@@ -146,7 +148,7 @@ def test_a_paused_or_ended_trial_holds_no_gpu() -> None:
 
 def test_a_trial_always_fits_if_no_trial_runs_and_never_above_the_maximum() -> None:
     assert Trials(gpus=0.5).shares.has_room(1.0), "otherwise the trial would never start"
-    found = Trials(gpus=4.0, most=2).shares
+    found = Trials(gpus=4.0, max_concurrent=2).shares
     found.take("00000", 0.25)
     found.take("00001", 0.25)
     assert not found.has_room(0.25)

@@ -18,7 +18,7 @@ from tests.sweeper.conftest import hear_signals
 PROGRAM = """
 import ctypes, signal, sys, time
 from sweeper.execution import shutdown
-shutdown._TIME_LIMIT, shutdown._LAST_LINES = {patience}, 0.5
+shutdown._TIME_LIMIT, shutdown._PRINT_TIMEOUT = {patience}, 0.5
 mutex, lock = ctypes.create_string_buffer(64), ctypes.CDLL(None).pthread_mutex_lock
 lock(mutex)
 try:
