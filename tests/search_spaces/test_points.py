@@ -19,12 +19,11 @@ def test_a_text_is_names_with_values() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "content", ["- {lr: 1e-3, method: gdiff}\n- lr: 1e-4\n", '[{"lr": 1e-3, "method": "gdiff"}, {"lr": 1e-4}]']
-)
-def test_a_file_in_yaml_or_json_is_a_list_of_points(tmp_path: Path, content: str) -> None:
-    (tmp_path / "points.yaml").write_text(content)
-    assert read_points(str(tmp_path / "points.yaml")) == [{"lr": 1e-3, "method": "gdiff"}, {"lr": 1e-4}]
+def test_a_file_in_yaml_or_json_is_a_list_of_points(tmp_path: Path) -> None:
+    (tmp_path / "points.yaml").write_text("- {lr: 1e-3, method: gdiff}\n- lr: 1e-4\n")
+    (tmp_path / "points.json").write_text('[{"lr": 1e-3, "method": "gdiff"}, {"lr": 1e-4}]')
+    for name in ("points.yaml", "points.json"):
+        assert read_points(str(tmp_path / name)) == [{"lr": 1e-3, "method": "gdiff"}, {"lr": 1e-4}]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -31,9 +32,9 @@ from trainables.text.tokens import collate, encode_examples
 with_onednn = pytest.mark.skipif(not onednn_works(), reason="this build of torch, or this CPU, has no oneDNN")
 
 
-def _layers(*, bias: bool = True, inputs: int = 24, outputs: int = 40) -> tuple[torch.nn.Linear, torch.nn.Linear]:
+def _layers(*, bias: bool = True, outputs: int = 40) -> tuple[torch.nn.Linear, torch.nn.Linear]:
     torch.manual_seed(0)
-    plain = torch.nn.Linear(inputs, outputs, bias=bias)
+    plain = torch.nn.Linear(24, outputs, bias=bias)
     fast = use_onednn(torch.nn.Sequential(copy.deepcopy(plain)))[0]
     assert type(fast) is OneDnnLinear
     return plain, fast
@@ -150,10 +151,7 @@ def test_onednn_is_chosen_by_the_name_of_the_cpu(
 
 @pytest.mark.parametrize("error", [AttributeError("no such operation"), RuntimeError("could not create a primitive")])
 def test_a_build_without_the_product_is_no_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(kernels, "onednn_product", fails)
+    monkeypatch.setattr(kernels, "onednn_product", Mock(side_effect=error))
     assert not onednn_works()
 
 

@@ -20,10 +20,6 @@ PRESENT = torch.tensor([[True, True, True, True], [True, True, False, False]])
 DIRECTION = unit_direction(3, seed=5).double()
 
 
-def _rmu(hidden: Tensor) -> Tensor:
-    return OBJECTIVES["rmu"].hidden_loss(HiddenBatch(hidden, PRESENT, DIRECTION), {"scale": 2.0, "layer": -1.0})
-
-
 def _kept(hidden: Tensor) -> Tensor:
     return hidden_distance(hidden, REFERENCE, PRESENT)
 
@@ -33,7 +29,9 @@ def test_both_losses_are_mean_squared_lengths_over_the_tokens_that_are_there() -
     places = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
     forget = sum(float((HIDDEN[place] - aim).norm() ** 2) for place in places) / 6
     retain = sum(float((HIDDEN[place] - REFERENCE[place]).norm() ** 2) for place in places) / 6
-    assert float(_rmu(HIDDEN)) == pytest.approx(forget, rel=1e-12)
+    batch = HiddenBatch(HIDDEN, PRESENT, DIRECTION)
+    rmu = OBJECTIVES["rmu"].hidden_loss(batch, {"scale": 2.0, "layer": -1.0})
+    assert float(rmu) == pytest.approx(forget, rel=1e-12)
     assert float(_kept(HIDDEN)) == pytest.approx(retain, rel=1e-12)
     assert float(_kept(REFERENCE)) == 0.0
     hidden = HIDDEN.clone().requires_grad_()
