@@ -31,7 +31,7 @@ def test_a_resumed_sweep_continues_its_runs_and_a_failed_trial_loses_its_error(s
     assert (first.pending, sweep.parent.info.status) == (0, "KILLED")
     run_ids = {run.info.run_id for run in sweep.runs()}
 
-    session = sweep.open()
+    session = sweep.open(params={"trials": 50, "gpus": 2})
     session.requeue("00002", 1)
     session.start("00002")
     for step in (2, 3):  # step 2 is repeated from the saved state of step 1
@@ -46,7 +46,9 @@ def test_a_resumed_sweep_continues_its_runs_and_a_failed_trial_loses_its_error(s
     assert sweep.points("00002") == THREE
     again = sweep.trial("00003")
     assert (again.info.status, again.data.tags["status"], again.data.tags.get("error")) == ("RUNNING", "running", None)
-    assert (sweep.parent.info.status, sweep.parent.data.metrics) == ("FINISHED", {"hypervolume": 0.2})
+    parent = sweep.parent
+    assert (parent.info.status, parent.data.metrics) == ("FINISHED", {"hypervolume": 0.2})
+    assert (parent.data.params, parent.data.tags["resumed.trials"]) == ({"trials": "2", "gpus": "2"}, "50")
 
 
 @pytest.mark.parametrize("from_tables", [False, True], ids=["by the log", "by the tables of a previous version"])
@@ -76,13 +78,6 @@ def test_a_sweep_that_is_in_mlflow_is_not_sent_again(
     assert sweep.trial("00001").info.run_id not in [call.args[1] for spy in spies for call in spy.call_args_list]
     history = sweep.client.get_metric_history(sweep.parent.info.run_id, "hypervolume")
     assert [point.value for point in history] == [0.5]
-
-
-def test_a_changed_parameter_of_the_sweep_is_kept_as_a_tag(sweep: Sweep) -> None:
-    sweep.open().close()
-    assert sweep.open(params={"trials": 50, "gpus": 2}).close().pending == 0
-    assert sweep.parent.data.params == {"trials": "2", "gpus": "2"}
-    assert sweep.parent.data.tags["resumed.trials"] == "50"
 
 
 def test_an_event_that_waits_for_the_disk_is_not_sent_before_it_is_written(sweep: Sweep) -> None:
