@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,7 +150,8 @@ def test_a_deletion_that_a_kill_or_a_full_disk_stopped_is_completed_by_the_next_
         if is_killed:  # between the renaming and the deletion
             patch.setattr(durable, "_remove", lambda path: None)
         else:
-            patch.setattr(Path, "rename", Mock(side_effect=OSError(28, "No space left on device")))
+            for place, name in ((Path, "rename"), (os, "replace")):
+                patch.setattr(place, name, Mock(side_effect=OSError(28, "No space left on device")))
         driver.report("a", 2, 2.0, 0.5)
     assert ("a", 2.0) in driver.manager
     (left,) = driver.kept()

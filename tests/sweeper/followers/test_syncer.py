@@ -108,6 +108,9 @@ def test_a_trial_that_ended_is_stored_at_once_and_a_report_from_time_to_time(
     assert f"\n{trial_id},".encode() in (storage.read("trials.csv") or b"")
     assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
     assert (sweep.out / "checkpoints/00000").is_dir()
+    run_trial(sweep, outcome=OUTCOME | {"checkpoint": "checkpoints/lost"})
+    assert syncer.settle() == []
+    assert syncer.models == {"checkpoints/00000"}
     report(sweep, running(sweep), 1)
     syncer.settle()
     assert storage.read(FILE) != (sweep.out / FILE).read_bytes()

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.store.event_log import EventLog, EventLogError, read_events
@@ -58,6 +58,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=6), VALUES, max_size=4))
 def test_an_event_is_read_back_as_it_is(payload: dict[str, Any]) -> None:
     event = Event.new(3, Kind.TRIAL_REPORTED, "00007", payload)

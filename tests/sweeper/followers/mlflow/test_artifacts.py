@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from sweeper.followers.mlflow.store import keep_artifact, prepare_environment
 from tests.sweeper.followers.mlflow.conftest import Sweep, digests, make_checkpoint
 
 
@@ -69,3 +71,19 @@ def test_a_checkpoint_that_cannot_be_kept_holds_up_nothing_is_named_and_arrives_
     (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
     assert kept.path == "checkpoint"
     assert sweep.points("00001", "utility") == [(3, 0.5)]
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_server_has_ten_minutes_to_store_an_upload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool
+) -> None:
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
+    prepare_environment()
+    source = make_checkpoint(tmp_path / "checkpoint") / ("" if is_folder else "model.safetensors")
+    client, limits = Mock(), list[str]()
+    client.get_run.return_value.info.artifact_uri = "mlflow-artifacts:/0"
+    upload = client.log_artifacts if is_folder else client.log_artifact
+    upload.side_effect = lambda *arguments: limits.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
+    keep_artifact(client, "run", source, under="checkpoint")
+    upload.assert_called_once_with("run", str(source), "checkpoint")
+    assert (limits, os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"]) == (["600"], "15")
