@@ -82,23 +82,20 @@ def _other(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
     return None if current is None or current["driver"] == own["driver"] else current
 
 
-def other_driver(
-    storage: Storage, out: Path, *, say: Callable[[str], object], timeout: float | None = None
-) -> str | None:
+def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -> str | None:
     """Return why the sweep cannot run in the folder ``out``, or None if no other driver runs it.
 
-    If a lease exists, wait ``timeout`` seconds (default: :data:`TIMEOUT`) for its renewal, and announce the wait
-    through ``say``. A lease that is not renewed is deleted. A lease that names this folder is ignored, because the
-    folder has its own lock.
+    If a lease exists, wait :data:`TIMEOUT` seconds for its renewal, and announce the wait through ``say``. A lease that
+    is not renewed is deleted. A lease that names this folder is ignored, because the folder has its own lock.
 
     Raises:
         StorageError: the storage does not answer.
     """
-    before, timeout = _read(storage), TIMEOUT if timeout is None else timeout
+    before = _read(storage)
     if before is None or (out.is_dir() and _place(out).items() <= before.items()):
         return None
-    say(f"{_format(storage, before)}; waiting {timeout:.0f} s to see whether that driver is still running")
-    time.sleep(timeout)
+    say(f"{_format(storage, before)}; waiting {TIMEOUT:.0f} s to see whether that driver is still running")
+    time.sleep(TIMEOUT)
     after = _read(storage)
     if after is None or after == before:
         storage.delete(FILE)

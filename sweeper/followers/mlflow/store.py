@@ -33,7 +33,6 @@ _ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alembic": logging.WARNING}
-_set_here: set[str] = set()
 
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
 """MLflow's error codes for requests that would fail again if they were repeated."""
@@ -230,9 +229,7 @@ def prepare_environment() -> None:
     Called once, by the thread that creates the tracker, because setting variables in another thread is not safe.
     """
     for name, value in _ENVIRONMENT.items():
-        if name not in os.environ:
-            os.environ[name] = value
-            _set_here.add(name)
+        os.environ.setdefault(name, value)
 
 
 def quiet_mlflow() -> None:
@@ -264,8 +261,8 @@ def plain_reason(error: BaseException) -> str:
 
 @contextmanager
 def _upload_timeout() -> Iterator[None]:
-    # Only the value of a variable that this module set changes, because other threads may read the environment.
-    if _TIMEOUT not in _set_here:
+    # Only the value of an existing variable changes, because other threads may read the environment.
+    if os.environ.get(_TIMEOUT) != _ENVIRONMENT[_TIMEOUT]:  # set by the user
         yield
         return
     os.environ[_TIMEOUT] = _UPLOAD_TIMEOUT

@@ -40,8 +40,9 @@ def test_without_another_driver_nothing_is_waited_for(storage: Storage, tmp_path
 
 @pytest.mark.parametrize("changed", ["host", "boot", "out", None])
 def test_a_driver_of_another_machine_or_of_a_deleted_folder_is_waited_for(
-    storage: Storage, tmp_path: Path, changed: str | None
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str | None
 ) -> None:
+    monkeypatch.setattr("sweeper.store.lease.TIMEOUT", 0.0)
     if changed:
         (tmp_path / "one").mkdir()
     with hold_lease(storage, tmp_path / "one", say=pytest.fail):
@@ -49,7 +50,7 @@ def test_a_driver_of_another_machine_or_of_a_deleted_folder_is_waited_for(
     storage.write(FILE, json.dumps(content | ({changed: "another"} if changed else {})).encode())
     announced = list[str]()
     for _ in range(2):
-        assert other_driver(storage, tmp_path / "one", say=announced.append, timeout=0) is None
+        assert other_driver(storage, tmp_path / "one", say=announced.append) is None
     assert len(announced) == 1, "nobody waits twice for a dead driver"
 
 
