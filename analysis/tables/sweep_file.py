@@ -7,15 +7,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Objective
 from search_spaces.messages import no_sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = 2
 

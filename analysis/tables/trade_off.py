@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from analysis.errors import AnalysisError
 from search_spaces.messages import found_instead
+
+if TYPE_CHECKING:  # every command reads sweep.json, and only some of them a table
+    import pandas as pd
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -103,6 +106,8 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
     Raises:
         AnalysisError: the column of an objective is missing or contains text.
     """
+    from pandas.api.types import is_numeric_dtype
+
     if rows.empty:
         return np.empty((0, len(objectives)))
     for objective in objectives:
@@ -111,7 +116,7 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
             raise AnalysisError(
                 f"trials.csv has no column {objective.column} for the objective {objective.name}: {there}"
             )
-        if not pd.api.types.is_numeric_dtype(rows[objective.column]):
+        if not is_numeric_dtype(rows[objective.column]):
             raise AnalysisError(f"the objective {objective.name} needs numbers in the column {objective.column}")
     return np.column_stack([rows[objective.column].to_numpy(dtype=np.float64) for objective in objectives])
 

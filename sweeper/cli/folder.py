@@ -45,7 +45,6 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     The command waits until the trial or the sweep has stopped. Ctrl-C ends only this waiting, and not the request. A
     stopped trial has the status 'stopped' and the values of its last epoch. 'resume' continues a stopped sweep.
     """
-    from sweeper.followers.status import read_status
     from sweeper.followers.stop_requests import ask
 
     out = Path(folder)
@@ -57,6 +56,8 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
         time.sleep(_CHECK_SECONDS)
     found: dict[str, object]
     if trial is None:
+        from sweeper.followers.status import read_status
+
         state = read_status(out).state
         found = {"state": state}
         text = f"the sweep in {out}: {state}"
