@@ -41,9 +41,9 @@ class NextTrial(NamedTuple):
 class Controller(Follower):
     """Decides which trials of a sweep run and which stop. Everything known about the trials is in the event log.
 
-    ``scheduler`` stops or pauses trials early by the fields ``compared`` of reports; without it, all trials run to the
-    end. ``failure`` is the infrastructure error that ended the sweep. After a resume, trials that were paused when the
-    sweep was killed wait in memory until the scheduler promotes them.
+    ``scheduler`` compares trials by the fields ``compared`` of their reports and stops or pauses some trials early.
+    Without a scheduler, all trials run to the end. ``failure`` is the infrastructure error that ended the sweep. After
+    a resume, trials that were paused when the sweep was killed wait in memory until the scheduler promotes them.
     """
 
     log: EventLog

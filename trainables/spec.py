@@ -97,7 +97,7 @@ class TrialSpec:
     target_lora_rank: int | None = setting(
         "data",
         None,
-        "LoRA rank of the target's fine-tuning, merged afterwards; 0 or none trains all weights.",
+        "LoRA rank for fine-tuning the target. The adapter is merged afterwards. 0 or none trains all weights.",
         low=0,
         words=_RANK,
         decides=False,
@@ -183,7 +183,7 @@ class TrialSpec:
     interpolate: str = setting(
         "training",
         "auto",
-        "Interpolate the final weights towards the target's while forgetting is kept: on, off, auto.",
+        "Interpolate the final weights towards the target, as far as most of the forgetting remains: on, off, auto.",
         "on under AutoLR's rule safe",
         choices=("auto", "on", "off"),
     )

@@ -136,7 +136,7 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[StudyAttainment]]:
-    """For each verdict with at least two fresh seeds, yield the attainment of AutoLR and of the best single rate."""
+    """Yield a figure for each verdict with at least two fresh seeds: what AutoLR and the best single rate attain."""
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"

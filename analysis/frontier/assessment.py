@@ -214,8 +214,11 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
-    """Return whether a check decides a side. The result must be known, and the threshold must be stated by the user or
-    be about a primary metric. A threshold that the target already meets cannot show forgetting."""
+    """Return whether a check decides if a model meets the thresholds of a side.
+
+    Its result must be known, and its threshold must be stated by the user or be about a primary metric. A threshold
+    that the target already meets cannot show forgetting.
+    """
     if check.met is None or check.side != side:
         return False
     counts = check.source == "stated" or thresholds.columns[check.wanted.name].primary

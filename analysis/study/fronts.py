@@ -82,7 +82,7 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
 
 
 def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
-    """Return all points of each arm in a reference box. An arm is left out if one of its units was not measured."""
+    """Return all points of each arm, scaled to a reference box. Arms with a unit that was not measured are left out."""
     parts = {arm: [unit.points(box) for unit in own] for arm, own in units.items()}
     filled = {arm: [part for part in own if part is not None and len(part)] for arm, own in parts.items()}
     axes = next((own[0].shape[1] for own in filled.values() if own), 2)

@@ -40,7 +40,7 @@ class Unit:
     missing: tuple[Configuration, ...]
 
     def points(self, box: str = "") -> Floats | None:
-        """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown.
+        """Return the finished trials' costs, scaled to a reference box, shape (k, m); None if a cost is unknown.
 
         The default is the box of the objectives, in which the costs of all finished trials are known.
         """

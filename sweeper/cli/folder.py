@@ -42,8 +42,9 @@ def status(folder: str, as_json: bool) -> None:
 def stop(folder: str, trial: str | None, as_json: bool) -> None:
     """Stop one TRIAL of the running sweep in FOLDER after its current epoch, or the whole sweep as Ctrl-C does.
 
-    The command waits until the trial or the sweep has stopped. Ctrl-C ends only this waiting, and not the request. A
-    stopped trial has the status 'stopped' and the values of its last epoch. 'resume' continues a stopped sweep.
+    The command waits until the trial or the sweep has stopped. Ctrl-C ends only the wait and does not cancel the
+    request. A stopped trial has the status 'stopped' and the values of its last epoch. 'resume' continues a
+    stopped sweep.
     """
     from sweeper.followers.stop_requests import ask
 

@@ -138,7 +138,7 @@ def _datasets() -> list[dict[str, object]]:
             "forget splits": ", ".join(item.forget_splits),
             "forget class": item.forget_class and f"{item.forget_class}, or another",
             "hub": item.hub_id,
-            "data-dir": f"{'needed' if item.hub_id is None else 'instead of the hub'}, with {item.files}"
+            "data-dir": f"{'required' if item.hub_id is None else 'used instead of the hub'}; must contain {item.files}"
             if item.files
             else None,
             "citation": item.citation,

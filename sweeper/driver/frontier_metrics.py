@@ -63,7 +63,7 @@ def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
 
 
 def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
-    """Measure the metrics of the epochs that :func:`unmeasured` returns, as Ray tasks with the resources of a trial.
+    """Run a Ray task for each epoch of :func:`unmeasured` that measures its metrics, with the resources of a trial.
 
     If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` is
     called first and waits until Ray's head responds. Without a head, a new task would hang or end this process.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The rule, the limits and the column by which a model is chosen. ``rule`` is None for the report's answer."""
+    """The rule, the limits and the column by which a model is chosen. Without a ``rule``, it is the report's answer."""
 
     rule: str | None
     limits: tuple[Constraint, ...]

@@ -137,7 +137,8 @@ LANDSCAPE_COLUMNS = (
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
     """Return the description of each column of trials.csv and history.csv for sweep.json, without empty entries.
 
-    ``random_guess`` is the upper bound of the losses, the loss of a uniform guess in nats, or None without a target.
+    ``random_guess`` is the loss of a uniform guess in nats, which is the upper bound of the losses. It is None if there
+    is no target.
     ``unit`` is the item over which losses are averaged: token or image.
     """
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())

@@ -184,7 +184,7 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are measured after an epoch. If metrics are measured, the losses always are."""
+        """Return whether the losses are measured after an epoch. This includes each epoch with metrics."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> None:

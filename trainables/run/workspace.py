@@ -139,7 +139,7 @@ class Workspace:
         return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
 
     def evaluator(self, *, max_length: int, batch_size: int) -> ModelEvaluator:
-        """Return the evaluator of models on the target's data."""
+        """Return an evaluator that measures models on the target's data."""
         key = (max_length, batch_size)
         if key not in self._evaluators:
             self._evaluators[key] = self.modality.evaluator(

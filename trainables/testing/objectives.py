@@ -55,7 +55,7 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
         point = drawn.clone().requires_grad_()
         matches = torch.autograd.gradcheck(value, point, eps=1e-5, atol=1e-8, rtol=1e-6, raise_exception=False)
         assert matches, (
-            "the gradient does not match finite differences; if the loss detaches its own prediction, set detached"
+            "the gradient does not match finite differences; if the loss detaches its own prediction, set 'detached'"
         )
     _check_batch(value, drawn)
     _check_parts(objective, value, drawn)
