@@ -179,6 +179,10 @@ ui | mlflow.db --tracking-uri
 ui --port first --tracking-uri folder | first | folder
 doctor --shared full | --shared --address
 doctor --storage full | --storage full --shared
+doctor --storage s3:///runs | bucket
+doctor --address 127.0.0.1:9 | --address 127.0.0.1:9
+doctor --address nonsense | --address HOST:PORT 'auto'
+doctor --address ray://10.0.0.1:10001 | --address ray://10.0.0.1:10001 HOST:PORT 'auto' submit
 """
 """A command line on each line, then the words of each problem. ``sweep`` is pareto and ``single`` is unlearn, each on
 the small data set."""

@@ -10,7 +10,7 @@ import pytest
 
 from sweeper.checks.cluster_health import node_faults
 from sweeper.execution.nodes import PACKAGES, Facts, differences, facts, unseen, versions
-from tests.sweeper.cli.conftest import invoke, names, refused
+from tests.sweeper.cli.conftest import invoke, names
 
 
 def test_a_machine_reports_its_hardware_versions_and_folders(tmp_path: Path) -> None:
@@ -56,18 +56,3 @@ def test_doctor_lists_the_nodes_and_fails_if_a_node_does(alike: Facts, monkeypat
     assert names(done.stderr, ["bad"])
     found = json.loads(invoke("doctor", "--address", "10.0.0.1:6379", "--json").stdout)
     assert (found["nodes"]["good"]["cpus"], found["nodes"]["bad"], len(found["faults"])) == (8, None, 1)
-
-
-@pytest.mark.parametrize(
-    ("typed", "named"),
-    [
-        ("--shared /tmp", "--shared --address"),
-        ("--address 127.0.0.1:9", "--address 127.0.0.1:9"),
-        ("--address nonsense", "HOST:PORT 'auto'"),
-        ("--storage runs", "--storage runs --shared --address"),
-        ("--storage s3:///runs", "bucket"),
-        ("--address ray://10.0.0.1:10001", "--address ray://10.0.0.1:10001 HOST:PORT 'auto' submit"),
-    ],
-)
-def test_invalid_or_unreachable_addresses_are_reported(typed: str, named: str) -> None:
-    assert names("\n".join(refused("doctor", *typed.split())), named.split())
