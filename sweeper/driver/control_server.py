@@ -74,7 +74,7 @@ class ControlServer(Follower):
 
     def poll(self) -> None:
         """Execute new stop requests, and write status.json if its content has changed."""
-        for trial_id in take(self._out, self._status.run):
+        for trial_id in set(take(self._out, self._status.run)):
             if trial_id is None:
                 if not is_interrupted():  # a second signal would stop trials without saving their states
                     os.kill(os.getpid(), signal.SIGINT)
