@@ -38,11 +38,10 @@ def data(tmp_path: Path) -> Path:
     return write_questions(tmp_path / "data")
 
 
-def unlearn(data: Path, out: Path, *more: str, epochs: int = 4) -> Result:
+def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result:
     problem = ["--dataset", "jsonl", "--data-dir", str(data), "--target-epochs", "1", "--batch-size", "2"]
-    return CliRunner().invoke(
-        main, ["unlearn", *problem, "--epochs", str(epochs), "--lr", "1e-3", "--out", str(out), *more]
-    )
+    folder = ["--out", str(out)] if out is not None else []
+    return CliRunner().invoke(main, ["unlearn", *problem, "--epochs", str(epochs), "--lr", "1e-3", *folder, *more])
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
@@ -128,11 +127,11 @@ def test_an_interrupted_target_has_the_command_that_continues(
     assert "python -m sweeper target --dataset jsonl" in result.stderr
 
 
-def test_every_metric_that_was_asked_for_is_printed(data: Path, tmp_path: Path) -> None:
+def test_every_requested_metric_is_printed_and_no_folder_is_needed(data: Path) -> None:
     write_questions(data, "holdout")
-    result = unlearn(data, tmp_path / "out", "--metrics", "mia", epochs=1)
+    result = unlearn(data, None, "--metrics", "mia", epochs=1)
     assert result.exit_code == 0, result.output
-    row = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    row = json.loads(unlearn(data, None, "--metrics", "mia", "--json", epochs=1).stdout)
     measured = {name for name in row if "mia" in name and row[name] is not None and name != "metrics"}
     assert measured
     assert measured <= {line.split()[0] for line in result.stdout.splitlines()}
