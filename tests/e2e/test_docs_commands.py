@@ -1,8 +1,9 @@
-"""The commands of the docs on finished sweeps run on small sweeps."""
+"""The commands of the docs on finished sweeps run on small sweeps, and docs/python.md runs as one program."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -75,14 +76,28 @@ def test_other_commands_are_run_elsewhere() -> None:
 @pytest.mark.parametrize("words", [words for words in benchmarks() if "docs/data" in " ".join(words)], ids=" ".join)
 def test_a_table_of_a_study_is_printed_from_its_rows(words: tuple[str, ...], tmp_path: Path) -> None:
     arguments = [str(ROOT / word) if word.startswith("docs/") else word for word in words[1:]]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert "|" in python(tmp_path, ROOT / words[0], *arguments) or (tmp_path / "FILE.png").is_file()
+
+
+def test_the_page_on_python_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 7
+    (tmp_path / "page.py").write_text("\n".join(blocks))
+    printed = python(tmp_path, "page.py")
+    assert re.search(r"^4 \{.*'finished': ", printed, flags=re.MULTILINE)
+    assert "pareto" in printed
+    assert "did you mean 'ngdiff'?" in printed
+    assert "epochs must be at least 1" in printed
+    assert (tmp_path / "frontier.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "runs" / "first" / "report.html").is_file()
+
+
+def python(folder: Path, *words: str | Path) -> str:
+    """Run Python in a folder with an empty cache, and return what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache")}
     done = subprocess.run(
-        [sys.executable, ROOT / words[0], *arguments],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "|" in done.stdout or (tmp_path / "FILE.png").is_file()
+    return done.stdout
