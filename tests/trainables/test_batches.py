@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trainables.batches import EndlessBatches, epoch_batches, sorted_batches
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=150), st.integers(1, 40), st.text(max_size=8))
 def test_an_epoch_is_a_partition_into_full_batches(lengths: list[int], batch_size: int, key: str) -> None:
     batches = epoch_batches(lengths, batch_size, key)

@@ -85,11 +85,8 @@ def test_both_limits_are_relative_to_what_the_target_knew(known: float) -> None:
     assert choose_share(look, look(1.0)) == pytest.approx(FORGOTTEN, abs=STEP)
 
 
-@pytest.mark.parametrize(("lora_rank", "lr"), [(None, 1e-2), (4, 1e-1)])
-def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epochs_are_unchanged(
-    lora_rank: int | None, lr: float, start: Start
-) -> None:
-    changes = {"method": "gdiff", "lr": lr, "epochs": 4, "batch_size": 4, "lora_rank": lora_rank}
+def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epochs_are_unchanged(start: Start) -> None:
+    changes = {"method": "gdiff", "lr": 1e-1, "epochs": 4, "batch_size": 4, "lora_rank": 4}
     run = start(**changes)
     run._evaluate()
     at_first = run._scores.retain_agreement

@@ -166,9 +166,7 @@ def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
         assert last.losses["forget_loss"] > factor * target["forget_loss"]
 
 
-@pytest.mark.parametrize(
-    ("max_steps", "steps", "epochs"), [(3, [2, 3], [1.0, 1.5]), (1, [1], [0.5]), (9, [2, 4], [1.0, 2.0])]
-)
+@pytest.mark.parametrize(("max_steps", "steps", "epochs"), [(3, [2, 3], [1.0, 1.5]), (9, [2, 4], [1.0, 2.0])])
 def test_max_steps_ends_a_run_even_inside_an_epoch(
     start: Start, max_steps: int, steps: list[int], epochs: list[float]
 ) -> None:
@@ -258,12 +256,12 @@ def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace
     ]
 
 
-@pytest.mark.parametrize("changes", [{}, {"auto_lr": "on"}, {"auto_lr": "on", "auto_lr_smoothing": "paper"}])
-def test_a_run_is_freed_without_the_garbage_collector(changes: dict[str, str], start: Start) -> None:
+@pytest.mark.parametrize("auto_lr", ["off", "on"])
+def test_a_run_is_freed_without_the_garbage_collector(auto_lr: str, start: Start) -> None:
     """If a run were part of a reference cycle, its optimizer state would stay on the GPU beside the next run's."""
     gc.disable()
     try:
-        run = start(epochs=1, **changes)
+        run = start(epochs=1, auto_lr=auto_lr)
         list(run)
         seen = weakref.ref(run), weakref.ref(run.optimizer)
         del run
