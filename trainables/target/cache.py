@@ -16,6 +16,9 @@ from search_spaces.durable import write_whole
 FORMAT = 3
 """A part of every cache key, increased when the meaning of a recipe or the format of cached files changes."""
 
+RECORD = "target.json"
+"""The file that marks the folder of a completely trained model. It records the base model, the data and the recipe."""
+
 
 class TargetError(RuntimeError):
     """The target cannot be prepared; the message is for the user."""
@@ -115,7 +118,7 @@ def used(path: Path) -> None:
 
 def is_made(folder: Path) -> bool:
     """Return whether the folder has a completely trained model."""
-    return (folder / "target.json").is_file()
+    return (folder / RECORD).is_file()
 
 
 def unfinished(folder: Path, suffix: str) -> Path:

@@ -19,7 +19,7 @@ from trainables.models.registry import TargetRecipe
 from trainables.predictions import evaluate_items
 from trainables.scoring.base import Measured, RetainValues, chosen_metrics, generated_answers
 from trainables.spec import TrialSpec
-from trainables.target.cache import FORMAT, Cache, TargetError, digest, folder_digest, is_made, unfinished, used
+from trainables.target.cache import FORMAT, RECORD, Cache, TargetError, digest, folder_digest, is_made, unfinished, used
 from trainables.target.target import Target, TargetSpec, target_spec_of
 from trainables.target.training import Progress, require_undamaged, train
 
@@ -203,7 +203,7 @@ class Preparation:
                 if not is_made(folder):  # another process may have trained it
                     train(self.spec, folder, data=data, device=self.device or default_device(), on_progress=report)
         require_undamaged(folder)
-        used(folder / "target.json")
+        used(folder / RECORD)
         return folder
 
     def retain_values(self) -> RetainValues | None:
@@ -229,7 +229,7 @@ class Preparation:
 
         values = self.cache.note(f"retain-values/{key}", compute)
         if given is None:
-            used(Path(values["path"]) / "target.json")
+            used(Path(values["path"]) / RECORD)
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return RetainValues(**values | lists | {"key": key})
 

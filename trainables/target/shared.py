@@ -8,14 +8,11 @@ from pathlib import Path
 from search_spaces.checksums import CHECKSUMS, damaged_files, parse_checksums
 from search_spaces.durable import wait_for_lock
 from trainables.storage import Storage, StorageError
-from trainables.target.cache import cache_folder, unfinished
+from trainables.target.cache import RECORD, cache_folder, unfinished
 from trainables.target.target import Target
 
 FOLDER = "targets"
 """The folder of targets in the storage. Each target has a subfolder, named by its content key."""
-_MADE = "target.json"
-"""The file that marks a trained model's folder in the cache. The folder's name is a hash of base model, data and
-recipe."""
 _NEVER_READ = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
 _local: dict[str, Target] = {}
 
@@ -58,7 +55,8 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
     if there is None:
         raise StorageError(f"{FOLDER}/{key}: the storage has no such target")
     known = parse_checksums(there)
-    own = cache_folder() / "targets" / (origin.name if _MADE in known else key)
+    # The cache names the folder of a trained model by a hash of its base model, data and recipe.
+    own = cache_folder() / "targets" / (origin.name if RECORD in known else key)
     for place in dict.fromkeys((origin, own)):
         if place.is_dir() and not damaged_files(place, known):
             return place

@@ -25,7 +25,7 @@ from trainables.models.hub_cache import fetch_model
 from trainables.models.registry import MODELS, is_hub_id
 from trainables.predictions import evaluate_items, mean_loss
 from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
-from trainables.target.cache import TargetError, unfinished
+from trainables.target.cache import RECORD, TargetError, unfinished
 from trainables.target.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def train(
     # If another process has finished the same target first, its folder is kept, because the content is the same.
     with staged(folder, keep_existing=True) as staging:
         write_model(model, processor, staging)
-        (staging / "target.json").write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
+        (staging / RECORD).write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
         write_checksums(staging)
     state.unlink(missing_ok=True)
 
