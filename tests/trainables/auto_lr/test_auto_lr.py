@@ -125,6 +125,7 @@ def test_the_final_step_starts_from_the_exact_parameters() -> None:
         ([1.0, math.nan, 1.2], "not finite"),
         ([1.0, math.inf, math.inf], "not finite"),
         ([math.nan, 0.9, 1.2], "not finite"),
+        ([-5e-324, -1.0, 1.0], "not finite"),  # eta* overflows
         ([1.0, 1.2, 0.9], "no descent"),
         ([1.0, 1.0, 1.0], "no descent"),
         ([1.0, 0.7, 1.2], "no curvature"),

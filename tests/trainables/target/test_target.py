@@ -191,18 +191,13 @@ def test_the_second_of_two_sweeps_that_need_one_target_waits_for_the_first(
     ids=["no target", "no model", "no model in the folder", "unknown model"],
 )
 def test_a_missing_model_is_named_and_not_replaced_by_a_tiny_one(
-    prepare: Preparation,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, str],
-    error: type[Exception],
-    facts: tuple[str, ...],
+    prepare: Preparation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Any, error: Any, facts: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("notes").mkdir()
     Path("notes", "config.json").write_text("{}")
     with pytest.raises(error) as caught:
-        prepare(replace(SPEC, **changes))  # type: ignore[arg-type]
+        prepare(replace(SPEC, **changes))
     assert_names(caught.value, *facts)
     assert prepare.folders == []
 

@@ -90,36 +90,28 @@ def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
     assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
 
 
-def full_disk(monkeypatch: pytest.MonkeyPatch, *, for_names_with: str) -> None:
-    """Make saving a model fail in folders whose name contains ``for_names_with``."""
-    save = trial_files.save_model
+def test_on_a_full_disk_a_candidate_is_lost_and_a_trial_fails_at_its_end_with_its_last_report(
+    make_worker: MakeWorker, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, full = trial_files.save_model, "epoch"
 
     def refuse(model: Any, tokenizer: Any, folder: Path) -> None:
-        if for_names_with in folder.name:
+        if full in folder.name:
             raise OSError(28, "No space left on device")
         save(model, tokenizer, folder)
 
     monkeypatch.setattr(trial_files, "save_model", refuse)
-
-
-def test_a_checkpoint_that_cannot_be_written_is_a_failed_trial_that_keeps_its_last_report(
-    make_worker: MakeWorker, make_spec: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full_disk(monkeypatch, for_names_with="")
-    last = steps_of(make_worker(worker_config(make_spec())))[-1]
+    worker = make_worker(worker_config(make_spec(method="ga", lr=1e-4)), GOALS)
+    outcome = steps_of(worker)[-1]["outcome"]
+    assert (outcome["status"], outcome["checkpoint"]) == ("finished", "checkpoints/t1")
+    assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
+    full = ""
+    worker.reset_config(worker_config(make_spec(), "t2"))
+    last = steps_of(worker)[-1]
     assert last["outcome"]["status"] == "failed"
     assert "No space left" in last["outcome"]["error"]
     assert last["report"]["epoch"] == 2.0
     assert "verbmem" in last["report"]
-
-
-def test_a_candidate_that_cannot_be_written_is_lost_and_the_trial_finishes(
-    make_worker: MakeWorker, make_spec: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full_disk(monkeypatch, for_names_with="epoch")
-    outcome = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e-4)), GOALS))[-1]["outcome"]
-    assert (outcome["status"], outcome["checkpoint"]) == ("finished", "checkpoints/t1")
-    assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
 
 
 def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_epoch(
