@@ -128,13 +128,9 @@ def test_a_minute_without_a_running_trial_is_reported_until_one_runs(
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 16.0, "GPU": 4.0})
     check = StarvationCheck(Resources(2.0, 0.5), is_cluster=is_cluster)
 
-    def message_after(seconds: float, *, is_running: bool = False) -> str:
-        nonlocal now
+    messages = []
+    for seconds, is_running in ((59.0, False), (600.0, True), (59.0, False), (2.0, False), (0.0, True)):
         now += seconds
-        return check.message(is_running=is_running)
-
-    assert message_after(59.0) == ""
-    assert message_after(600.0, is_running=True) == ""
-    assert message_after(59.0) == ""
-    assert_names(message_after(2.0), "1 min 01 s", *facts)
-    assert message_after(0.0, is_running=True) == ""
+        messages.append(check.message(is_running=is_running))
+    assert [bool(message) for message in messages] == [False, False, False, True, False]
+    assert_names(messages[3], "1 min 01 s", *facts)

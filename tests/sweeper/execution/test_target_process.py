@@ -16,11 +16,6 @@ from trainables.target.prepare import prepare_target
 from trainables.target.training import Progress
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def test_the_process_trains_the_same_target_as_this_process(spec: TrialSpec, tmp_path: Path) -> None:
     shown: list[Progress] = []
     with target_process(spec) as wait:

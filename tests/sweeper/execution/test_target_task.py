@@ -15,20 +15,12 @@ import ray
 from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
-import sweeper.execution.target_task
 from sweeper.execution.target_task import TargetTask, prepare_for_sweep
 from tests.sweeper.conftest import SETTINGS
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, TargetError
 from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import Target, target_spec_of
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
-    monkeypatch.setattr(sweeper.execution.target_task, "gpus_here", lambda: 0)
-    return tmp_path / "driver" / "sweeper"
 
 
 class NodeCluster:
@@ -45,6 +37,7 @@ class NodeCluster:
         monkeypatch.setattr(ray, "get", Future.result)
         monkeypatch.setattr(ray, "wait", lambda calls, timeout: (calls, []))
         monkeypatch.setattr(ray, "kill", self.kill)
+        monkeypatch.setattr("sweeper.execution.target_task.gpus_here", lambda: 0)
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
         self.shared.append(sharing)
