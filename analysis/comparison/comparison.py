@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.comparison.best_configuration import chosen, succeeds
-from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
+from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value, chosen, succeeds
 from analysis.errors import AnalysisError
 from analysis.study.study_runs import StudyRuns, study_runs
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note, note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem
-from analysis.tables.sources import Sources, read_source, same_model, shared
+from analysis.tables.sources import Sources, labelled, read_source, same_model, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
 from analysis.words import model_name
@@ -65,7 +64,7 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     if not named:
         raise AnalysisError("there is no trial to compare yet")
     if len(named) > 1:
-        named = {name: _labelled(part, _source(name)) for name, part in named.items()}
+        named = {name: labelled(part, _source(name)) for name, part in named.items()}
     merged = TrialTable.merge([part.table for part in named.values()])
     sweep = shared({name: part.sweep for name, part in named.items()})
     boxes = [(part.table, part.sweep.objectives) for part in named.values()]
@@ -112,12 +111,6 @@ def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
 def _source(name: str) -> str:
     """Return the name of a source without the number that was added to distinguish sources with the same name."""
     return name.split(": ", 1)[-1]
-
-
-def _labelled(part: Sources, name: str) -> Sources:
-    """Return a copy of the source in which each trial id is prefixed with ``name``."""
-    table = part.table.renamed(f"{name}/".__add__, str)
-    return replace(part, table=replace(table, notes=tuple(replace(item, source=name) for item in table.notes)))
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:

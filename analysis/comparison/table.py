@@ -1,15 +1,34 @@
-"""The content of a comparison: one table for every unlearning problem (a model and a data set with their settings). The
-tables have the metrics of each method without and with AutoLR.
+"""The content of a comparison, and the configuration that represents a method.
+
+There is one table for every unlearning problem (a model and a data set with their settings). It has the metrics of each
+method without and with AutoLR. A seed succeeds if it meets the paper's thresholds. Configurations are ranked by the
+lower end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934), so 3 of 3 seeds rank above
+1 of 1. Ties are broken by the hypervolume of the mean objectives. A seed whose trial diverged, failed or was stopped
+counts as unsuccessful, and its costs are 1, the worst value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from statistics import stdev
 
+import numpy as np
+import pandas as pd
+
+from analysis.frontier.frontier import hypervolume
+from analysis.study.paired import exact_share
+from analysis.study.study_runs import StudyRun, StudyRuns
+from analysis.tables.columns import Columns
 from analysis.tables.note import Note
+from analysis.tables.out_of_bounds import is_possible
 from analysis.tables.problems import Problem
-from search_spaces.constraint import Constraint
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trial_table import finite_cell
+from analysis.words import format_policy, number
+from search_spaces.constraint import Constraint, all_met
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +128,89 @@ class ComparisonTable:
         """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)
+
+
+def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
+    """Return the entry of the highest-ranked configuration; None without runs. Ties go to the first configuration."""
+    configurations: dict[tuple[object, ...], list[StudyRun]] = {}
+    for run in runs:
+        configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
+    rank = partial(_rank, columns=study.columns, targets=targets)
+    best = max(configurations.values(), key=rank, default=None)
+    if best is None:
+        return None
+    done = [run.row for run in best if run.row["status"] == "finished"]
+    verdicts = [succeeds(row, study.columns, targets) for row in done]
+    seeds = [run.seed for run in best if run.seed is not None]
+    return Entry(
+        _label(best[0], study.configuration_columns),
+        len(done),
+        len(best) - len(done),
+        {name: value for name in metrics if (value := _value(done, name, study.columns, targets)) is not None},
+        succeeded=verdicts.count(True),
+        missed=verdicts.count(False),
+        not_judged=verdicts.count(None),
+        seed_numbers=tuple(sorted(seeds)) if len(seeds) == len(best) else (),
+    )
+
+
+def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
+    """Return the sort key of a configuration: success, hypervolume of the means, and number of finished seeds."""
+    done = [run.row for run in runs if run.row["status"] == "finished"]
+    met = sum(succeeds(row, columns, targets) is True for row in done)
+    size = next((len(run.costs) for run in runs if run.costs is not None), 0)
+    costs = [np.ones(size) if run.costs is None else run.costs for run in runs]
+    box = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
+    return exact_share(met, len(runs)).low, box, len(done)
+
+
+def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
+    """Return whether a finished trial meets all thresholds; None if it misses no threshold but some cannot be judged.
+
+    A threshold cannot be judged if the score is missing or impossible, such as a percentage instead of a share.
+    """
+
+    def value(name: str) -> float | None:
+        found = finite_cell(row, name)
+        return found if found is not None and is_possible(found, name, columns) else None
+
+    return columns.success(value, targets.baseline_of(row))
+
+
+def _label(run: StudyRun, columns: Sequence[str]) -> str:
+    rate = [] if run.lr is None else [f"lr {number(run.lr)}"]
+    options = [
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in zip(columns, run.configuration, strict=True)
+        if value is not None
+    ]
+    return ", ".join([*([format_policy(run.variant, run.lr)] if run.variant else rate), *options])
+
+
+def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: SweepFile) -> Value | None:
+    found = [(row, score) for row in done if (score := finite_cell(row, name)) is not None]
+    if not found:
+        return None
+    scores = [score for _, score in found]
+    mean, deviation = math.fsum(scores) / len(scores), stdev(scores) if scores[1:] else None
+    before = [targets.baseline_of(row).get(name) for row, _ in found]
+    possible = all(is_possible(score, name, columns) for score in scores)
+    met = _met(columns[name].threshold, mean, scores, before) if possible else None
+    return Value(mean, deviation, met, len(scores))
+
+
+def _met(
+    threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
+) -> bool | None:
+    """Return whether the scores of a configuration's seeds meet a threshold; None if unknown.
+
+    ``before`` has the score of each seed's target; None if it was not measured. If the threshold is relative and the
+    targets differ, every seed's score must meet the threshold relative to the seed's own target. Otherwise, the mean of
+    the scores must meet the threshold.
+    """
+    if threshold is None:
+        return None
+    each = all_met(threshold.met(*pair) for pair in zip(scores, before, strict=True))
+    if each or (threshold.relative and len(set(before)) > 1):
+        return each
+    return threshold.met(mean, before[0])

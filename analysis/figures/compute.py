@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import pandas as pd
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
 from analysis.figures.style import INK, LEAST_SPAN, MUTED, OKABE_ITO, house_style, legend_of, plots
-from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
 from analysis.frontier.frontier import hypervolume, nondominated
+from analysis.frontier.indicators import AttainmentDifference, AttainmentSurface
 from analysis.study.fronts import StudyAttainment, study_attainment
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
@@ -44,16 +43,10 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
     return figure_of(panels, name="anytime_hypervolume", title=title, caption=caption)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AnytimeCurve:
-    """A step curve: after ``seconds[i]`` of trial time, the hypervolume was ``hypervolume[i]``. Shapes (n,)."""
+def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:
+    """Return the trial time in seconds, and the hypervolume that had been reached then, at the end of each trial.
 
-    seconds: Floats
-    hypervolume: Floats
-
-
-def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeCurve:
-    """Return the curve for all ended trials, in the order in which they ended. Each trial adds all its models.
+    Both arrays have the shape (ended trials,), in the order in which the trials ended. Each trial adds all its models.
 
     The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
     The startup time of a worker is not counted, because otherwise the worker's first trial would seem slower. A trial
@@ -76,7 +69,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> AnytimeC
             front = front[nondominated(front)]
             volume = max(volume, hypervolume(front))
         volumes[index] = volume
-    return AnytimeCurve(np.cumsum(seconds.to_numpy()), volumes)
+    return np.cumsum(seconds.to_numpy()), volumes
 
 
 def _is_repeated(trials: pd.DataFrame) -> Mask:
@@ -96,10 +89,9 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
             trials = own.trials[arm & (own.trials["method"] == method)]
             if trials.empty:
                 continue
-            curve = anytime_data(own.with_trials(trials), objectives)
             # The hypervolume is 0 until the first trial ends, and constant between two trials.
             stairs = [(0.0, 0.0)]
-            for seconds, volume in zip(curve.seconds, curve.hypervolume, strict=True):
+            for seconds, volume in zip(*anytime_data(own.with_trials(trials), objectives), strict=True):
                 if np.isfinite([seconds, volume]).all():
                     stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
             if len(stairs) > 1:

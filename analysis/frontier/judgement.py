@@ -15,10 +15,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.assessment import Assessment, Check, assess
+from analysis.frontier.assessment import (
+    FORGETTING,
+    KEEPING,
+    SIDES,
+    Assessment,
+    Check,
+    Thresholds,
+    assess,
+    bound_of,
+    thresholds_of,
+)
 from analysis.frontier.frontier import selectable_models
 from analysis.frontier.selection import Selection, select
-from analysis.frontier.thresholds import FORGETTING, KEEPING, SIDES, Thresholds, bound_of, thresholds_of
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
@@ -124,7 +133,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     distance = _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
     judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
-    # If no threshold can be judged, only the scores that replace thresholds are used (``thresholds.stand_ins``).
+    # If no threshold can be judged, only the scores that replace thresholds are used (``stand_ins``).
     asked = judged or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
     if not asked:
         return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)

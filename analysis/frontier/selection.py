@@ -19,8 +19,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.assessment import Assessment
-from analysis.frontier.thresholds import FORGETTING
+from analysis.frontier.assessment import FORGETTING, Assessment
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Mask, Objective
 from analysis.tables.trial_table import numbers

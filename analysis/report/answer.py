@@ -13,10 +13,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from analysis.frontier.assessment import assess
+from analysis.frontier.assessment import NEAR_GUESS, Thresholds, assess
 from analysis.frontier.frontier import Frontier, Model, frontier
 from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, tried
-from analysis.frontier.thresholds import NEAR_GUESS, Thresholds
 from analysis.report.outcomes import ended_as
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile

@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.frontier.assessment import assess
+from analysis.frontier.assessment import assess, thresholds_of
 from analysis.frontier.frontier import frontier, gained, selectable_models
 from analysis.frontier.judgement import choose_model, judge
-from analysis.frontier.thresholds import thresholds_of
 from analysis.report.answer import answer
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile

@@ -36,10 +36,10 @@ def environment() -> Environment:
     )
     made.filters |= {
         "counted": counted,
-        "plural": plural,
+        "plural": lambda count, one, many: one if count == 1 else many,
         "duration": duration,
         "number": number,
-        "percent": percent,
+        "percent": "{:.0%}".format,
         "listed": listed,
         "short": short,
         "sentence": sentence,
@@ -47,7 +47,7 @@ def environment() -> Environment:
         "note": note_text,
         "seeds": seeds,
         "seeds_for": seeds_for,
-        "signed": signed,
+        "signed": lambda value: f"{'+' if value > 0 else ''}{number(value + 0.0)}",  # no -0
     }
     made.globals |= {"say": say, "paragraphs": paragraphs}
     return made
@@ -70,16 +70,6 @@ def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
     # Remove the spaces that line breaks in a template leave before punctuation marks.
     parts = (re.sub(r"\s+(?=[,;:.](\s|$))", "", " ".join(part.split())) for part in re.split(r"\n\s*\n", text))
     return tuple(filter(None, parts))
-
-
-def plural(count: float, one: str, many: str) -> str:
-    """Return ``one`` if the count is 1, else ``many``, as in ``{{ n | plural("is", "are") }}``."""
-    return one if count == 1 else many
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage, such as ``12%`` for 0.12."""
-    return f"{share:.0%}"
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:
@@ -109,8 +99,3 @@ def seeds(numbers: Iterable[int]) -> str:
             runs.append([seed])
     ranges = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
     return f"seed{'s' if sum(map(len, runs)) > 1 else ''} {', '.join(ranges)}" if runs else "no seed"
-
-
-def signed(value: float) -> str:
-    """Return a number with its sign, such as ``+0.43``, ``-0.12`` or ``0``."""
-    return f"{'+' if value > 0 else ''}{number(value + 0.0)}"  # no -0

@@ -22,22 +22,113 @@ from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.report.answer import Answer, answer
 from analysis.report.example_answers import ExampleAnswers, example_answers
-from analysis.report.findings import Finding, PageFigure, findings
 from analysis.report.outcomes import cost, early_stops, ended_as, failures
 from analysis.report.render import listed, note_text, paragraphs, render, say, sentence
-from analysis.report.study_text import study_cautions, study_lines, study_title
+from analysis.report.study_text import (
+    arms_table,
+    differences_table,
+    rates_table,
+    sensitivity_line,
+    study_cautions,
+    study_lines,
+    study_title,
+    verdict_lines,
+)
 from analysis.report.trials import anchors, charts, page_data, point_labels, trials_section
+from analysis.study.fronts import arm_fronts
+from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy, study_in
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
-from analysis.words import number
+from analysis.tables.trial_table import auto_lr_on
+from analysis.words import DataTable, number
 from search_spaces.durable import write_json, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+HEADINGS = {
+    "sensitivity": "How much does the learning rate matter?",
+    "auto_lr": "AutoLR against a fixed learning rate",
+    "fronts": "Which frontier is best?",
+    "compute": "How fast did the hypervolume grow?",
+    "courses": "Training curves",
+    "gradients": "Gradient norms and angles",
+}
+"""The heading of each section, keyed by its anchor, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """A drawn figure. ``name`` is the stem of the figure's file names in figures/."""
+
+    name: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One collapsible section of the page. ``anchor`` is the HTML id to which links lead."""
+
+    anchor: str
+    heading: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[DataTable, ...] = ()
+    figures: tuple[PageFigure, ...] = ()
+
+
+def findings(
+    sources: Sources,
+    parts: Mapping[Problem, Sources],
+    figures: Sequence[tuple[str, PageFigure]],
+    study: LrStudy | None = None,
+) -> Iterator[Finding]:
+    """Yield the sections that have data. ``figures`` has pairs (anchor of a section, figure in this section).
+
+    If the ``study`` has verdicts, the section on AutoLR shows these verdicts. Otherwise, the section describes the
+    trials of each model and data set.
+    """
+    for anchor, heading in HEADINGS.items():
+        shown = tuple(figure for place, figure in figures if place == anchor)
+        sentences: tuple[str, ...] = ()
+        tables: tuple[DataTable, ...] = ()
+        if anchor == "sensitivity" and study is not None:
+            sentences = tuple(f"{sensitivity_line(item)}." for item in study.compared)
+            tables = tuple(rates_table(item, study.grid.columns) for item in study.compared)
+        elif anchor == "auto_lr" and study is not None and study.verdicts:
+            sentences = tuple(
+                dict.fromkeys(f"{line}." for verdict in study.verdicts for line in verdict_lines(verdict))
+            )
+            tables = (differences_table(study),)
+        elif anchor == "auto_lr":
+            described = {f"{problem}: " if len(parts) > 1 else "": _auto_lr(part) for problem, part in parts.items()}
+            sentences = tuple(f"{name}{sentence}" for name, found in described.items() for sentence in found)
+        elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
+            alone = [(part.table, part.sweep.objectives) for part in sources.each_sweep]
+            found = study.fronts if study else arm_fronts(lr_grid(alone))
+            tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
+        if shown or tables:
+            yield Finding(anchor, heading, sentences, tables, shown)
+
+
+def _auto_lr(sources: Sources) -> tuple[str, ...]:
+    """Return sentences that compare AutoLR with fixed rates; () if only one of the two was run."""
+    own = sources.table.own
+    on = auto_lr_on(own.trials)
+    if on.nunique() < 2:
+        return ()
+    parts = {"AutoLR": own.with_trials(own.trials[on]), "a fixed rate": own.with_trials(own.trials[~on])}
+    return paragraphs(
+        "page.auto_lr",
+        hypervolumes={name: frontier(part, sources.sweep.objectives).hypervolume for name, part in parts.items()},
+        finished={name: len(part.finished) for name, part in parts.items()},
+        seeds=own.trials["seed"].nunique(),
+    )
 
 
 class PageFrontier(NamedTuple):
@@ -80,6 +171,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     read = read_sources(list(sources) or [out], out=out)
     parts, notes = by_problem(read)
     study = study_in(read)
+    # If every sweep is a learning-rate study, the page starts with the verdict of the study.
+    is_study = bool(read.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in read.sweeps)
     wanted = gallery(read, study, parts)
     answers = {
         problem: _answered(out, problem, part, anchor=f"-{i}" if len(parts) > 1 else "")
@@ -90,7 +183,9 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     figures = []
     for section, data, draw in wanted:
         document = save_figure(draw(data), out / "figures", data.name)
-        text = _caption(data.caption)
+        facts = data.caption or Note("")
+        text = say(f"figure_captions.{facts.code}", **dict(facts.facts)) if facts.code else ""
+        text = f"{facts.source}. {text}" if facts.source else text
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
         figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
@@ -102,7 +197,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         page_answers,
         list(findings(read, parts, figures, study)),
         _notices(read, notes, answers, study),
-        study=study if _is_study(read) else None,
+        study=study if is_study else None,
     )
     write_json(out / "pareto.json", plain(content))
     write_whole(out / "report.html", page)
@@ -123,14 +218,6 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
     for _, data, draw in items:
         save_figure(draw(data), folder, data.name)
     return [folder / f"{data.name}.png" for _, data, _ in items]
-
-
-def _caption(facts: Note | None) -> str:
-    """Render a caption, starting with the source, with its macro in figure_captions.j2; "" if ``facts`` is None."""
-    if facts is None:
-        return ""
-    text = say(f"figure_captions.{facts.code}", **dict(facts.facts))
-    return f"{facts.source}. {text}" if facts.source else text
 
 
 def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -> Figure:
@@ -156,11 +243,6 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
         front=front,
         hypervolumes={name: frontier(table.models, box).hypervolume for name, box in boxes.items()},
     )
-
-
-def _is_study(sources: Sources) -> bool:
-    """Return whether every sweep is a learning-rate study, so that the page starts with the study's verdict."""
-    return bool(sources.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in sources.sweeps)
 
 
 def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.frontier.attainment import (
+from analysis.frontier.indicators import (
     AttainmentDifference,
     AttainmentSurface,
+    Indicators,
+    ReferenceSensitivity,
     attainment_difference,
     attainment_surfaces,
+    indicators,
+    reference_sensitivity,
 )
-from analysis.frontier.indicators import Indicators, ReferenceSensitivity, indicators, reference_sensitivity
 from analysis.study.lr_grid import LrGrid, Unit
 from analysis.study.verdict import Verdict
 from analysis.tables.problems import Problem

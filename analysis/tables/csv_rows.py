@@ -88,18 +88,16 @@ def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
             return records, False
         except csv.Error as error:
             if "end of data" in str(error):
-                _require_torn(path, text, line, cells=len(next(iter(records.values()), ())))
+                # Only the last record may be incomplete, so no complete record may follow an open quote.
+                size, behind = len(next(iter(records.values()), ())), text.splitlines()[line:]
+                if size > 1 and any(len(next(csv.reader([other]), ())) == size for other in behind):
+                    raise AnalysisError(
+                        f"{path}, line {line}: not CSV: a quote is never closed, although more records follow"
+                    ) from None
                 return records, True
             raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
         if cells:
             records[line] = cells
-
-
-def _require_torn(path: Path, text: str, line: int, *, cells: int) -> None:
-    """Raise an error if complete records follow an open quote, because only the last record may be incomplete."""
-    behind = text.splitlines()[line:]
-    if cells > 1 and any(len(next(csv.reader([other]), ())) == cells for other in behind):
-        raise AnalysisError(f"{path}, line {line}: not CSV: a quote is never closed, although more records follow")
 
 
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from pathlib import Path
 
@@ -104,7 +104,12 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     prefixes = dict(zip(paths, _prefixes(paths), strict=True))
     sweep = shared({prefixes[path]: SweepFile.read(path) for path in sweeps})
     named = {
-        prefix: _labelled(read_source(path, sweep.columns, objectives=sweep.objectives), prefix, out, path)
+        prefix: labelled(
+            read_source(path, sweep.columns, objectives=sweep.objectives),
+            prefix,
+            partial(_from, out, path),
+            sweep=prefix,
+        )
         for path, prefix in prefixes.items()
     }
     merged = TrialTable.merge([part.table for part in named.values()])
@@ -124,19 +129,15 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     )
 
 
-def _labelled(part: Sources, prefix: str, out: Path, path: Path) -> Sources:
-    """Prefix the trial ids, and make the checkpoint paths relative to the report's folder ``out``."""
-    table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", lambda place: _from(out, path, place), prefix)
+def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
+    """Prefix the trial ids and the notes, and replace each checkpoint path by ``checkpoint(path)``."""
+    table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
         for log in (part.auto_lr, part.landscape)
     )
-    return replace(
-        part,
-        table=replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes)),
-        auto_lr=auto_lr,
-        landscape=landscape,
-    )
+    table = replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes))
+    return replace(part, table=table, auto_lr=auto_lr, landscape=landscape)
 
 
 def _from(out: Path, folder: Path, checkpoint: str) -> str:

@@ -22,7 +22,7 @@ from analysis.figures.gradient_plane import Plane, draw_gradient_plane, gradient
 from analysis.figures.panels import PanelFigure, colours_of, draw_panels, graded
 from analysis.figures.pareto import pareto_data
 from analysis.figures.svg import save_figure, svg_text
-from analysis.frontier.attainment import AttainmentDifference, AttainmentSurface
+from analysis.frontier.indicators import AttainmentDifference, AttainmentSurface
 from analysis.study.fronts import StudyAttainment
 from analysis.study.tuning_curve import tuning_curve
 from analysis.tables.note import note

@@ -16,9 +16,16 @@ from optuna._hypervolume import compute_hypervolume
 
 from analysis.errors import AnalysisError
 from analysis.figures.compute import anytime_data
-from analysis.frontier.attainment import attainment_difference, attainment_surfaces
 from analysis.frontier.frontier import Frontier, contributions, frontier, hypervolume, nondominated
-from analysis.frontier.indicators import additive_epsilon, igd_plus, indicators, pooled_front, reference_sensitivity
+from analysis.frontier.indicators import (
+    additive_epsilon,
+    attainment_difference,
+    attainment_surfaces,
+    igd_plus,
+    indicators,
+    pooled_front,
+    reference_sensitivity,
+)
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import OBJECTIVES, MakeSweep, Row, tables_of, trial
@@ -222,8 +229,8 @@ def test_the_difference_of_two_groups_is_that_of_their_shares_everywhere(one: li
 def anytime(out: Path, **columns: object) -> tuple[list[float], list[float]]:
     """The seconds and hypervolumes of the anytime curve, with columns replaced in the table."""
     table, sweep = tables_of(out)
-    curve = anytime_data(table.with_trials(table.trials.assign(**columns)), sweep.objectives)
-    return curve.seconds.tolist(), curve.hypervolume.tolist()
+    seconds, volumes = anytime_data(table.with_trials(table.trials.assign(**columns)), sweep.objectives)
+    return seconds.tolist(), volumes.tolist()
 
 
 def test_the_anytime_curve_charges_every_trial_and_credits_only_finished_ones(make_sweep: MakeSweep) -> None:
