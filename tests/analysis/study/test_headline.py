@@ -340,7 +340,7 @@ def test_the_reason_is_named(study_of: MakeStudy, row: MakeRow, rows: Callable[[
 
 def test_a_primary_question_without_a_verdict_comes_first(study_of: MakeStudy, row: MakeRow) -> None:
     rows = rows_of(row) + failed(rows_of(row, method="ngdiff", c=None))
-    first, second, _ = study_lines(study_of(rows, primary="ngdiff"))
+    first, second = study_lines(study_of(rows, primary="ngdiff"))
     assert first.startswith("ngdiff (the primary question): no verdict")
     assert second.startswith("gdiff: ")
 
