@@ -241,8 +241,9 @@ AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
             (1e30, math.inf),
         ),
         ([trial("0", None, None), trial("1", None, None, lr=1e-3), *AUTO], None),
+        ([trial("0", None, None, **BAD), trial("1", None, None, lr=1e-3, **BAD), *AUTO], None),
     ],
-    ids=["nothing", "no history", "diverged", "nan", "huge", "rates unmeasured"],
+    ids=["nothing", "no history", "diverged", "nan", "huge", "rates unmeasured", "rates diverged"],
 )
 def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tuple[float, float] | None) -> None:
     out = make_sweep(rows, values and [report(str(i), step, *values) for i in range(3) for step in (1, 2)])
