@@ -77,9 +77,10 @@ def test_a_torn_last_line_is_cut_and_the_log_continues(path: Path) -> None:
     assert [event.seq for event in read_events(path)] == [0, 1]
 
 
-def test_a_missing_line_is_named(path: Path) -> None:
+@pytest.mark.parametrize("line", [b"{}\n", Event.new(2, Kind.TRIAL_STARTED, "00000", {}).to_line()])
+def test_a_line_that_is_no_event_or_follows_a_missing_line_is_named(path: Path, line: bytes) -> None:
     propose(EventLog(path), "00000")
-    path.write_bytes(path.read_bytes() + Event.new(2, Kind.TRIAL_STARTED, "00000", {}).to_line())
+    path.write_bytes(path.read_bytes() + line)
     with pytest.raises(EventLogError, match=r"events\.jsonl, line 2"):
         EventLog(path)
 
