@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -48,13 +47,6 @@ def test_of_an_unfinished_trial_the_epochs_are_on_the_front_and_the_row_is_not(s
     attained.add(ended(9, 1, status=status))
     attained.add(ended(9, 1, status=status), [epoch(5, 5)])
     assert attained.trace == [0.0, pytest.approx(0.25)]
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, "", None])
-def test_an_epoch_without_a_finite_objective_counts_for_nothing(bad: object) -> None:
-    attained, row = ParetoArchive(AXES), ended(5.0, bad)
-    assert attained.add(row) is None
-    assert attained.add(row, [epoch(4, 2), row]) == Result((4.0, 2.0))
 
 
 @pytest.mark.parametrize(

@@ -49,17 +49,6 @@ def test_a_plateau_is_reached_when_the_last_trials_added_little(trace: list[floa
     assert Plateau(2, 0.01).is_reached(trace) == reached
 
 
-def test_an_epoch_budget_ends_the_sweep_and_names_the_option_that_continues_it() -> None:
-    stopping = Stopping(epoch_budget=10)
-    assert (stopping.epochs_left(6.0), stopping.end(trained=6.0, trace=[])) == (4.0, None)
-    end = stopping.end(trained=10.0, trace=[])
-    assert end is not None
-    assert "10 epochs" in end.because
-    assert end.further == "--epoch-budget EPOCHS"
-    assert stopping.epochs_left(11.0) == 0.0
-    assert (Stopping().epochs_left(6.0), Stopping().end(trained=1e6, trace=[0.5] * 100)) == (None, None)
-
-
 def test_a_plateau_that_ended_the_sweep_stays_its_end_when_the_last_running_trial_leaves_it(tmp_path: Path) -> None:
     controller = bare_sweep(tmp_path, stopping=Stopping(plateau=Plateau(1, 0.5))).controller
     trace = controller.study.archive.trace

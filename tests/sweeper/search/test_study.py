@@ -31,7 +31,6 @@ from tests.sweeper.conftest import (
     finished_row,
     open_study,
     plain_trials,
-    runs_by_configuration,
     states,
 )
 from trainables.methods import options_by_method
@@ -97,11 +96,6 @@ def test_the_same_seed_proposes_the_same_trials_and_a_finished_study_gets_more_t
 
 
 # Seeds and grids -----------------------------------------------------------------------------------------------------
-
-
-def test_every_configuration_is_run_once_with_each_seed(tmp_path: Path) -> None:
-    found = runs_by_configuration(drive(open_study(tmp_path, trials=9, seeds=(5, 6, 7))))
-    assert [sorted(runs) for runs in found.values()] == [[5, 6, 7]] * 3
 
 
 @pytest.mark.parametrize(
@@ -181,23 +175,21 @@ def test_a_finished_trial_is_reported_with_its_best_epoch_and_each_prior_with_it
     assert (stopped.state.name, stopped.values) == ("PRUNED", None)
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "nsga2", "nsga3", "gp"])
-def test_a_sampler_that_learns_searches_where_the_constraints_are_met(tmp_path: Path, sampler: str) -> None:
-    """The best losses are at a high lr, where the constraint is missed by far."""
+def test_the_gaussian_process_searches_where_the_constraints_are_met(tmp_path: Path) -> None:
+    """The best losses are at a high lr, where the constraint is missed by far. Optuna gives others the constraints."""
 
     def row_of(config: Mapping[str, Any]) -> Row:
         rate = exponent(config)  # from -5 to -3
         return {"status": "finished", "forget_loss_capped": 5 + rate, "retain_loss": -rate, "utility": -rate - 4}
 
     def late(name: str, **given: Any) -> float:
-        study = open_study(tmp_path / name, space=TWO, sampler=sampler, trials=6 if sampler == "gp" else 40, **given)
-        last = drive(study, row_of=row_of)[-2 if sampler == "gp" else -4 :]
-        return sum(exponent(config) for _, config in last) / len(last)
+        *_, one, other = drive(open_study(tmp_path / name, space=TWO, sampler="gp", trials=6, **given), row_of=row_of)
+        return (exponent(one[1]) + exponent(other[1])) / 2
 
     assert late("constrained", constraints=UTILITY) < late("free") - 0.3
 
 
-# Previous sweeps and points to try first -----------------------------------------------------------------------------
+# Previous sweeps -----------------------------------------------------------------------------------------------------
 
 
 def prior(lr: float, values: tuple[float, float] = (3.0, 1.0), violations: tuple[float, ...] = ()) -> Prior:
@@ -221,14 +213,3 @@ def test_samplers_learn_from_priors_which_are_not_trials_of_the_sweep(tmp_path: 
     assert len(study.archive.trace) == count
     near = [abs(exponent(config) + 4) for _, config in proposed]
     assert sum(near) / len(near) < 0.4  # the mean of random proposals would be 0.5
-
-
-def test_given_points_are_tried_first_once_with_every_seed(tmp_path: Path) -> None:
-    study = open_study(tmp_path, trials=8, seeds=(3, 4))
-    study.begin(points=[{"method": "gdiff", "1-gdiff.c": 0.25}, {"lr": 2e-5}])
-    configs = [config for _, config in drive(study)]
-    assert [config["seed"] for config in configs] == [3, 4] * 4
-    assert [config.get("c") for config in configs[:2]] == [0.75, 0.75]
-    assert configs[0]["lr"] == configs[1]["lr"]
-    assert [config["lr"] for config in configs[2:4]] == [2e-5, 2e-5]
-    assert configs[4]["lr"] != 2e-5
