@@ -1,32 +1,22 @@
-"""The description of a trial field defines its option, its checks, its key in space files and its column."""
+"""The description of a trial field defines its option, its key in space files and its column."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 import optuna
 import pytest
 
 from search_spaces.fields import Field
-from search_spaces.user_yaml import load_space
 from sweeper.cli.main import main
-from sweeper.settings.spaces import file_space, space_fields
+from sweeper.settings.spaces import file_space
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import TRIAL_COLUMNS
 from trainables.methods import OPTIONS, option_names
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 
-WRONG: dict[type, tuple[Any, ...]] = {
-    float: ("text", True, ["list"], {"nested": 1}, float("nan"), float("inf")),
-    int: ("text", True, ["list"], {"nested": 1}, 1.5, float("nan")),
-    str: (5, 0.5, True, ["list"], {"nested": 1}),
-    bool: ("text", 5, ["list"], {"nested": 1}),
-}
-"""Values that are invalid for each kind of field."""
 YAML = """
 words | '0.5' | 0.5 | 7 | 0 | -3 | 1e999 | on | null | | 2025-01-01 | [words, 0.5, 7, true, null] | [[1, 2], 3] | []
 | {a: 1} | {low: 1, high: 2} | {low: words, high: more} | {low: 2, high: 1} | {low: 1} | {values: }
@@ -48,32 +38,6 @@ def test_every_field_is_a_column_and_an_option_of_the_commands_it_concerns(item:
     having = {name: [one for one in command.params if item.flag in one.opts] for name, command in main.commands.items()}
     assert expected <= {name for name, found in having.items() if found}
     assert all(isinstance(one, click.Option) and one.help for found in having.values() for one in found)
-
-
-@pytest.mark.parametrize("item", FIELDS.values(), ids=FIELDS)
-def test_the_default_of_every_field_is_right_and_a_value_of_another_kind_is_wrong(item: Field) -> None:
-    assert item.problem(item.default) is None
-    for value in WRONG[item.kind]:
-        change: dict[str, Any] = {item.name: (value,) if item.many else value}
-        assert item.problem(change[item.name]), value
-        assert any(item.name in problem for problem in trial_problems(replace(TrialSpec(), **change))), value
-
-
-@pytest.mark.parametrize("item", FIELDS.values(), ids=FIELDS)
-def test_a_space_varies_every_field_or_refuses_it_with_the_line_and_the_option(item: Field, tmp_path: Path) -> None:
-    number = "9" if item.high >= 9 else "1"
-    value = "yes" if item.kind is bool else next(iter(item.allowed), "gdiff") if item.kind is str else number
-    path = tmp_path / "s.yaml"
-    path.write_text(f"{item.name}: {value}\n")
-    file = load_space(path, space_fields())
-    if not item.fixed:
-        assert file.problems == ()
-        assert type(file.space.constants[item.name]) is item.kind
-        return
-    (problem,) = file.problems
-    assert problem.startswith(f"{path}:1: {item.name}: ")
-    assert item.flag in problem
-    assert file.space.constants == {}
 
 
 # Any value of any kind for any name ----------------------------------------------------------------------------------

@@ -1,10 +1,8 @@
-"""The command line, a file and Python give equal settings, and an option that is described once is everywhere."""
+"""The command line, a file and Python give equal settings."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -108,34 +106,3 @@ def test_resume_has_the_settings_that_it_can_change_with_help_of_their_own() -> 
     fields = fields_of(RESUME)
     assert {"trials", "epoch_budget", "until", "address", "no_ship", "extend"} < set(fields)
     assert all(fields[item.name].help == item.changeable for item in DESCRIBED if item.changeable)
-
-
-TOY = """
-import json, sys
-from pathlib import Path
-from search_spaces.fields import Field
-from sweeper.settings import fields
-fields.DESCRIBED.append(fields.option("warmth", "How warm.", "pareto", default=3, kind=int, high=9))
-from click.testing import CliRunner
-from sweeper.cli.main import main
-from sweeper import Sweep
-shown = CliRunner().invoke(main, ["pareto", "--help"]).output
-wrong = CliRunner().invoke(main, ["pareto", "--warmth", "10", "--out", "wrong"])
-Path("warm.yaml").write_text("warmth: 5")
-sweeps = {"python": Sweep.begin(warmth=7, out="a").out, "file": Sweep.begin(config="warm.yaml", out="b").out}
-given = {name: json.loads((out / "sweep.json").read_text())["settings"]["given"] for name, out in sweeps.items()}
-config = CliRunner().invoke(main, ["config", "b"]).output
-print(json.dumps([shown, wrong.exit_code, wrong.stderr, given, config]))
-"""
-
-
-def test_a_new_option_touches_one_file(tmp_path: Path) -> None:
-    """One description adds an option to the help, the checks, files, Python keywords, sweep.json and ``config``."""
-    done = subprocess.run([sys.executable, "-c", TOY], cwd=tmp_path, capture_output=True, text=True, check=True)
-    shown, code, message, recorded, config = json.loads(done.stdout)
-    assert "--warmth INTEGER" in shown
-    assert code == 2
-    assert "--warmth" in message
-    assert recorded["python"]["warmth"] == [[7, "python"]]
-    assert recorded["file"]["warmth"] == [["5", "warm.yaml:1"]]
-    assert "warmth: 5\n" in config
