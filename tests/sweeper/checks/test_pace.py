@@ -29,14 +29,6 @@ def trial(status: str, epochs: float, **seconds: float) -> dict[str, object]:
 DONE = trial("finished", 10.0, train_seconds=20.0, eval_seconds=13.0, generation_seconds=3.0, wall_seconds=40.0)
 
 
-def test_the_times_for_epochs_and_for_other_work_are_separate(tmp_path: Path) -> None:
-    pace = earlier_pace(SPEC, [sweep(tmp_path / "a", [DONE] * 3)], gpus=0.0)
-    assert pace is not None
-    assert (pace.epoch, pace.beside, pace.share) == (3.0, 10.0, 1.0)
-    assert pace.trial(100) == 310.0
-    assert pace.source == f"3 trials of {tmp_path / 'a'}"
-
-
 def test_the_share_of_trained_epochs_is_from_the_same_scheduler(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "a", [DONE, trial("stopped", 2.0)], scheduler="moasha")
     pace = earlier_pace(SPEC, [folder], scheduler="moasha", gpus=0.0)
