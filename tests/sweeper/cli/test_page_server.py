@@ -6,21 +6,17 @@ import http.client
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from analysis.errors import AnalysisError
 from sweeper.cli import page_server
-from sweeper.cli.page_server import follow, serving
+from sweeper.cli.page_server import follow, serving, table_stamps
 from sweeper.store.folder import UsageError
-from tests.sweeper.cli.conftest import json_of
-from tests.sweeper.conftest import hear_signals, wait_until
+from tests.sweeper.cli.conftest import invoke, json_of
 
-ROOT = Path(__file__).parents[3]
 POLICY = "default-src 'none'; script-src &#39;sha256-abc=&#39;; base-uri 'none'"
 PAGE = f"""<html><meta content="{POLICY}"><body>all</body></html>"""
 
@@ -73,30 +69,24 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
     assert ["half a row" in message for message in messages] == [True]
 
 
-def test_the_command_follows_the_tables_until_ctrl_c(golden: Path) -> None:
+def test_the_command_serves_the_report_and_can_rebuild_it_until_ctrl_c(
+    golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     header, first, *_ = (golden / "trials.csv").read_text().splitlines(keepends=True)
     (golden / "trials.csv").write_text(header + first)
     (golden / "history.csv").unlink()
-    command = [sys.executable, "-m", "sweeper", "report", str(golden), "--watch"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals
-    ) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            address = re.search(r"http://\S+", line)
-            assert address is not None, line
-            made = get(address[0], "/made")[1]
-            (golden / "trials.csv").write_text(header + first + first.replace("00000", "00099"))
-            wait_until(lambda: get(address[0], "/made")[1] != made)
-            assert "00099" in get(address[0])[1]
-            process.send_signal(signal.SIGINT)
-            assert process.wait(240) == 130
-            assert process.stderr is not None
-            assert "Traceback" not in process.stderr.read()
-        finally:
-            process.kill()
+
+    def change(sources: Sequence[Path], make: Callable[[], None], *, made: object, say: object) -> None:
+        assert table_stamps(sources) == made
+        (golden / "trials.csv").write_text(header + first + first.replace("00000", "00099"))
+        assert table_stamps(sources) != made
+        make()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page_server, "follow", change)
+    result = invoke("report", golden, "--watch")
+    assert (result.exit_code, "http://127.0.0.1:" in result.stdout) == (130, True)
+    assert "00099" in (golden / "report.html").read_text()
 
 
 def test_the_figures_of_a_single_run_are_written_where_asked(tmp_path: Path) -> None:
