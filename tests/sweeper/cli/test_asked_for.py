@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from tests.sweeper.cli.conftest import Accepted, invoke, resolved, tofu
 from trainables.models.registry import find_model
@@ -53,8 +53,7 @@ RATES = " ".join(f"--lr {rate}e-5" for rate in range(1, 18))
 def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
     typed: str, scheduler: str, sampler: str, trials: int
 ) -> None:
-    settings = resolved("pareto", *typed.split()).settings
-    assert settings is not None
+    settings = sweep_settings(*typed.split())
     assert (settings.scheduler, settings.sampler, settings.trials) == (scheduler, sampler, trials)
 
 
@@ -106,45 +105,60 @@ def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(name: str, 
     assert 0.1 <= min(spec.lr for spec in found) < 0.5 < 2.0 < max(spec.lr for spec in found) <= 10.0
 
 
-def test_options_of_a_sweep_are_in_its_settings(accepted: Accepted, out: Path) -> None:
-    accepted(
-        *("--trials", "5", "--sampler", "nsga2", "--seeds", "2", "--seed", "3", "--max-concurrent", "4"),
-        *("--cpus-per-trial", "2", "--gpus-per-trial", "0", "--time-budget", "60", "--experiment", "e"),
-        *("--objectives", "verbmem:min,utility:max", "--storage", "state", "--address", "auto"),
-    )
-    settings = read_settings(out)
-    assert (settings.trials, settings.sampler, settings.all_seeds) == (5, "nsga2", (3, 4))
-    assert (settings.cpus_per_trial, settings.gpus_per_trial, settings.max_concurrent) == (2.0, 0.0, 4)
-    assert (settings.time_budget_seconds, settings.experiment, settings.address) == (60.0, "e", "auto")
-    assert [item.name for item in settings.parsed_objectives] == ["verbmem", "utility"]
-    assert settings.storage == str(Path.cwd() / "state")
-    assert settings.command.startswith("python -m sweeper")
-
-
-@pytest.mark.parametrize(("address", "gpus", "shared"), [(None, 0, False), (None, 2, True), ("auto", 0, True)])
-def test_auto_is_a_whole_gpu_at_first_where_there_may_be_one(
-    accepted: Accepted, out: Path, monkeypatch: pytest.MonkeyPatch, address: str | None, gpus: int, shared: bool
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("--model mistral-7b", {"lora_rank": 8, "target_lora_rank": None}),
+        ("--model mistral-7b --lora-rank 4", {"lora_rank": 4}),
+        ("--model mistral-7b --lora-rank none", {"lora_rank": None}),
+        ("--model mistral-7b --target-lora-rank none", {"lora_rank": 8, "target_lora_rank": 0}),
+        # A model from the hub that is not registered is fine-tuned fully.
+        ("--model EleutherAI/pythia-1.4b", {"dataset": "tofu", "lora_rank": None, "batch_size": 32}),
+        ("--model tiny-phi", {"max_length": 512}),
+        ("--model tiny-phi --dataset muse-books", {"max_length": 2048}),
+        ("--model tiny-phi --dataset muse-books --max-length 256", {"max_length": 256}),
+    ],
+)
+def test_a_model_and_a_data_set_have_their_own_settings_unless_others_are_given(
+    monkeypatch: pytest.MonkeyPatch, typed: str, expected: dict[str, object]
 ) -> None:
-    for module in ("execution.placement", "settings.sweep_settings", "settings.resolve"):
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr("sweeper.checks.hub.hub_problems", lambda wanted: asked.extend(wanted) or [])
+    spec = resolved("pareto", *typed.split()).base
+    assert {name: getattr(spec, name) for name in expected} == expected
+    assert dict(asked).get("model") == find_model(spec.model).hub_id, "the hub is asked for the model"
+
+
+def sweep_settings(*words: object) -> SweepSettings:
+    settings = resolved("pareto", *words).settings
+    assert settings is not None
+    return settings
+
+
+def test_options_of_a_sweep_are_in_its_settings() -> None:
+    given = {"trials": 5, "sampler": "nsga2", "seeds": 2, "seed": 3, "max_concurrent": 4, "cpus_per_trial": 2.0}
+    given |= {"experiment": "e", "address": "auto", "until": "plateau:3", "front_metrics": 1}
+    flags = (word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value))
+    settings = sweep_settings(*flags)
+    assert {name: getattr(settings, name) for name in given} == given
+
+
+@pytest.mark.parametrize(
+    ("address", "gpus", "shared"), [((), 0, False), ((), 2, True), (("--address", "auto"), 0, True)]
+)
+def test_auto_is_a_whole_gpu_at_first_where_there_may_be_one(
+    monkeypatch: pytest.MonkeyPatch, address: tuple[str, ...], gpus: int, shared: bool
+) -> None:
+    for module in ("settings.sweep_settings", "settings.resolve"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: gpus)
-    accepted("--trials", "2", "--gpus-per-trial", "auto", *(("--address", address) if address else ()))
-    assert json.loads((out / "sweep.json").read_text())["settings"]["gpus_per_trial"] == "auto"
-    settings = read_settings(out)
+    settings = sweep_settings("--gpus-per-trial", "auto", *address)
     assert (settings.resources.gpus, settings.shares_gpus) == (float(shared), shared)
 
 
-@pytest.mark.usefixtures("planned_only")
-def test_places_are_absolute_and_mlflows_own_variable_counts(
-    data: Path, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = ("--dataset", "tofu", "--data-dir", os.path.relpath(data), "--forget-split", "forget01")
-    assert invoke("pareto", *given, "--out", out, "--tracking-uri", "sqlite:///here.db").exit_code == 0
-    settings = read_settings(out)
-    assert (settings.base.data_dir, settings.tracking_uri) == (str(data), f"sqlite:///{Path.cwd()}/here.db")
-    other = out.with_name("other")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{other}.db")
-    assert invoke("pareto", *given, "--out", other).exit_code == 0
-    assert read_settings(other).tracking_uri == f"sqlite:///{other}.db"
+def test_places_are_absolute_and_mlflows_own_variable_counts(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///theirs.db")
+    settings = sweep_settings("--dataset", "tofu", "--data-dir", os.path.relpath(data), "--forget-split", "forget01")
+    assert (settings.base.data_dir, settings.tracking_uri) == (str(data), f"sqlite:///{Path.cwd()}/theirs.db")
 
 
 def test_without_out_every_sweep_has_a_new_folder_under_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
