@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 ELSEWHERE = {
     "ui": "tests/sweeper/cli/test_ui.py",
-    "doctor": "tests/sweeper/cli/test_other_commands.py",
+    "doctor": "tests/sweeper/execution/test_nodes.py",
     "target": "tests/e2e/test_scores.py",
     "evaluate": "tests/e2e/test_scores.py",
 }

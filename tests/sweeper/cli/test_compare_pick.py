@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -16,17 +15,9 @@ def test_compare_prints_the_table_that_it_writes(golden: Path, tmp_path: Path) -
     result = invoke("compare", golden, "--out", tmp_path / "tables", "--format", "tex")
     assert result.exit_code == 0, result.output
     assert result.stdout == (tmp_path / "tables" / "comparison.tex").read_text()
-    (table,) = json_of("compare", golden)["tables"]
-    assert [row["method"] for row in table["rows"]] == ["gdiff", "ngdiff"]
-    assert table["baseline"]["values"]["verbmem"]["mean"] == pytest.approx(0.9970588235)
 
 
 # pick ---------------------------------------------------------------------------------------------------------------
-
-
-def finished(golden: Path) -> list[dict[str, str]]:
-    with (golden / "trials.csv").open(newline="") as file:
-        return [row for row in csv.DictReader(file) if row["status"] == "finished"]
 
 
 def test_pick_has_the_trial_and_the_checkpoint_if_it_exists(golden: Path) -> None:
@@ -40,9 +31,13 @@ def test_pick_has_the_trial_and_the_checkpoint_if_it_exists(golden: Path) -> Non
     assert json_of("pick", golden)["checkpoint"] == f"{golden}/checkpoints/00011"
 
 
-def test_a_limit_and_a_constraint_choose_alike_and_only_the_constraint_recommends(golden: Path) -> None:
+def test_limits_and_constraints_choose_alike_even_from_python_and_only_constraints_recommend(golden: Path) -> None:
     limited = json_of("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5")
     assert (limited["trial_id"], limited["rule"], limited["eligible"]) == ("00016", "constraint", 4)
+    limits = ["verbmem<=0.3", "utility>=0.5"]
+    best = json_of("pick", golden, *(word for limit in limits for word in ("--where", limit)), "--maximize", "utility")
+    assert (best["trial_id"], best["eligible"]) == (limited["trial_id"], limited["eligible"])
+    assert pick_from_python(golden, where=limits, maximize="utility") == best
     found = json_of("pick", golden, "--constraint", "verbmem<=0.3", "--constraint", "utility>=0.5")
     assert {**found, "judgement": None} == {**limited, "judgement": None}
     assert (limited["judgement"]["recommended"], found["judgement"]["recommended"]) == (False, True)
@@ -59,15 +54,6 @@ def test_a_constraint_replaces_the_sweeps_own_on_that_metric_alone(golden: Path)
     line = found["judgement"]["lines"][0]
     assert names(line, ["utility", "verbmem", "0.234", "0.3"])
     assert "99%" not in line
-
-
-def test_limits_repeat_and_python_has_the_same_answer(golden: Path) -> None:
-    limits = ["verbmem<=0.9", "lr<1e-3"]
-    found = json_of("pick", golden, *(word for limit in limits for word in ("--where", limit)), "--maximize", "utility")
-    qualify = [row for row in finished(golden) if float(row["verbmem"]) <= 0.9 and float(row["lr"]) < 1e-3]
-    assert found["eligible"] == len(qualify) > 1
-    assert found["metrics"]["utility"] == max(float(row["utility"]) for row in qualify)
-    assert pick_from_python(golden, where=limits, maximize="utility") == found
 
 
 def test_a_checkpoint_is_copied_whole_or_not_at_all_and_never_over_a_folder(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from sweeper.cli.folder import config_text
 from sweeper.cli.main import EXAMPLES, main
@@ -48,23 +47,6 @@ def same(one: SweepSettings, other: SweepSettings) -> bool:
     return replace(one, given={}) == replace(other, given={})
 
 
-@pytest.fixture
-def file() -> Path:
-    path = Path("sweep.yaml")
-    path.write_text(SWEEP)
-    return path
-
-
-def test_typed_options_win_over_the_file(file: Path) -> None:
-    settings = settings_of("--trials", "7", "--config", str(file), "--lr", "1e-2", "--auto-lr", "off")
-    assert "--config" not in settings.command
-    assert same(settings_of(*shlex.split(settings.command)[4:]), settings)
-    assert (settings.trials, settings.base.lr, settings.base.epochs) == (7, 1e-2, 2)
-    assert settings.base.auto_lr == "off"
-    Path("empty.yaml").write_text("# nothing yet\n")
-    assert same(settings_of("--config", "empty.yaml"), settings_of())
-
-
 def test_the_file_in_the_docs_has_no_unknown_key() -> None:
     page = (Path(__file__).parents[3] / "docs" / "config.md").read_text(encoding="utf-8")
     Path("page.yaml").write_text(re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)[0])
@@ -76,19 +58,24 @@ def test_the_file_in_the_docs_has_no_unknown_key() -> None:
 # The file of a sweep ---------------------------------------------------------------------------------------------
 
 TYPED = {
-    "sweep": ("pareto", "--config sweep.yaml --tracking-uri sqlite:///other.db --time-budget 60"),
+    "sweep": ("pareto", "--trials 7 --config sweep.yaml --tracking-uri sqlite:///other.db --time-budget 60"),
+    "nothing": ("pareto", "--config empty.yaml"),
     "grid": ("pareto", "--method ngdiff --lr 1e-4 --lr 1e-3"),
     "study": ("lr-study", "--method ngdiff --seeds 3 --auto-lr-probe same --extend"),
 }
 
 
 @pytest.mark.parametrize(("command", "typed"), TYPED.values(), ids=TYPED)
-@pytest.mark.usefixtures("file")
-def test_a_sweep_is_reproduced_by_the_file_that_config_writes(command: str, typed: str) -> None:
+def test_a_sweep_is_reproduced_by_its_recorded_command_and_by_the_file_that_config_writes(
+    command: str, typed: str
+) -> None:
+    Path("sweep.yaml").write_text(SWEEP)
+    Path("empty.yaml").write_text("# nothing yet\n")
     settings = settings_of(*typed.split(), command=command)
     begin(settings, Path("begun"))
     Path("again.yaml").write_text(config_text(read_settings(Path("begun")), plugins={}))
     assert same(settings_of("--config", "again.yaml", command=command), settings)
+    assert same(settings_of(*shlex.split(settings.command)[4:], command=command), settings)
 
 
 def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:
@@ -131,9 +118,3 @@ def test_every_command_has_an_example_in_its_help_that_is_accepted() -> None:
             assert f"  python -m sweeper {line}\n" in shown
             command, *words = shlex.split(line)
             main.commands[command].make_context(command, words)
-
-
-def test_the_shell_completes_options() -> None:
-    asked = {"_SWEEPER_COMPLETE": "bash_complete", "COMP_WORDS": "sweeper lr-study --auto-lr-st", "COMP_CWORD": "2"}
-    found = CliRunner().invoke(main, prog_name="sweeper", env=asked).output
-    assert {line.partition(",")[2] for line in found.splitlines()} == {"--auto-lr-start", "--auto-lr-start-lr"}

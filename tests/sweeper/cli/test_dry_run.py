@@ -75,11 +75,7 @@ def test_memory_and_disk_of_a_run_follow_from_the_size_of_its_target(tiny_phi: P
     assert (cached["target"], cached["memory"], cached["disk"]) == ("cached", run["memory"], None)
 
 
-def test_a_study_counts_its_grid_and_gpus_are_shared(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = plan(
-        invoke("lr-study", *tofu(data), "--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--dry-run", "--json")
-    )
-    assert (study["what"], study["trials"]) == ("lr-study", 2 * 2 * 2)
+def test_a_run_takes_the_gpu_and_trials_share_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "GPU" not in invoke("unlearn", *tofu(data), "--dry-run").stdout, "on a machine without one"
     for module in ("checks.plan", "settings.resolve", "execution.placement", "settings.sweep_settings"):
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)

@@ -14,7 +14,6 @@ import pytest
 
 from sweeper.driver.finalize import Summary
 from sweeper.execution.placement import PlacementError
-from sweeper.execution.shutdown import Interrupted
 from sweeper.store.folder import SweepError
 from tests.sweeper.cli.conftest import Command, names, summary_of
 from trainables.target.cache import TargetError
@@ -51,13 +50,13 @@ def test_the_summary_has_counts_the_answer_and_where_everything_is(pareto: Comma
 
 
 def test_a_sweep_that_ended_early_has_the_reason_and_the_command_that_continues(
-    pareto: Command, out: Path, ends: End
+    pareto: Command, tmp_path: Path, ends: End
 ) -> None:
     ends(asked=8, reused=2, repeated=1, ended_because="a plateau (...)", further="--until none")
-    lines = pareto().stdout.splitlines()
+    lines = pareto(out=tmp_path / "my sweep").stdout.splitlines()
     assert re.findall(r"\d+", " ".join(lines[1:3])) == ["1", "2"], "repeated points and reused trials"
     assert names(lines[-2], ["a plateau (...)", "5", "8"])
-    assert lines[-1] == f"  python -m sweeper resume {out} --until none"
+    assert lines[-1] == f"  python -m sweeper resume '{tmp_path}/my sweep' --until none"
 
 
 def test_json_is_the_only_thing_on_stdout(pareto: Command, out: Path, ends: End) -> None:
@@ -67,14 +66,6 @@ def test_json_is_the_only_thing_on_stdout(pareto: Command, out: Path, ends: End)
     content = json.loads(result.stdout)
     assert content["out"] == str(out)
     assert (content["trials"], content["status"]["failed"], content["hypervolume"]) == (3, 3, None)
-
-
-def test_an_interrupted_sweep_has_the_command_that_continues(pareto: Command, tmp_path: Path, ends: End) -> None:
-    ends(Interrupted())
-    result = pareto("--json", out=tmp_path / "my sweep")
-    assert result.exit_code == 130
-    assert f"python -m sweeper resume '{tmp_path}/my sweep'" in result.stderr
-    assert json.loads(result.stdout) == {"out": str(tmp_path / "my sweep"), "interrupted": True}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.checks.hub import hub_problems
-from tests.sweeper.cli.conftest import names, refused
+from tests.sweeper.cli.conftest import names
 
 UseHub = Callable[[str], None]
 Files = dict[str, bytes]
@@ -84,13 +84,6 @@ def test_a_model_that_can_be_neither_loaded_nor_downloaded_is_named(
     problems = hub_problems([PHI])
     assert len(problems) == (named is not None)
     assert all(names(problem, [PHI[1], *str(named).split()]) for problem in problems)
-
-
-def test_a_sweep_is_refused_before_anything_is_fetched(dead_uri: str, use_hub: UseHub, tmp_path: Path) -> None:
-    use_hub(dead_uri)
-    (images,) = refused("pareto", "--model", "tiny-resnet", "--dataset", "cifar-10")
-    assert names(images, ["--dataset digits", "--model tiny-resnet"])
-    assert not (tmp_path / "hub").exists()
 
 
 CHILD = """

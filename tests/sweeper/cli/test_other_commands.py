@@ -1,9 +1,8 @@
-"""``list``, ``evaluate``, ``target`` and ``doctor``."""
+"""``list`` and ``evaluate``."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -56,14 +55,3 @@ def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_n
     for enough in (("--metrics", "tofu", "--retain-model", model_folder), ("--metrics", "default")):
         assert evaluate(*enough).stderr == ""
     assert names(problems_of(evaluate("--metrics", "tofu,forget_quality"))[0], ["forget_quality", "--retain-model DIR"])
-
-
-def test_doctor_reports_versions_and_resources(monkeypatch: pytest.MonkeyPatch) -> None:
-    for problems in (["no hub"], []):
-        monkeypatch.setattr("sweeper.checks.hub.hub_problems", lambda wanted, problems=problems: problems)
-        found = json_of("doctor")
-        assert (found["missing"], found["hub_reachable"]) == ([], not problems)
-    assert found["cpus"] == os.cpu_count()
-    assert found["disk_free_bytes"] > 0
-    assert isinstance(found["gpus"], list)
-    assert names(invoke("doctor").stdout, ["torch", "ray", "optuna", "mlflow", "cpus", "gpus", "hub"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -86,20 +85,6 @@ def test_no_trial_can_be_stopped_before_the_target_is_prepared(out: Path, sweep:
     with exclusive(out, RuntimeError()), ControlServer(out):
         assert_names(refused("stop", out, trial_id)[0], out, "try again")
     assert not [*out.glob(".stop-*")]
-
-
-def test_stop_returns_when_the_trial_has_ended(out: Path, running_sweep: OpenSweep) -> None:
-    trial_id = running(running_sweep)
-    wait_until(lambda: status_of(out)["doing"] == "trials")
-    with ThreadPoolExecutor() as pool:
-        stopping = pool.submit(invoke, "stop", out, trial_id, "--json")
-        wait_until(lambda: running_sweep.log.state.trials[trial_id].stop_requested)
-        epoch(running_sweep, trial_id)
-        assert not stopping.done()
-        running_sweep.controller.end_stopped(trial_id)
-        result = stopping.result(120)
-    assert result.exit_code == 0
-    assert json.loads(result.stdout) == {"out": str(out), "trial_id": trial_id, "status": "stopped", "epoch": 1.0}
 
 
 def test_stop_fails_if_the_sweep_ends_first(out: Path, sweep: OpenSweep) -> None:
