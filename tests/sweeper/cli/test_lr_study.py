@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from sweeper.store.tables import ResultTables
 from tests.conftest import GOLDEN
-from tests.sweeper.cli.conftest import invoke, json_of, names, refused, resolved, summary_of
+from tests.sweeper.cli.conftest import invoke, json_of, names, resolved, summary_of
 
 _GOLDEN_JSON = json.loads((GOLDEN / "sweep.json").read_text())
 MEASURED = {name: _GOLDEN_JSON[name] for name in ("objectives", "baseline", "random_guess_loss")}
@@ -28,20 +27,6 @@ def planned(*arguments: str) -> SweepSettings:
     settings = resolved("lr-study", *arguments).settings
     assert settings is not None
     return settings
-
-
-@pytest.fixture
-def finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the sweep end immediately with the tables of a real sweep."""
-
-    def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
-        for name in ("trials.csv", "history.csv"):
-            shutil.copy(GOLDEN / name, out / name)
-        content = json.loads((out / "sweep.json").read_text())
-        (out / "sweep.json").write_text(json.dumps(content | MEASURED))
-        return summary_of(out, trials=36, asked=36, status={"finished": 36})
-
-    monkeypatch.setattr("sweeper.sweep.run", run)
 
 
 def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each() -> None:
@@ -85,25 +70,6 @@ def test_a_primary_question_variants_and_options_of_pareto_are_recorded() -> Non
 
 
 # How a study ends ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("finished")
-def test_a_study_ends_in_its_verdict_and_lr_study_json(out: Path) -> None:
-    result = invoke("lr-study", "--out", out)
-    assert result.exit_code == 0, result.output
-    assert names(result.stdout, ["36", "ngdiff", "0.003", "AutoLR clip/fresh"])
-    content = json.loads((out / "lr_study.json").read_text())
-    assert [item["method"] for item in content["verdicts"]] == ["gdiff", "ngdiff"]
-    assert [arm["name"] for arm in content["fronts"][0]["arms"]][:2] == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
-    assert content["verdicts"][0]["baselines"][0]["outcome"] == "too few seeds"
-    assert json_of("resume", out)["lr_study"] == content
-
-
-@pytest.mark.usefixtures("finished")
-def test_a_pareto_sweep_does_not_end_in_a_study(out: Path) -> None:
-    assert "lr_study" not in json_of("pareto", "--out", out)
-    assert not (out / "lr_study.json").exists()
-    assert names(refused("resume", out, "--extend")[0], ["--extend", str(out)])
 
 
 def test_finished_sweeps_are_judged_without_running_together_or_for_other_objectives(
@@ -155,14 +121,16 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     asked = edged(monkeypatch, out, peak=1e-3)
     assert "lr-study --extend" in invoke("lr-study", "--out", out, *STUDY).stdout
     assert len(asked) == 1
-    result = invoke("resume", out, "--extend")
+    result = invoke("resume", out, "--extend", "--json")
     assert result.exit_code == 0, result.output
     # Two values of c, three seeds.
     assert asked[2:] == [[1e-3] * 6, [1e-2] * 6]
     assert names(result.stderr, ["gdiff", "1e-05", "0.0001", "0.001"])
     settings = read_settings(out)
     assert (len(settings.extension), settings.trials) == (4, len(settings.space.grid()) * 3 + 12)
-    (verdict,) = json.loads((out / "lr_study.json").read_text())["verdicts"]
+    study = json.loads(result.stdout)["lr_study"]
+    assert study == json.loads((out / "lr_study.json").read_text())
+    (verdict,) = study["verdicts"]
     assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
     assert verdict["baselines"][0]["edge"] is None
     # A resumed study adds no rates, and runs lost trials again.
