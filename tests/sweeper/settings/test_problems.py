@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
-from sweeper.settings.problems import CLI, SENTENCES, STATED, Problem, Problems, stated
+from sweeper.settings.problems import SENTENCES, STATED
 
 ROOT = Path(__file__).parents[3] / "sweeper"
 OWN = {"field", "source", "facts"}
@@ -33,10 +33,3 @@ def test_every_sentence_is_used_with_its_facts() -> None:
     assert {code for code, _ in found} == SENTENCES.keys() - {STATED}
     for code, names in found:
         assert names is None or names == {name for _, name, _, _ in Formatter().parse(SENTENCES[code]) if name}, code
-
-
-def test_a_problem_names_the_file_and_line_of_its_value_and_is_listed_once() -> None:
-    facts = {"trials": 3, "size": 2}
-    in_file, typed = (Problem("grid-too-small", "trials", source, facts) for source in ("s.yaml:4", CLI))
-    assert str(in_file) == f"s.yaml:4: {typed}"
-    assert Problems([in_file, typed, stated(typed.text)]).problems == (str(in_file),)
