@@ -23,6 +23,8 @@ runner = CliRunner()
 for name in ("", *main.commands):
     result = runner.invoke(main, [*([name] if name else []), "--help"])
     assert result.exit_code == 0 and "Usage:" in result.output, result.output
+for wrong in (["pareto", "--c", "7"], ["unlearn", "--target-path", "nowhere"], ["resume", "nowhere"]):
+    assert runner.invoke(main, wrong).exit_code == 2
 print(len(main.commands), *sorted(set(sys.argv[1:]) & set(sys.modules)))
 """
 INTERRUPTED = """
@@ -49,7 +51,7 @@ def test_ctrl_c_during_the_start_is_one_line() -> None:
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (130, "", 1)
 
 
-def test_no_help_page_imports_anything_heavy() -> None:
+def test_help_pages_and_usage_errors_import_nothing_heavy() -> None:
     done = python("-c", HELP, *HEAVY)
     assert done.returncode == 0, done.stderr
     count, *imported = done.stdout.split()
