@@ -1,4 +1,4 @@
-"""The built-in spaces: what is searched for which methods, what given values replace, and the grids."""
+"""The built-in spaces: what is searched for which methods, and the grids."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ from search_spaces.builtin import Methods, default_space, lr_study_space, paper_
 from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE, Field, Range
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space, SpaceError
-from search_spaces.values import Value
 from tests.facts import assert_names
 from trainables.methods import OPTIONS
 
-
-def option(name: str, *searched: float | str) -> Field:
-    return Field(name, 0.5, "an option", low=0.0, range=Range(*searched, "a paper") if searched else None)  # type: ignore[arg-type]
-
-
-C, BETA = option("c", 0.1, 0.995, LOG_TO_ONE), option("beta", 0.01, 1.0, LOG)
+C = Field("c", 0.5, "a share", low=0.0, range=Range(0.1, 0.995, LOG_TO_ONE, "a paper"))
+BETA = Field("beta", 0.5, "a temperature", low=0.0, range=Range(0.01, 1.0, LOG, "a paper"))
 METHODS: Methods = {
     "gdiff": {"gdiff.c": C},
     "npo": {"npo.beta": BETA},
@@ -25,9 +20,6 @@ METHODS: Methods = {
     "ngdiff": {},
 }
 WITH_C, WITH_BETA = {"method": ("gdiff", "npo+gdiff")}, {"method": ("npo", "npo+gdiff")}
-CAGRAD = {"cagrad.alpha": option("alpha", 0.1, 0.9, LINEAR), "cagrad.target": option("target")}
-
-
 METHOD = Choice("method", tuple(METHODS))
 
 
@@ -40,24 +32,6 @@ def test_an_option_is_searched_for_every_method_that_has_it() -> None:
         Number("c", 0.1, 0.995, log_to_one=True, when=WITH_C, key="gdiff.c"),
         Number("beta", 0.01, 1.0, log=True, when=WITH_BETA, key="npo.beta"),
     }
-
-
-def test_options_of_a_single_method_have_no_condition_and_an_option_without_a_range_keeps_its_default() -> None:
-    space = default_space(methods={"cagrad": CAGRAD}, lr_range=(1e-6, 1e-4))
-    assert space.constants == {"method": "cagrad", "auto_lr": "off"}
-    assert set(space.parameters) == {
-        Number("lr", 1e-6, 1e-4, log=True),
-        Number("alpha", 0.1, 0.9, key="cagrad.alpha"),
-    }
-
-
-def test_given_values_replace_ranges() -> None:
-    options = {"npo.beta": (0.1, 0.5), "gdiff.c": (0.1, 0.9, 0.1)}
-    space = default_space(methods=METHODS, lr=(1e-4,), auto_lr="both", options=options)
-    assert space.constants == {"lr": 1e-4}
-    c = Choice("c", (0.1, 0.9), when=WITH_C, key="gdiff.c")
-    beta = Choice("beta", (0.1, 0.5), when=WITH_BETA, key="npo.beta")
-    assert set(space.parameters) == {METHOD, Choice("auto_lr", ("off", "on")), c, beta}
 
 
 def test_an_empty_range_and_options_with_the_same_name_are_refused_together() -> None:
@@ -99,42 +73,3 @@ def test_the_papers_grid_keeps_the_papers_values_unless_others_are_given() -> No
 
 def points_of(space: Space) -> list[tuple[object, ...]]:
     return [(point["method"], point["lr"], point.get("c"), point.get("beta")) for point in space.grid()]
-
-
-AUTOMATIC = {"auto_lr": ("on",)}
-ARMS = {
-    "smoothings": Field("auto_lr_smoothing", "search", "rule", kind=str, when=AUTOMATIC),
-    "probes": Field("auto_lr_probe", "fresh", "batch", kind=str, when=AUTOMATIC),
-    "probe_batches": Field("auto_lr_probe_batches", 4, "count", when={**AUTOMATIC, "auto_lr_probe": ("fresh",)}),
-}
-
-
-def study(**arms: tuple[str | int, ...]) -> list[dict[str, Value]]:
-    """Return the grid of a study with these values of AutoLR's settings."""
-    given = {"smoothings": ("clip",), "probes": ("fresh",), "probe_batches": (4,), **arms}
-    space = lr_study_space(
-        methods={"gdiff": {"gdiff.c": Field("c", 0.5, "share")}, "ngdiff": {}},
-        lr=(1e-4, 1e-3),
-        arms=[(ARMS[name], values) for name, values in given.items()],
-        options={"gdiff.c": (0.5, 0.9)},
-    )
-    return space.grid()
-
-
-def test_a_study_visits_every_method_at_every_rate_fixed_and_as_the_start_of_every_variant_of_autolr() -> None:
-    cells = [(method, c) for method, c in (("gdiff", 0.5), ("gdiff", 0.9), ("ngdiff", None))]
-    variants = [("off", None, None)]
-    variants += [("clip", "same", None), ("clip", "fresh", 1), ("clip", "fresh", 4)]
-    found = [
-        (
-            *(point["method"], point.get("c"), point.get("auto_lr_smoothing", "off")),
-            *(point.get("auto_lr_probe"), point.get("auto_lr_probe_batches"), point["lr"]),
-        )
-        for point in study(probes=("same", "fresh"), probe_batches=(1, 4))
-    ]
-    expected = [(*cell, *variant, lr) for cell in cells for variant in variants for lr in (1e-4, 1e-3)]
-    assert sorted(found, key=str) == sorted(expected, key=str)
-    # A setting without an effect in any variant is left out, and equal values count once.
-    without_effect = study(probes=("same",), probe_batches=(1, 4), smoothings=("clip", "clip"))
-    assert not any("auto_lr_probe_batches" in point for point in without_effect)
-    assert len(without_effect) == len(study())

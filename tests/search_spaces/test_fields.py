@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from search_spaces.fields import Field
@@ -14,7 +12,6 @@ OPEN = Field("beta", 0.1, "inverse temperature", above=0.0, high=100.0)
 UNBOUNDED = Field("alpha", 1.5, "strength", low=-1.0)
 WHOLE = Field("layer", -1.0, "which block", low=-1.0, high=40.0, kind=int)
 COUNT = Field("max_length", 512, "tokens", low=8, kind=int, unit="tokens", flag="--max-length")
-POSITIVE = Field("scale", 1.0, "length", above=0.0)
 ANY = Field("x", 1.0, "anything finite")
 CAP = Field("d_growth", None, "cap", optional=True, low=1.0, flag="--growth-rate")
 TEXT = Field("method", "gdiff", "its name", kind=str)
@@ -38,22 +35,10 @@ def test_values_of_the_kind_the_interval_and_its_closed_ends_are_accepted() -> N
     ("item", "value", "facts"),
     [
         (CLOSED, -0.1, ("c", "[0, 1]", "-0.1")),
-        (CLOSED, math.nan, ("c", "[0, 1]", "nan")),
         (OPEN, 0.0, ("beta", "]0, 100]", "got 0")),
-        (OPEN, 101.0, ("beta", "]0, 100]", "101")),
-        (UNBOUNDED, math.inf, ("alpha", "at least -1", "inf")),
         (WHOLE, 7.5, ("layer", "whole number", "7.5")),
-        (WHOLE, math.nan, ("layer", "[-1, 40]", "nan")),
         (COUNT, 7, ("max_length", "at least 8 tokens", "got 7")),
-        (COUNT, [8], ("max_length", "whole number", "[8]")),
-        (POSITIVE, 0.0, ("scale", "greater than 0", "got 0")),
-        (ANY, math.inf, ("x", "finite", "inf")),
-        (ANY, True, ("x", "number", "True")),
-        (ANY, None, ("x", "number", "null")),
         (CAP, 0.5, ("d_growth (--growth-rate)", "at least 1", "0.5")),
-        (CAP, "big", ("d_growth (--growth-rate)", "number or null", "'big'")),
-        (TEXT, 5, ("method", "text", "5")),
-        (SWITCH, 1, ("gradient_checkpointing", "true or false", "1")),
         (CHOICE, "maybe", ("auto_lr", "'maybe'", "on, off")),
         (NAMES, ("utility", 1), ("metrics", "('utility', 1)")),
     ],

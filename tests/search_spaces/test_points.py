@@ -13,13 +13,10 @@ from tests.facts import assert_names
 from tests.search_spaces.conftest import CONDITIONAL
 
 
-def test_a_text_is_names_with_values() -> None:
+def test_a_text_is_one_point_and_a_file_in_yaml_or_json_is_a_list_of_points(tmp_path: Path) -> None:
     assert read_points("lr=1e-3, method = npo , auto_lr=off,epochs=3,lora_rank=null") == [
         {"lr": 1e-3, "method": "npo", "auto_lr": "off", "epochs": 3, "lora_rank": None}
     ]
-
-
-def test_a_file_in_yaml_or_json_is_a_list_of_points(tmp_path: Path) -> None:
     (tmp_path / "points.yaml").write_text("- {lr: 1e-3, method: gdiff}\n- lr: 1e-4\n")
     (tmp_path / "points.json").write_text('[{"lr": 1e-3, "method": "gdiff"}, {"lr": 1e-4}]')
     for name in ("points.yaml", "points.json"):
@@ -32,7 +29,6 @@ def test_a_file_in_yaml_or_json_is_a_list_of_points(tmp_path: Path) -> None:
         ("[]", "points.yaml: .*list of points"),
         ("- lr: 1\n- 3\n", "points.yaml:2: .*names"),
         ("- lr: [1, 2]\n", "points.yaml:1: .*names"),
-        ("- lr: !!binary aGk=\n", "points.yaml:1: .*binary"),
         ("- {lr: 1", "points.yaml:1: .*YAML"),
         ("\udcff", "points.yaml: .*UTF-8"),
     ],
@@ -49,7 +45,6 @@ def test_a_text_that_is_no_point_is_refused(tmp_path: Path) -> None:
         ("nothing", "no such file"),
         ("n" * 300, "no such file"),
         (str(tmp_path), "directory"),
-        ("lr=1,c", "NAME.*'lr=1,c'"),
         ("lr=1,lr=2", "lr.*twice"),
     ):
         with pytest.raises(PointError, match=facts):
@@ -80,12 +75,9 @@ def test_a_point_fixes_its_values_and_the_implied_ones(point: dict[str, Value], 
 @pytest.mark.parametrize(
     ("point", "facts"),
     [
-        ({"lr": 0.1}, ("lr", "0.1", "1e-05 to 0.001")),
-        ({"method": "gd"}, ("method", "gd", "gdiff, npo, simnpo, ngdiff")),
         ({"c": 0.9, "method": "npo"}, ("c", "method gdiff")),
         ({"beta": 0.7}, ("beta", "method npo or method simnpo")),
         ({"auto_lr_every": 3}, ("auto_lr_every", "auto_lr on and method gdiff/ngdiff")),
-        ({"seed": 3}, ("seed", "method, auto_lr, lr, c, beta, auto_lr_every, lora_rank")),
         ({"epochs": 3}, ("epochs", "15", "3")),
     ],
 )

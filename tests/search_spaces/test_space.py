@@ -17,46 +17,12 @@ from tests.facts import assert_names
 from tests.search_spaces.conftest import CONDITIONAL
 
 
-def test_a_grid_over_ranges_names_every_range_without_points() -> None:
-    ranges = (Number("lr", 1e-5, 1e-3), Number("c", 0.0, 1.0), Number("steps", 1, 9999, whole=True))
-    with pytest.raises(ValueError, match=r"lr \(1e-05 to 0\.001\).*c \(0 to 1\).*steps \(1 to 9999\)"):
-        Space((*ranges, Choice("method", ("gdiff",)))).grid()
-
-
-def test_parameters_of_equal_name_are_known_to_optuna_by_their_keys() -> None:
-    common = {"epochs": 15, "auto_lr": "off", "lr": 1e-4, "lora_rank": 8, "beta": 0.7}
-    assert CONDITIONAL.problems() == []
-    assert CONDITIONAL.params_of({**common, "method": "npo"})["npo.beta"] == 0.7
-    assert CONDITIONAL.params_of({**common, "method": "simnpo"})["simnpo.beta"] == 0.7
-    with pytest.raises(ValueError, match=r"npo\.beta cannot be 5\.5"):
-        CONDITIONAL.params_of({**common, "method": "npo", "beta": 5.5})
-
-
 def test_single_values_are_never_searched_and_become_constants_unless_they_have_a_condition() -> None:
     c, method = Choice("c", (0.5,), when={"method": ("gdiff",)}), Choice("method", ("gdiff", "ngdiff"))
     space = Space.of([Choice("lr", (0.1,)), method, c])
     assert space == Space((method, c), {"lr": 0.1})
     assert list(space.distributions()) == ["method"]
     assert Space((), {"lr": 0.1}).grid() == [{"lr": 0.1}]
-
-
-@pytest.mark.parametrize(
-    ("config", "facts"),
-    [
-        ({"method": "gdiff", "lr": 0.5, "c": 0.1}, r"lr .*0\.5"),
-        ({"method": "gdiff", "lr": 0.1}, "c is missing"),
-        ({"method": "ngdiff", "lr": 0.1, "c": 0.1}, "c does not apply"),
-        ({"method": "ngdiff", "lr": 0.1, "epochs": 3}, "epochs .*15, got 3"),
-    ],
-)
-def test_a_configuration_outside_the_space_is_refused_with_the_value_that_does_not_fit(
-    config: dict[str, object], facts: str
-) -> None:
-    c = Choice("c", (0.1, 0.9), when={"method": ("gdiff",)})
-    space = Space((Choice("method", ("gdiff", "ngdiff")), Number("lr", 0.01, 0.2), c), {"epochs": 15})
-    with pytest.raises(ValueError, match=facts):
-        space.params_of({"epochs": 15} | config)
-    assert space.params_of({"method": "ngdiff", "lr": 0.1, "epochs": 15, "seed": 7}) == {"method": "ngdiff", "lr": 0.1}
 
 
 METHOD = Choice("method", ("gdiff", "npo"))
@@ -102,8 +68,6 @@ def test_conditions_exclude_each_other_even_through_the_parameters_they_wait_for
     "stored",
     [
         {},
-        {"parameters": [3], "constants": {}},
-        {"parameters": [{"name": "lr", "type": "double", "low": 0.1, "high": 1.0}], "constants": {}},
         {"parameters": [{"name": "lr", "type": "float", "low": 0.1, "high": 1.0, "step": 0.1}], "constants": {}},
         {"parameters": [{"name": "lr", "type": "choice", "values": [3], "when": ["method"]}], "constants": {}},
     ],
