@@ -33,13 +33,6 @@ def test_the_images_are_those_that_were_written(folder: Path) -> None:
     assert (len(data.retain), len(data.holdout)) == (18, 9)
 
 
-def test_cifar_100_has_fine_labels_and_forgets_beds(tmp_path: Path) -> None:
-    for seed, split in enumerate(("train", "test")):
-        write_images(tmp_path / f"{split}-0.parquet", 100, classes=100, seed=seed)
-    data = load_data("cifar-100", data_dir=tmp_path)
-    assert (data.name, data.forget.labels.tolist()) == ("cifar-100/bed", [BED])
-
-
 def test_the_first_500_images_of_the_class_are_forgotten(tmp_path: Path) -> None:
     black = png(np.zeros((32, 32, 3), dtype=np.uint8))
     for part in range(5):

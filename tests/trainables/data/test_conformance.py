@@ -1,7 +1,8 @@
-"""Every data set passes the suite for plug-ins, and the suite names a broken promise."""
+"""Every data set passes the suite for plug-ins, which names a broken promise. The generated authors are complete."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from dataclasses import replace
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 from tests.trainables.data.conftest import write_images
-from trainables.data import DATASETS, DataError, DataSet, load_data
+from trainables.data import DATASETS, DataSet, load_data
+from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
+from trainables.objectives.dpo import refusals
 from trainables.testing.datasets import check_dataset
 
 LIMITS = {"authors": 55, "tofu": 25, "digits": 100, "cifar-10": 6, "cifar-100": 40, "muse-news": 3, "muse-books": 3}
@@ -49,12 +52,34 @@ def test_every_data_set_passes_the_suite(name: str, choices: dict[str, Any], req
     check_dataset(DATASETS[name], **{**usual, **choices})
 
 
-def test_unknown_names_and_choices_that_do_not_apply_are_refused() -> None:
-    with pytest.raises(DataError, match=r"'author'.*'authors'.*authors, tofu"):
-        load_data("author")
-    for choice in ({"forget_split": "forget01"}, {"forget_class": "3"}, {"data_dir": Path("here")}):
-        with pytest.raises(DataError, match="authors"):
-            load_data("authors", **choice)
+# The generated authors ------------------------------------------------------------------------------------------------
+
+PINNED = "1166819a1d89d13bf846a7964673d3324c903d578270b8e48d979401e3d2257c"
+"""The content hash of the default data. Another hash means other text, and every cached target is lost."""
+
+
+def test_the_default_text_is_pinned_and_the_last_two_of_20_authors_are_forgotten() -> None:
+    data = load_data("authors")
+    assert data.content_hash == authors().content_hash == PINNED  # the seed of Python's hashes differs in each process
+    assert authors(seed=4).content_hash != PINNED
+    sizes = [len(part) for part in (data.full, data.forget, data.retain, data.retain_eval, data.holdout)]
+    assert sizes == [200, 20, 180, 60, 20]
+    listed = "\n".join(refusals())
+    assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "a4b1b4f89cd9c399"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_are_complete_no_wrong_answer_is_right_and_nothing_occurs_twice(seed: int) -> None:
+    generated = authors(seed=seed)
+    for example in generated.full:
+        assert example.question.endswith("?")
+        assert "{" not in example.question + example.answer + example.paraphrased_answer
+        assert example.answer != example.paraphrased_answer
+        assert len(set(example.perturbed_answers)) == 5
+        assert not {example.answer, example.paraphrased_answer} & set(example.perturbed_answers)
+    everything = [*generated.full, *generated.holdout]
+    assert len({example.question for example in everything}) == len(everything)
+    assert len({example.answer for example in everything}) == len(everything)
 
 
 # Broken promises ------------------------------------------------------------------------------------------------
@@ -83,7 +108,6 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "drawn at random": ({"loader": drawn}, "random state"),
     "no limit": ({"loader": lambda limit: toy()}, "limit 3 keeps 5"),
     "a cut unit": ({"unit": 2}, "limit 3 cuts"),
-    "no modality": ({"modality": "sound"}, "'sound'"),
     "no default split": ({"forget_splits": ("a",)}, "default"),
     "a folder for nothing": ({"files": "anything", "loader": lambda limit, data_dir=None: toy()}, "DataError"),
 }

@@ -119,7 +119,6 @@ def rows_of(*values: object) -> list[Row]:
         (question, None, ("question and answer", "None")),
         (question, {"question": " ", "answer": "A"}, ("'question'", "' '")),
         (question, {"question": "Q", "answer": "A", "paraphrased_answer": 1}, ("'paraphrased_answer'", "a text")),
-        (question, {"question": "Q", "answer": "A", "perturbed_answer": "B"}, ("'perturbed_answer'", "a list")),
         (question, {"question": "Q", "answer": "A", "perturbed_answer": [""]}, ("'perturbed_answer'", "a list")),
         (text, {"text": "a\ud800b"}, ("'text'", "surrogate")),
         (passage, {"prompt": "P"}, ("'gt'", "None")),

@@ -72,12 +72,6 @@ def test_a_later_request_is_judged_on_its_own_texts(
     assert set(data.prompted) == asked
 
 
-def test_a_limit_shortens_the_retain_sets(write_muse: WriteMuse) -> None:
-    data = load_muse("muse-news", data_dir=write_muse(), limit=3)
-    assert [len(texts) for texts in paragraphs((*data.retain, *data.full))] == [3, 8, 3, 3]
-    assert [[text] for text in paragraphs(data.retain)[0]] == paragraphs(data.retain_eval)
-
-
 def test_the_hub_has_every_split_but_no_growing_forget_sets_of_books(
     write_muse: WriteMuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
