@@ -27,7 +27,6 @@ def test_recall_by_hand() -> None:
     ("text", "expected"),
     [
         ("", 0.0),
-        ("one two", 0.0),  # no 3-gram
         ("The cat sat. the CAT sat.", 1 - 4 / 6),  # tcs, cs., s.t, .tc, tcs, cs.: 4 of 6
         ("is.is.is.is", 1 - 2 / 5),  # is.is and .is. in turn, 5 of them
         ("Ärger!!!! lalalala", 1 - 3 / 4),  # Ä!!, !!!, !!!, !!l: a word is one unit
@@ -41,10 +40,7 @@ def test_repetition_is_the_share_of_3_grams_that_are_not_distinct(text: str, exp
     ("text", "stretch", "length"),
     [
         ("", 0, 1),
-        ("no no", 0, 2),
-        ("she said no no no again", 3, 6),
         ("is.is.is.is", 7, 7),  # "is ." three times and the "is" of a fourth
-        ("a b c a b c a b", 0, 8),  # a unit short of three
         ("no no no no no no no no a b a b a b a b a", 9, 17),  # eight, and nine with the longer phrase
         ("It ended...", 3, 5),
     ],

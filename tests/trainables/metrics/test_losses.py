@@ -29,13 +29,6 @@ def _capped(forget: ItemLosses) -> float:
     return METRICS["forget_loss_capped"].measure(SetLosses(forget, _losses([1.0]), GUESS))
 
 
-def test_tokens_far_above_a_guess_do_not_compensate_known_ones() -> None:
-    """Two tokens have 40 nats, three have 0. The mean of 16 is above the guess; the capped loss is 2/5 of the guess."""
-    forget = _losses([40.0, 0.0, 0.0], [40.0, 0.0])
-    assert mean_loss(forget) == 16.0 > GUESS
-    assert _capped(forget) == pytest.approx(2 / 5 * GUESS, rel=1e-15)
-
-
 def test_the_capped_loss_is_the_mean_below_the_guess_and_never_above_the_guess() -> None:
     known = _losses([0.25, 0.5], [2.0])
     assert _capped(known) == mean_loss(known)

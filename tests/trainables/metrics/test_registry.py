@@ -3,30 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.facts import assert_names
 from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS, primary_metrics
-
-
-def test_a_metric_with_the_name_of_a_column_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(
-        "from trainables.metrics.metric import Cost, Metric\n"
-        "METRICS = Metric(name='distance', label='x', ideal=0.25, of='forget', cost=Cost.FORWARD, formula='a quarter',"
-        " citation='nobody', measure=lambda scores: 0.75)\n"
-    )
-    with_own = f"import trainables.metrics; trainables.metrics.__path__.append({str(tmp_path)!r})"
-    program = [sys.executable, "-c", f"{with_own}; import sweeper.store.columns"]
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    done = subprocess.run(program, capture_output=True, text=True, env=environment, check=False, timeout=120)
-    assert_names(done.stderr, "column: distance")
 
 
 @pytest.mark.parametrize("given", [{}, {"direction": "max", "ideal": 0.5}])

@@ -1,18 +1,22 @@
-"""A hand-made TOFU evaluation log, whose aggregates are exact fractions, and logs in another format."""
+"""A TOFU evaluation log by hand, whose aggregates are exact fractions, and the authors' published Phi-1.5 logs."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.facts import assert_names
-from trainables.scoring.eval_log import EvalLog, EvalLogError, evaluate_log, read_eval_log
+from trainables.metrics.rouge import rouge_l_recall
+from trainables.scoring.eval_log import PARTS, EvalLog, EvalLogError, evaluate_log, read_eval_log
+from trainables.scoring.item_log import by_index, write_item_log
 
 Log = dict[str, Any]
 
@@ -84,13 +88,10 @@ def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
-def test_forget_quality_compares_the_forget_sets_of_two_logs(tmp_path: Path) -> None:
-    """Three truth ratios are above the other three. Of the 20 ways to split six values, 2 have such a gap."""
-    retained = by_hand() | {FORGET: part(*[(0.5, 0.1, [0.9], 0.0)] * 3)}
-    found = evaluate_log(read(tmp_path, by_hand()), read(tmp_path, retained, "retain.json"))
-    assert found["forget_quality"] == pytest.approx(2 / math.comb(6, 3), rel=1e-12)
-    assert found["forget_quality_statistic"] == 1.0
-    assert_by_hand(found)
+def test_values_that_are_not_finite_are_null_in_an_item_log(tmp_path: Path) -> None:
+    write_item_log(tmp_path / "log.json", {"part": {"loss": by_index(np.array([math.nan, math.inf, 0.5]))}})
+    text = (tmp_path / "log.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail) == {"part": {"loss": {"0": None, "1": None, "2": 0.5}}}
 
 
 def in_lists(log: Log) -> Log:
@@ -121,30 +122,6 @@ def test_another_form_of_a_log_has_the_same_aggregates(tmp_path: Path, change: C
     assert_by_hand(evaluate_log(read(tmp_path, change(by_hand()))))
 
 
-def test_items_are_ordered_by_number_and_may_start_anywhere(tmp_path: Path) -> None:
-    log = by_hand()
-    names = {"0": "3600", "1": "400", "2": "3601"}
-    log[FORGET] = {
-        column: {names[index]: value for index, value in values.items()} for column, values in log[FORGET].items()
-    }
-    found = read(tmp_path, log)
-    assert found.parts["forget"].indices == ("400", "3600", "3601")
-    assert found.parts["forget"].rouge_l_recall.tolist() == [0.25, 0.5, 0.0]
-    assert_by_hand(evaluate_log(found))
-
-
-def test_repetition_and_loops_are_those_of_the_logged_answers(tmp_path: Path) -> None:
-    """Questions and references do not count. Answer 0 repeats 2 of 4 3-grams and loops over 6 of 6 units."""
-    log = by_hand()
-    log[RETAIN]["generated_text"] = {
-        "1": ["why why why", "It is in May", "no no no no"],
-        "0": ["who?", "ha he ha he ha he", "Ada Vex"],
-    }
-    found = evaluate_log(read(tmp_path, log))
-    assert_by_hand(found)  # the logged recalls count
-    assert (found["retain"]["repetition"], found["retain"]["longest_loop"]) == ((1 - 2 / 4) / 2, (6 / 6 + 0) / 2)
-
-
 MISSING = object()
 
 
@@ -157,9 +134,8 @@ MISSING = object()
         ((AUTHORS, PERTURBED, "1"), [1.0, math.nan], (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "NaN")),
         ((RETAIN, "avg_gt_loss", "0"), 10**400, ("avg_gt_loss, item 0", "got 1000")),
         ((RETAIN, RECALL, "0"), 92.9, (f"{RECALL}, item 0:", "[0, 1]", "92.9")),
-        ((FORGET, "avg_paraphrased_loss", "1"), MISSING, (f"{FORGET}, avg_paraphrased_loss:", "'1'")),
-        ((RETAIN, "avg_gt_loss"), [1.0] * 300, ("'2', '3', '4', '5', '6' and 293 more",)),
         ((RETAIN, "generated_text"), {"0": ["question", "answer"]}, ("generated_text, item 0:", "three")),
+        ((RETAIN, "avg_gt_loss"), [1.0] * 300, ("'2', '3', '4', '5', '6' and 293 more",)),
     ],
 )
 def test_a_malformed_log_is_one_line_with_the_file_and_the_place(
@@ -196,3 +172,59 @@ def test_a_retain_log_of_another_forget_set_is_an_error(tmp_path: Path) -> None:
     other = by_hand() | {FORGET: part((0.5, 0.1, [0.9], 0.0))}
     with pytest.raises(EvalLogError, match=r"other\.json: 1 .* 3 .*log\.json"):
         evaluate_log(read(tmp_path, by_hand()), read(tmp_path, other, "other.json"))
+
+
+# Published logs ------------------------------------------------------------------------------------------------------
+
+DIRECTORY = Path(os.environ.get("TOFU_EVAL_LOGS_DIR") or Path(__file__).parents[4] / "shared/data/tofu_eval_logs")
+LOGS = {"full": DIRECTORY / "phi_full.json", "retain90": DIRECTORY / "phi_retain90.json"}
+
+published = pytest.mark.skipif(
+    not all(path.is_file() for path in LOGS.values()),
+    reason=f"no published TOFU logs in {DIRECTORY} (set TOFU_EVAL_LOGS_DIR)",
+)
+
+# As printed by the authors' own aggregate_eval_stat.py on these files.
+PUBLISHED_UTILITY = {"full": 0.5220737132035151, "retain90": 0.5319909117798324}
+PUBLISHED = {  # probability, ROUGE-L recall, truth ratio
+    ("full", "retain"): (0.9260884160508499, 0.9292525097192792, 0.482683008320846),
+    ("full", "real_authors"): (0.3773603259680648, 0.4156666666666667, 0.4560090213398624),
+    ("full", "world_facts"): (0.40899845221380016, 0.7773504273504274, 0.4923369138766094),
+    ("full", "forget"): (0.9282394842423188, 0.9248612622630048, 0.48335558566802284),
+    ("retain90", "retain"): (0.9231140312552543, 0.9200431185901895, 0.4847391599677),
+    ("retain90", "real_authors"): (0.3841872783056456, 0.47533333333333333, 0.46383610879663545),
+    ("retain90", "world_facts"): (0.4080884361892155, 0.7556980056980056, 0.4882634687986231),
+    ("retain90", "forget"): (0.1349069615867286, 0.4278674282179278, 0.6288417132144549),
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Log]:
+    """The aggregates of both logs, each with the forget quality relative to the retain model."""
+    logs = {name: read_eval_log(path) for name, path in LOGS.items()}
+    return {name: evaluate_log(log, retain_log=logs["retain90"]) for name, log in logs.items()}
+
+
+@published
+@pytest.mark.parametrize("name", LOGS)
+def test_the_aggregates_are_the_published_ones(found: dict[str, Log], name: str) -> None:
+    assert found[name]["model_utility"] == pytest.approx(PUBLISHED_UTILITY[name], rel=0, abs=1e-9)
+    for part in PARTS:
+        expected = dict(zip(("probability", "rouge_l_recall", "truth_ratio"), PUBLISHED[name, part], strict=True))
+        assert {score: found[name][part][score] for score in expected} == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+@published
+def test_forget_quality_is_the_published_one_and_1_for_the_retain_model_itself(found: dict[str, Log]) -> None:
+    assert found["full"]["forget_quality"] == pytest.approx(2.1942743021891237e-16, rel=1e-9)
+    assert found["full"]["forget_quality_statistic"] == pytest.approx(104 / 300, rel=0, abs=1e-12)
+    assert found["retain90"]["forget_quality"] == 1.0
+
+
+@published
+@pytest.mark.parametrize("part", PARTS)
+def test_rouge_of_the_logged_texts_is_the_logged_rouge(part: str) -> None:
+    items = json.loads(LOGS["retain90"].read_text())[PARTS[part]]
+    texts = list(items["generated_text"].values())  # question, generated answer, reference
+    recomputed = rouge_l_recall([reference for _, _, reference in texts], [generated for _, generated, _ in texts])
+    assert recomputed.tolist() == [items["rougeL_recall"][index] for index in items["generated_text"]]

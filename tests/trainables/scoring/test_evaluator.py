@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,39 +34,6 @@ def test_the_agreement_is_the_share_of_each_answer_before_the_first_wrong_token(
         shares.append((len(said) - item.prompt_length) / len(answer))
     assert found == pytest.approx(float(np.mean(shares)), rel=1e-12)
     assert 0.0 < found < 1.0
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e6])
-def test_losses_are_means_over_tokens_and_every_forgotten_token_counts_for_at_most_a_random_guess(
-    make_evaluator: MakeEvaluator,
-    make_network: Any,
-    tokenizer: Any,
-    tiny_data: UnlearningData,
-    exact_nll: Any,
-    scale: float,
-) -> None:
-    """The expected means come from each token's loss in float64. For a large scale, the mean is far above the guess."""
-    model = make_network(seed=2)
-    with torch.no_grad():
-        model.lm_head.weight.mul_(scale)
-        model.lm_head.bias[tokenizer.eos_token_id] = 1e8 if scale > 1 else 0.0
-    evaluator = make_evaluator()
-    found, guess = evaluator.scores(model).loss_metrics(), evaluator.random_guess
-    assert guess == pytest.approx(math.log(len(tokenizer)))
-    forget, retain = (
-        torch.cat([exact_nll(model, item) for item in encode_examples(tokenizer, part, max_length=64)])
-        for part in (tiny_data.forget, tiny_data.retain)
-    )
-    assert found == pytest.approx(
-        {
-            "forget_loss": float(forget.mean()),
-            "retain_loss": float(retain.mean()),
-            "forget_loss_capped": float(forget.clamp(max=guess).mean()),
-        },
-        rel=1e-5,
-    )
-    if scale > 1:
-        assert found["forget_loss"] > 2 * guess > 2 * found["forget_loss_capped"]
 
 
 def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_set(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,19 +97,15 @@ def test_metrics_are_measured_on_the_datas_own_prompts_and_texts_are_continued(
     tokenizer: Any,
     write_muse: Callable[..., Path],
 ) -> None:
-    """The network has memorised "Ada lives in Oslo" after its question, so it continues with it there."""
-    forget, retain = (
-        tuple(Example("", f"Question: {item.question}\nAnswer: {item.answer}") for item in part)
-        for part in (tiny_data.forget, tiny_data.retain)
-    )
-    texts = replace(tiny_data, forget=forget, retain=retain, forget_eval=forget, retain_eval=retain)
+    texts = tuple(Example("", f"Question: {item.question}\nAnswer: {item.answer}") for item in tiny_data.forget)
+    plain = UnlearningData("texts", texts[:4], texts[4:], texts, texts[:4], texts[4:])
     muse = load_muse("muse-news", data_dir=write_muse())
     own = {"knowmem": "knowmem_forget", "utility": "knowmem_retain", "verbmem": "verbmem"}
     assert prompted_sets(muse, tokenizer) == {
         name: from_prompts(tokenizer, muse.prompted[key]) for name, key in own.items()
     }
     assert prompted_sets(tiny_data, tokenizer) == {}, "questions with answers have no prompts of their own"
-    for data, names in ((texts, {"verbmem", "utility"}), (muse, {*own})):
+    for data, names in ((plain, {"verbmem", "utility"}), (muse, {*own})):
         scores = make_evaluator(data).scores(known_network).measure().metrics
         assert set(scores) == {*names, *REPETITION}
         for name, asked in prompted_sets(data, tokenizer).items():
