@@ -40,27 +40,6 @@ def _layers(*, bias: bool = True, outputs: int = 40) -> tuple[torch.nn.Linear, t
     return plain, fast
 
 
-def _values(layer: torch.nn.Linear, x: torch.Tensor) -> list[torch.Tensor]:
-    """Return the output and all gradients of a loss that is not linear in the output."""
-    x = x.detach().to(layer.weight.dtype).requires_grad_()
-    found = layer(x)
-    return [found, *torch.autograd.grad(found.square().sum(), [x, *layer.parameters()])]
-
-
-@with_onednn
-@pytest.mark.parametrize(
-    ("shape", "bias", "outputs"), [((64, 24), True, 8), ((4, 33, 24), False, 24), ((2, 3, 17, 24), True, 200)]
-)
-def test_output_and_gradients_are_those_of_float64(shape: tuple[int, ...], bias: bool, outputs: int) -> None:
-    plain, fast = _layers(bias=bias, outputs=outputs)
-    x = torch.randn(shape)
-    for name, mine, exact in zip("yxwb", _values(fast, x), _values(plain.double(), x), strict=False):
-        assert mine.dtype == torch.float32
-        assert mine.shape == exact.shape
-        assert mine.is_contiguous(), name
-        torch.testing.assert_close(mine.double(), exact, rtol=1e-5, atol=1e-5 * float(exact.abs().max()))
-
-
 @with_onednn
 @pytest.mark.parametrize(
     "call",
@@ -130,11 +109,10 @@ AMD = "AuthenticAMD"
     [
         (_cpu(AMD, 26), "AVX512_BF16", True),
         (_cpu(AMD, 26), "AVX2", False),
-        (_cpu(AMD, 25), "AVX512", False),
         (_cpu("GenuineIntel", 6), "AVX512", False),
         (None, "AVX512", False),
     ],
-    ids=["Zen 5", "Zen 5 without AVX512", "Zen 4", "Intel", "not Linux"],
+    ids=["Zen 5", "Zen 5 without AVX512", "Intel", "not Linux"],
 )
 def test_onednn_is_chosen_by_the_name_of_the_cpu(
     cpuinfo: str | None, instructions: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -51,7 +51,6 @@ CHAT_TEMPLATES = {
     ),
 }
 OWN_TEMPLATES = {
-    "plain": "Q: {question}\nA: {answer}",
     "Jinja": "### Instruction:\n{{ question }}\n\n### Response:\n{{ answer }}",
     "Jinja that begins and ends as the tokenizer": "{{ bos_token }}Q: {{ question }}\nA: {{ answer }}{{ eos_token }}",
     "Jinja with a special token": "<|im_start|>{{ question }}<|im_end|>\n{{ answer }}\n<|im_end|>\n",

@@ -45,10 +45,6 @@ def _byte_level(adds: str, *, trim_offsets: bool = False) -> Any:
     return _fast(raw, adds)
 
 
-def _metaspace(adds: str) -> Any:
-    return _fast(_trained(pre_tokenizers.Metaspace(), decoders.Metaspace(), size=80), adds)
-
-
 def _llama_like(adds: str) -> Any:
     """Return a tokenizer with Llama-2's normalizer, which puts ``▁`` before the text and replaces spaces by ``▁``."""
     raw = _trained(pre_tokenizers.Metaspace(), decoders.Metaspace(), size=80)
@@ -86,7 +82,6 @@ TOKENIZERS = {
     "byte-level-trimmed-offsets": lambda: _byte_level("$A", trim_offsets=True),
     "byte-level-adds-BOS": lambda: _byte_level(f"{BOS} $A"),
     "byte-level-adds-EOS": lambda: _byte_level(f"$A {EOS}"),
-    "metaspace-BPE-adds-BOS-and-EOS": lambda: _metaspace(f"{BOS} $A {EOS}"),
     "Llama's-normalizer-adds-BOS": lambda: _llama_like(f"{BOS} $A"),
     "lone-space-token": lambda: _unigram_with_lone_space("$A"),
     "tiny-llama": lambda: train_metaspace_tokenizer([Example(*case) for case in CASES] * 5),
@@ -161,9 +156,6 @@ def test_all_of_a_text_but_the_first_token_of_a_window_is_learned(
     for window, total in zip(windows, totals, strict=True):
         whole = exact_nll(network, Tokens(window.ids, 1))
         assert total == pytest.approx(float(whole.sum()), rel=1e-5)
-
-
-# Batches -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_padded_on_the_right_to_its_longest_sequence_and_padding_is_neither_seen_nor_supervised() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,9 @@ from tests.facts import assert_names
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits
 from trainables.data.images import ImageSet
-from trainables.models.registry import TargetRecipe
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
-from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
-from trainables.target.prepare import prepare_target
 
 AUTO_LR = {"auto_lr": "on", "auto_lr_every": 1, "auto_lr_start": 1}
 
@@ -54,9 +50,6 @@ def test_a_step_of_sgd_is_the_one_computed_by_hand(
         assert not torch.equal(after[name], buffer), f"{name} did not move, so nothing was tested"
 
 
-# Batch statistics ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("probe", ["same", "fresh"])
 def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(probe: str, start: Start) -> None:
     states = []
@@ -75,9 +68,6 @@ def test_auto_lr_probes_even_the_first_loss_in_eval_mode(start: Start) -> None:
     list(run)
     assert modes[:5] == [True, True, False, False, False]
     assert run.model.training
-
-
-# Resumption ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -106,35 +96,13 @@ def test_a_resumed_or_repeated_run_equals_an_undisturbed_one_bit_for_bit(
         assert same_bits(found[name], expected[name]), name
 
 
-# The target ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_target_is_keyed_by_its_images_and_has_their_losses(tmp_path: Path) -> None:
-    spec = TrialSpec(model="tiny-resnet", dataset="digits", limit=60, eval_batch_size=64)
-    recipe = TargetRecipe(lr=3e-3, batch_size=32, epochs=1, stop_when_memorised=False)
-    first, other = (
-        prepare_target(replace(spec, forget_class=digit), recipe=recipe, device="cpu", cache=tmp_path)
-        for digit in ("3", "8")
-    )
-    assert first.key != other.key
-    assert (first.vocabulary_size, len(first.reference_nll)) == (10, len(first.data.forget))
-    assert sum(first.reference_nll) / len(first.reference_nll) == pytest.approx(first.baseline["forget_loss"])
-
-
-# Refusals -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "facts"),
     [
         *(({"method": method}, [(f"'{method}'", "digits")]) for method in ("dpo", "rmu+ngdiff")),
         ({"model": "tiny-phi"}, [("tiny-phi", "digits", "language", "authors, tofu, ")]),
         ({"model": "resnet-50", "dataset": "tofu"}, [("resnet-50", "tofu", "vision", "digits, cifar-10, cifar-100")]),
-        ({"model": "tiny-phi", "dataset": "authors", "forget_class": "dog"}, [("forget_class", "authors")]),
-        (
-            {"lora_rank": 4, "gradient_checkpointing": True, "max_length": 64, "forget_split": "forget01"},
-            [("forget split",), ("gradient_checkpointing",), ("lora_rank",), ("max_length",)],
-        ),
+        ({"gradient_checkpointing": True}, [("gradient_checkpointing",)]),
         ({"model": "resnet-50", "dataset": "cifar-10", "forget_class": "dog"}, []),
     ],
 )
