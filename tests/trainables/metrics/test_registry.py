@@ -1,4 +1,4 @@
-"""What the registry of metrics refuses, and what its records promise beside the suite for plug-ins."""
+"""What a metric's record must have, and what the registry promises beside the suite for plug-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unlearning runs of a classifier: a step by hand, batch statistics, resumption, the target's cache, refusals."""
+"""Unlearning runs of a classifier: a step by hand, batch statistics, resumption, refusals."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_resumed_or_repeated_run_equals_an_undisturbed_one_bit_for_bit(
         ({"model": "resnet-50", "dataset": "cifar-10", "forget_class": "dog"}, []),
     ],
 )
-def test_settings_that_do_not_apply_to_the_modality_are_refused_together(
+def test_settings_that_do_not_apply_to_the_modality_are_refused(
     changes: dict[str, Any], facts: list[tuple[str, ...]], make_spec: MakeSpec
 ) -> None:
     for problem, named in zip(sorted(trial_problems(make_spec(**changes))), facts, strict=True):
