@@ -108,7 +108,8 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "drawn at random": ({"loader": drawn}, "random state"),
     "no limit": ({"loader": lambda limit: toy()}, "limit 3 keeps 5"),
     "a cut unit": ({"unit": 2}, "limit 3 cuts"),
-    "no default split": ({"forget_splits": ("a",)}, "default"),
+    "no modality": ({"modality": "sound"}, "'sound'"),
+    "no default split": ({"forget_splits": ("a",)}, "forget_split and forget_splits"),
     "a folder for nothing": ({"files": "anything", "loader": lambda limit, data_dir=None: toy()}, "DataError"),
 }
 RECORD = {"loader", "unit", "modality", "forget_splits", "files"}
