@@ -1,4 +1,4 @@
-"""Group items of similar length into batches, which then need little padding. The order is reproducible."""
+"""Group items of similar length into batches, so that little padding is needed. The batches are reproducible."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TrainingBatches:
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
-        """Return how many passes over the forget set the batches make. The number may be fractional."""
+        """Return the number of forget examples in the batches, divided by the size of the forget set."""
         return sum(len(forget) for forget, _ in batches) / len(self._lengths)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def default_device(gpus: float = 1.0) -> str:
-    """Return the device for a process with this number of GPUs: ``cuda`` if a GPU is available, otherwise ``cpu``."""
+    """Return ``cuda`` if ``gpus`` is above 0 and a GPU is available, otherwise ``cpu``."""
     import torch
 
     return "cuda" if gpus > 0 and torch.cuda.is_available() else "cpu"

@@ -93,8 +93,8 @@ def _scale_(parts: list[Tensor], factor: float) -> None:
 def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield all elements of the tensors in order, as float64 chunks. The chunk sizes depend only on the shapes.
 
-    Small tensors, such as adapters, share a chunk, which saves kernel launches. Large tensors are split, because the
-    conversion of an embedding with 100M elements in one piece would need 1.6 GB.
+    Small tensors, such as adapters, share a chunk, which saves kernel launches. Large tensors are split, because an
+    embedding with 100M elements needs 0.8 GB in float64.
     """
     size = _CHUNK if parts and parts[0].is_cuda else _CPU_CHUNK
     small: list[Tensor] = []

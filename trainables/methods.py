@@ -1,9 +1,9 @@
 """Parse a method name. A method is a pair of a forget objective and a weighting, with the options of both.
 
-``ngdiff`` means the objective ascent with the weighting ngdiff. ``npo`` means the objective npo with the weighting ga,
-which is NPO without a retain term, as in the NPO paper. ``npo+ngdiff`` means the objective npo with the weighting
-ngdiff. ``rmu`` means the objective rmu with the weighting gdiff, because RMU needs a retain term to preserve the hidden
-states on other data.
+``ngdiff`` means the objective ascent with the weighting ngdiff. ``npo`` means the objective npo with the weighting ga:
+NPO without a retain term, as in the NPO paper. ``npo+ngdiff`` means the objective npo with the weighting ngdiff.
+``rmu`` means the objective rmu with the weighting gdiff, because RMU needs a retain term to preserve the hidden states
+on other data.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def retain_objective_problem(method: Method, retain_objective: str) -> str | Non
     if method.objective.reference is Reference.HIDDEN:
         return (
             f"retain_objective {retain_objective} cannot be used with method '{method.name}': {method.objective.name} "
-            "has its own retain objective, the distance of hidden states to the target's; leave retain_objective at ce"
+            "has its own retain objective, a distance between hidden states; leave retain_objective at ce"
         )
     if method.weighting.needs is Needs.FORGET_ONLY:
         return (

@@ -89,7 +89,7 @@ _filled: set[str] = set()
 
 
 def active() -> tuple[Plugin, ...]:
-    """Return the plug-ins of this process: installed plug-ins, activated files and, in a worker, listed files.
+    """Return the installed plug-ins, those passed to :func:`use` and, in a worker, the files listed in ``VARIABLE``.
 
     Raises:
         PluginError: a plug-in is broken, or has changed since the sweep started.
@@ -124,9 +124,9 @@ def use(plugins: Iterable[Plugin]) -> None:
             continue
         if _filled:
             raise PluginError(
-                f"plug-in {plugin.place} is loaded too late, or its file has changed: the registries of this process "
-                "are already in use; name all plug-ins in the first call, and after a change of a plug-in start a new "
-                "process (in a notebook: restart the kernel)"
+                f"plug-in {plugin.place} cannot be loaded, because the registries of this process are already in use; "
+                "give all plug-ins in the first call; after a change of a plug-in's file, start a new process (in a "
+                "notebook: restart the kernel)"
             )
         if other is not None:
             raise PluginError(f"two plug-ins have the name {plugin.name}: {other.place} and {plugin.place}; rename one")
@@ -166,7 +166,7 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
     path = Path(path)
     place = place or str(path)
     if not path.is_file():
-        raise PluginError(f"plug-in {place}: no such file; expected a .py file with {_expected()}, or a .jinja file")
+        raise PluginError(f"plug-in {place}: no such file; expected a .jinja file or a .py file with {_expected()}")
     try:
         source = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
@@ -176,7 +176,7 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
 
         if wrong := template_problems(source):
             raise PluginError(*(f"template {place}: {problem}" for problem in wrong))
-        entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"of {place}")
+        entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"from {place}")
         return Plugin(path.name, place, source, (Part("template", path.stem, entry, 1),))
     module = _run(source, place, name=f"sweeper_plugin_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}")
     return Plugin(path.name, place, source, _parts(module, source, place))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Predictions:
     """A model's predictions on a batch of ``B`` items, at ``S`` positions, for ``V`` classes.
 
-    Positions that are before the first supervised position of every row are omitted.
+    Leading positions that are not supervised in any row are omitted.
 
     Attributes:
         logits: ``(B, S, V)`` the logits of the next token, or of the image's label.
@@ -71,10 +71,10 @@ def evaluate_items(
 def item_losses(
     model: PreTrainedModel, lengths: Sequence[int], predict: Callable[[list[int]], Predictions], *, batch_size: int
 ) -> ItemLosses:
-    """Return the losses of each item of a set, in order, and the number of leading positions predicted correctly.
+    """Return, for each item of a set, the losses and the number of leading positions that are predicted correctly.
 
-    ``lengths`` are the lengths of the items, and ``predict`` returns the predictions for the items at some indices. The
-    model runs in eval mode. The cap of a position's loss is ``ln|V|``, where ``|V|`` is the number of logits.
+    ``lengths`` are the items' lengths, and ``predict(indices)`` returns the predictions for the items at these indices.
+    The model runs in eval mode. The cap of a position's loss is ``ln|V|``, where ``|V|`` is the number of logits.
     """
     import numpy as np
     import torch

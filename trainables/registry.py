@@ -11,7 +11,7 @@ from trainables import plugins
 
 
 def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequence[str]) -> Mapping[str, Any]:
-    """Return the entries of a package by name. Each module defines one entry or a tuple of entries as ``attribute``.
+    """Return the entries of a package by name. A module's variable ``attribute`` holds one entry or a tuple of entries.
 
     The names in ``first`` come first, in this order, then all other names alphabetically, then the entries of plug-ins.
 
@@ -25,7 +25,7 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{package}: two entries have the same name: {', '.join(twice)}; rename one of them")
     if lacking := sorted(set(first) - set(names)):
-        raise ValueError(f"{package}: the list that sorts the entries has names without an entry: {', '.join(lacking)}")
+        raise ValueError(f"{package}: names in 'first' have no entry: {', '.join(lacking)}")
     place = {name: number for number, name in enumerate(first)}
     found.sort(key=lambda entry: (place.get(entry.name, len(place)), entry.name))
     return with_plugins(attribute, found)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec`. Its metadata are the values of a :class:`search_spaces.fields.Field`."""
+    """Return a field of :class:`TrialSpec`. The arguments describe it as a :class:`search_spaces.fields.Field`."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
@@ -39,7 +39,7 @@ def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """The settings of one trial. Most fields have a help text; fields that need more than this text are described here.
+    """The settings of one trial. Most fields have a help text; the fields below need a longer description.
 
     Attributes:
         options: the given options of the method (``c``, ``beta``, ...) as sorted pairs. ``option_values`` also has
@@ -49,7 +49,7 @@ class TrialSpec:
         template: None stands for the model's own template. The template's content is part of ``target_key``.
         retain_objective: ``ce`` (the cross-entropy L_R) or ``kl`` (the KL divergence from the target). AutoLR's probes
             and the ``retain_loss`` of evaluations always use L_R.
-        target_key: the content hash of the target, its data and, if a metric needs one, the retain model. The key is
+        target_key: a hash of the target, of its data and, if a metric needs the retain model, of the retain model;
             empty until the target is prepared.
 
     Each field with a help text becomes a command-line option (in this order), a key in space files, and a column of
@@ -59,8 +59,10 @@ class TrialSpec:
     method: str = setting("method", "gdiff", "Method by name (see 'list methods').")
     options: tuple[tuple[str, float], ...] = ()
     model: str = setting("data", "tiny-phi", "Model by name, or its hub id ORG/NAME.")
-    model_path: str | None = setting("placement", None, "Folder of a causal LM to fine-tune the target from.")
-    target_path: str | None = setting("placement", None, "Folder of a causal LM that already is the target.")
+    model_path: str | None = setting(
+        "placement", None, "Folder of the base model, which is fine-tuned to get the target."
+    )
+    target_path: str | None = setting("placement", None, "Folder of a finished target, which is not fine-tuned.")
     dataset: str = setting(
         "data", "authors", "Data set by name (see 'list datasets').", "the model's", choices=_names("data", "DATASETS")
     )
@@ -82,7 +84,7 @@ class TrialSpec:
     limit: int | None = setting(
         "data",
         None,
-        "Maximum number of retain examples. 'authors' and 'tofu' keep all examples of an author, or none.",
+        "Maximum number of retain examples. In 'authors' and 'tofu', authors are kept or left out as a whole.",
         low=1,
     )
     target_epochs: int | None = setting(
@@ -118,14 +120,18 @@ class TrialSpec:
     seed: int = setting(
         "training",
         0,
-        "Seed of the order of batches and of random weights.",
+        "Seed of a run's random numbers, such as the order of batches.",
         **_SEED,
         fixed="the option --seeds sets the number of seeds",
     )
     epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
     batch_size: int = setting(
-        "training", 8, "Forget examples per step, and as many retain examples.", "the model's", low=1
+        "training",
+        8,
+        "Number of forget examples per step, and also of retain examples per step.",
+        "the model's",
+        low=1,
     )
     micro_batch: int | None = setting(
         "training",
@@ -143,7 +149,7 @@ class TrialSpec:
     d_growth: float | None = setting(
         "training",
         None,
-        "For learning-rate-free optimizers: maximum growth of the distance per step.",
+        "For learning-rate-free optimizers: maximum factor by which the distance estimate grows per step.",
         "1.2",
         flag="--growth-rate",
         low=1.0,
@@ -196,7 +202,7 @@ class TrialSpec:
     auto_lr_probe: str = setting(
         "auto_lr",
         "fresh",
-        "Retain batch on which AutoLR measures losses: same (the step's batch) or fresh (another batch).",
+        "Retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches).",
         choices=_names("auto_lr.rules", "PROBES"),
     )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
@@ -213,7 +219,7 @@ class TrialSpec:
         "auto_lr", True, "Also log the forget loss at AutoLR's probes.", "yes", decides=False
     )
     loss_examples: int = setting(
-        "data", 64, "Number of retain examples for every epoch's retain loss.", low=1, decides=False
+        "data", 64, "Number of retain examples on which the retain loss is evaluated.", low=1, decides=False
     )
     eval_every: int = setting(
         "scoring", 1, "Epochs between evaluations of the losses; the last epoch is always evaluated.", low=1
@@ -222,12 +228,12 @@ class TrialSpec:
         "scoring", (), "Metrics: NAME,... or sets: all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )
     metrics_every: int | None = setting(
-        "scoring", None, "Also measure the metrics after every this many epochs.", "at the end", low=1, fixed=""
+        "scoring", None, "Also measure the metrics every this many epochs.", "only at the end", low=1, fixed=""
     )
     retain_path: str | None = setting(
         "placement",
         None,
-        "Folder of a model trained without the forget set, for metrics that need one.",
+        "Folder of a retain model (trained without the forget set), for metrics that compare with it.",
         "trained",
         flag="--retain-model",
     )

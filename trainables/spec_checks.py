@@ -66,7 +66,7 @@ def modality_problem(method: Method, dataset: str) -> str | None:
 def _misfits(spec: TrialSpec) -> list[str]:
     values = spec.values()
     found = [
-        f"{item.title} applies to {name} {', '.join(expected)} only, got {values[name]}"
+        f"{item.title} applies only to {name} {', '.join(expected)}, got {name} {values[name]}"
         for item in FIELDS.values()
         if item.role != "auto_lr" and values[item.name] not in (None, item.default)  # AutoLR may be off
         for name, expected in item.when.items()
@@ -80,7 +80,7 @@ def _misfits(spec: TrialSpec) -> list[str]:
     if spec.dataset in DATASETS:
         found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
     if spec.target_seed and spec.target_path is not None:
-        found.append("target_seed does not apply to a finished target, which is not trained here")
+        found.append("target_seed does not apply with target_path, because a finished target is not trained")
     return found
 
 
@@ -105,9 +105,11 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
 def clashes() -> list[str]:
     """Return a message, with file and line, for each plug-in entry whose name is already taken.
 
-    All registries are loaded.
+    The check loads all registries.
     """
-    registries: Mapping[str, tuple[Mapping[str, Any], set[str]]] = {  # by kind, with the names of other registries
+    registries: Mapping[
+        str, tuple[Mapping[str, Any], set[str]]
+    ] = {  # by kind; the set has the names that are taken elsewhere
         "weighting": (WEIGHTINGS, {*OBJECTIVES, *ALIASES}),
         "objective": (OBJECTIVES, {*WEIGHTINGS, *ALIASES}),
         "metric": (METRICS, {*SETS}),

@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
 The address does not contain credentials. Credentials come from the machine (``AWS_*`` variables or a role). Each key
-has only one writer. Files are written atomically. A folder is stored as objects and a list of these objects with their
-checksums. The list is written last and deleted first. A folder without the list counts as missing.
+has only one writer. Files are written atomically. A folder is stored as one object per file and a list of the files
+with their checksums. The list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StorageError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A folder at an address for :func:`pyarrow.fs.FileSystem.from_uri`. Keys are relative to the folder.
+    """A folder in a storage. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`; keys are relative to it.
 
     Every method raises StorageError if the storage denies access, reports an error or does not answer.
     """
@@ -188,7 +188,7 @@ class Storage:
                 return
             from pyarrow.fs import LocalFileSystem, copy_files
 
-            with local.open("rb"):  # if the file cannot be read, this error names the local file
+            with local.open("rb"):  # fails here if the file cannot be read, with an error that names it
                 pass
             copy_files(
                 str(local.absolute()),
@@ -233,7 +233,7 @@ def storage_problem(uri: str) -> str | None:
         storage.delete(probe)
     except StorageError as error:
         return f"--storage {error}"
-    return None if found == content else f"--storage {uri}: a test file differs when it is read back"
+    return None if found == content else f"--storage {uri}: a test file had different content after it was written"
 
 
 def address_problem(uri: str) -> str | None:

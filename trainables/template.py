@@ -1,8 +1,8 @@
 """Prompt templates. A template defines the text before an answer and the text after the answer.
 
 A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
-``{{ answer }}``, or :data:`CHAT`. The prompt ends where the answer begins. The answer and the end token are supervised,
-and so is the text after the answer in a plain template.
+``{{ answer }}``, or :data:`CHAT`. The prompt ends where the answer begins. The answer and the end token are supervised.
+In a plain template, the text after the answer is supervised too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
-"""The template of base models."""
+"""The default template of a model."""
 CHAT = "chat"
 """The tokenizer's own chat template. The question is the user's turn, and the answer is the assistant's turn."""
 WITHOUT_CHAT = "use a model that has a chat template, or your own template as --template FILE.jinja"
@@ -60,7 +60,7 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
         parts = _rendered(template, question=question, answer=_PLACE, **names).split(_PLACE)
     if len(parts) != 2:
         raise TemplateError(
-            f"the template must contain the answer once, not {len(parts) - 1} times, and after the question; write "
+            f"the template must contain the answer once, but contains it {len(parts) - 1} times; placeholders are "
             "{question} and {answer} or, in Jinja, {{ question }} and {{ answer }}"
         )
     return parts[0], parts[1]
@@ -81,7 +81,7 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
     if ids and ids[0] not in special:
         raise TemplateError(
             f"the template continues after the answer with '{after[:40]}', which is not a special token of the "
-            "tokenizer: end the template with the answer (an end token is then appended), or with a special token"
+            "tokenizer; end the template with the answer (an end token is then appended) or with a special token"
         )
     return int(ids[0]) if ids else eos
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The names of the counters. They count the updates with a minimum, the updates without a minimum for each of three
-reasons, the clipped rates, and the steps undone by restarts."""
+"""The names of the counters: updates that chose a rate, updates that chose none for each of three reasons, clipped
+rates, and steps undone by restarts."""
 
 
 class AutoLR:
@@ -57,7 +57,7 @@ class AutoLR:
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
 
     def is_due(self, step: int) -> bool:
-        """Return whether the rate is fitted at a step. A rule with a guard stops fitting after one success."""
+        """Return whether the rate is fitted at a step. A rule with a guard stops fitting once it has chosen a rate."""
         after = step - self._spec.auto_lr_start
         is_settled = self.rule.guard is not None and self._has_chosen
         return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
@@ -140,7 +140,7 @@ class AutoLR:
     def _record_landscape(
         self, step: int, line: Line, fit: Fit, retain_now: Callable[[], float], forget_now: Callable[[], float | None]
     ) -> None:
-        """Evaluate both losses at ``landscape_points`` evenly spaced points from -1.5 to 2.5 times the larger rate."""
+        """Evaluate both losses at evenly spaced points, from -1.5 to 2.5 times the larger of ``eta`` and ``eta*``."""
         rate = max(fit.eta, fit.eta_star or 0.0)
         for index in range(self.landscape_points):
             line.go(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
@@ -155,7 +155,7 @@ class AutoLR:
         return updates
 
     def restart(self, step: int, *, steps: int) -> None:
-        """Lower the rate after the run was restarted from the target at ``step``, because a value was not finite.
+        """Lower the rate after a restart of the run from the target. ``step`` is the number of steps taken so far.
 
         ``steps`` is the new number of steps of the whole run. The rule must have a guard.
         """

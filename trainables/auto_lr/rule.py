@@ -6,8 +6,8 @@ computed at a probed rate ``eta``, without gradients: ``L+ = L_R(theta - eta d)`
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
-The paper's Algorithm 1 exchanges ``theta + eta d`` and ``theta - eta d``, which gives the step a wrong sign. This
-module corrects the sign.
+The paper's Algorithm 1 exchanges ``theta + eta d`` and ``theta - eta d``, so the step has the wrong sign there. This
+module uses the correct sign.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: flo
 
 
 Probe = Callable[[float], Fit]
-"""A function that evaluates ``L_R`` at a distance on both sides of the weights, and returns the fitted parabola."""
+"""A function that evaluates ``L_R`` at the rates ``x`` and ``-x``, and returns the fitted parabola."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Guard:
     spec disables interpolation.
 
     Attributes:
-        annealed: the rate falls linearly to 0 over this last share of the run.
+        annealed: the share of the run, at its end, in which the rate falls linearly to 0.
         cut: the number by which the rate is divided at a restart. A restart follows a loss or gradient that is not
             finite.
     """
@@ -75,7 +75,7 @@ class Guard:
     cut: float
 
     def share(self, step: int, steps: int) -> float:
-        """Return the factor by which the chosen rate is multiplied at step ``step`` of ``steps``, counted from 1."""
+        """Return the factor on the chosen rate at a step. The first step is 1, and the last step is ``steps``."""
         return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)
 
 

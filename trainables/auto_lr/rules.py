@@ -1,4 +1,4 @@
-"""The registry of AutoLR's rules, and the kinds of retain batches that they can probe. Add new rules here."""
+"""The registry of AutoLR's rules, and the kinds of retain batches for probes. Add new rules here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainables.auto_lr.safe import SAFE
 
 
 def from_minimum(rate: Callable[[float, float], float]) -> Rule:
-    """Return a rule that sets the rate to ``rate(eta, eta*)`` if the parabola has a minimum, from one fit."""
+    """Return a rule that fits one parabola and sets the rate to ``rate(eta, eta*)`` if the parabola has a minimum."""
 
     def choose(fit: Fit, probe: Probe) -> float | str:
         return str(fit.fallback) if fit.eta_star is None else rate(fit.eta, fit.eta_star)
@@ -35,13 +35,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 ``paper`` is the rule of Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference
 approach with an adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``official`` is the rule in the released code of
-GeN (Bu and Xu, Gradient descent with generalized Newton's method, 2024, arXiv:2407.02772). ``clip`` is the clipping of
-``official`` alone, to ``[eta/2, 2 eta]``. ``safe`` is this project's rule.
+GeN (Bu and Xu, Gradient descent with generalized Newton's method, 2024, arXiv:2407.02772). ``clip`` clips ``eta*`` to
+``[eta/2, 2 eta]``, as ``official`` does, but does not average. ``safe`` is this project's rule.
 """
 
 PROBES = ("same", "fresh")
-"""The kinds of retain batches to probe. ``same`` is the retain batch that the step's own gradient comes from, as in the
-paper. ``fresh`` are retain batches that the step has not seen, as in the released code of GeN."""
+"""The kinds of retain batches to probe. ``same`` is the retain batch of the step itself, as in the paper. ``fresh`` are
+retain batches that the step does not use, as in the released code of GeN."""
 
 PROBE_ROWS = 8
 """The minimum number of rows (examples) to probe. With fewer rows, the fitted curvature is mostly noise."""

@@ -1,12 +1,13 @@
-"""The rule ``safe``, which protects the model by a rate from the retain loss's curvature, annealing and interpolation.
+"""The rule ``safe``: a rate from the curvature of the retain loss, then annealing and interpolation.
 
     rate         x0 / 5, where x0 is the distance along the first update with x0^2 H / 2 = 0.2 nats
     annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
     at the end   the weights are interpolated towards the target's weights (trainables/run/interpolation.py)
 
 The curvature ``H`` of the retain loss is fitted from probes on both sides of the weights theta, so ``H`` does not
-depend on the sign of the step. Therefore ``H`` also limits the rate of a method without a retain loss. Probing stops at
-a rise of about 0.2 nats, far above float32 rounding errors, so the initial rate has no influence.
+depend on the sign of the step. Therefore ``H`` also limits the rate of a method without a retain loss. Probing
+continues until a probe's rise is about 0.2 nats, so the initial rate has no influence. This rise is far above float32
+rounding errors.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import math
 from trainables.auto_lr.rule import Fit, Guard, Probe, Rule
 
 BEND = 0.2
-"""The rise of the retain loss, due to curvature alone, at the wanted distance (nats per token)."""
+"""``x0^2 H / 2``, the rise of the retain loss at the distance x0 due to curvature alone (nats per token)."""
 
 SHARE = 0.2
-"""The rate divided by the wanted distance: below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
+"""The rate divided by x0. It is below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
 
 ANNEALED = 0.3
-"""The rate falls to 0 over this last share of the run."""
+"""The share of the run, at its end, in which the rate falls to 0."""
 
 CUT = 4.0
 """The number by which the rate is divided at a restart. A restart follows a loss or gradient that is not finite."""
@@ -30,7 +31,7 @@ CUT = 4.0
 RESOLVED = BEND / 1000.0
 _STRIDE = 30.0
 """The maximum factor between the distances of successive probes. The factor is below ``sqrt(BEND / RESOLVED)``, so
-after a probe with a rise below ``RESOLVED``, the next probe is not beyond the wanted distance."""
+after a probe with a rise below ``RESOLVED``, the next probe is not beyond x0."""
 _TRUST = 1.25
 _MOST_FITS = 6
 

@@ -22,8 +22,8 @@ class Update:
         fit: the last fit. Losses are in nats per token.
         forget_plus, forget_minus: ``L_F`` after a step at the rate ``eta`` and after the opposite step, if logged.
         probes: the number of evaluations of ``L_R`` at weights other than the weights before the step.
-        fallback: the reason why no minimum was found; None if a minimum was found.
-        clipped: whether a minimum was found but the rule chose a rate other than ``fit.eta_star``.
+        fallback: the reason why the rule chose no rate; None if the rule chose a rate.
+        clipped: whether a rule without a guard chose a rate other than ``fit.eta_star``.
     """
 
     eta: float
@@ -67,7 +67,7 @@ class Line:
         ]
 
     def go(self, x: float) -> None:
-        """Set the tensors to ``theta - x d``, from a copy of theta, as adding ``x d`` again leaves rounding errors."""
+        """Set the tensors to ``theta - x d``. A copy of theta is used, so that rounding errors do not accumulate."""
         for tensor, before, move in zip(self._tensors, self._start, self._moves, strict=True):
             tensor.copy_(before)
             if move is not None:

@@ -24,9 +24,9 @@ class Reference(StrEnum):
     SEQUENCE_NLL = "sequence nll"
     """The target's summed negative log-likelihood (NLL) of each forget sequence, precomputed."""
     PAIR_NLL = "pair nll"
-    """The target's summed NLL of each forget sequence, and of each forget question's refusal, both precomputed."""
+    """The target's summed NLL of each forget sequence and of each forget question's refusal, precomputed."""
     LOGITS = "logits"
-    """The target's logits on the forget batch, too large to store. So the frozen target runs in every step.
+    """The target's logits on the forget batch. They are too large to store, so the frozen target runs in every step.
     """
     HIDDEN = "hidden"
     """Hidden states of the model on the forget batch, and of the model and the target on the retain batch. The frozen
@@ -50,8 +50,8 @@ class ForgetBatch:
     Attributes:
         logits: ``(B, S, V)`` the logits of the positions that predict an answer token, and of some prompt positions in
             rows whose prompt is not the shortest.
-        labels: ``(B, S)`` the true next token of each position; -100 if it is not supervised.
-        token_nll: ``(B, S)`` float32, ``-log p`` of each next token; 0 if it is not supervised.
+        labels: ``(B, S)`` the true next token of each position; -100 at positions that are not supervised.
+        token_nll: ``(B, S)`` float32, ``-log p`` of each next token; 0 at positions that are not supervised.
         supervised: ``(B, S)`` bool, True for answer tokens and EOS.
         reference_nll: ``(B,)`` the target's summed NLL of each sequence; None if the objective does not need it.
         refusal_nll: ``(B,)`` the model's summed NLL of each question's refusal; only for ``Reference.PAIR_NLL``.
@@ -88,8 +88,9 @@ class HiddenBatch:
 class ForgetObjective:
     """One forget objective in the registry. ``loss`` returns a scalar to minimise.
 
-    Objectives on hidden states have ``hidden_loss`` instead of ``loss``. The retain objective is then the distance
-    between the hidden states of the model and the target. ``weighting`` is the default weighting of the objective.
+    Objectives on hidden states have ``hidden_loss`` instead of ``loss``. For these objectives, the retain objective is
+    the distance between the hidden states of the model and of the target. ``weighting`` is the default weighting of the
+    objective.
     """
 
     name: str

@@ -56,7 +56,7 @@ OBJECTIVE = ForgetObjective(
     mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
-            0.01, 1.0, LOG, "as npo.beta, the same loss with a preferred answer"
+            0.01, 1.0, LOG, "the range of npo.beta, because DPO is NPO with a preferred answer"
         ),
     ),
 )

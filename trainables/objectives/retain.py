@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
-        "ce": "L_R, the token-mean cross-entropy",
-        "kl": "KL(target || model), the token mean; one more forward pass per step, of the frozen target",
+        "ce": "L_R, the mean cross-entropy per token",
+        "kl": "token mean of KL(target || model); needs one more forward pass per step, through the frozen target",
     }
 )
 """The retain objectives by name, with descriptions. RMU has a retain objective of its own, :func:`hidden_distance`."""

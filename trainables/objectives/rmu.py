@@ -61,7 +61,7 @@ OBJECTIVE = ForgetObjective(
         Field(
             "layer",
             AUTOMATIC,
-            "decoder block, from 0; -1 is block 7, or a third of the depth in shallower models",
+            "index of the decoder block, from 0; -1 chooses block 7, or a third of the depth if this is less",
             low=AUTOMATIC,
             high=1000.0,
             kind=int,

@@ -30,10 +30,10 @@ OBJECTIVE = ForgetObjective(
     "(arXiv:2505.11953)",
     options=(
         Field("beta1", 5.0, "power of p: how fast the weight of forgotten tokens falls", low=0.0, high=100.0).searched(
-            0.3, 10.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 5"
+            0.3, 10.0, LOG, "SatImp (arXiv:2505.11953): 0.3 or 5 in the released configurations"
         ),
-        Field("beta2", 1.0, "power of 1 - p: how low the weight of certain tokens is", low=0.0, high=100.0).searched(
-            0.1, 3.0, LOG, "SatImp (arXiv:2505.11953), released settings: 0.3 and 1"
+        Field("beta2", 1.0, "power of 1 - p: how low the weight of probable tokens is", low=0.0, high=100.0).searched(
+            0.1, 3.0, LOG, "SatImp (arXiv:2505.11953): 0.3 or 1 in the released configurations"
         ),
     ),
 )

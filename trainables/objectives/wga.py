@@ -26,7 +26,7 @@ OBJECTIVE = ForgetObjective(
     "(arXiv:2502.19301)",
     options=(
         Field("beta", 1.0, "power of the token's probability", low=0.0, high=100.0).searched(
-            0.1, 5.0, LOG, "OpenUnlearning's default 1; 0 would be gradient ascent"
+            0.1, 5.0, LOG, "OpenUnlearning's default is 1; 0 would be gradient ascent"
         ),
     ),
 )

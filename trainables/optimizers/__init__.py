@@ -49,11 +49,11 @@ OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
                 "Robbins & Monro 1951; momentum: Polyak 1964",
             ),
             OptimizerInfo(
-                *("prodigy", "Adam at lr d, d = estimated distance to the solution", _GROWTH, 4, True),
+                *("prodigy", "Adam with the rate lr d, d = estimated distance to the solution", _GROWTH, 4, True),
                 "Mishchenko & Defazio, Prodigy, ICML 2024 (arXiv:2306.06101); package prodigyopt",
             ),
             OptimizerInfo(
-                *("dadapt-adam", "Adam at lr d, d = a lower bound of the distance", _GROWTH, 3, True),
+                *("dadapt-adam", "Adam with the rate lr d, d = a lower bound of the distance", _GROWTH, 3, True),
                 "Defazio & Mishchenko, D-Adaptation, ICML 2023 (arXiv:2301.07733); package dadaptation",
             ),
             OptimizerInfo(
@@ -84,8 +84,8 @@ def make_optimizer(
 ) -> Optimizer:
     """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
 
-    ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay, ``adamw`` is the paper's
-    Adam. ``sgd`` with ``momentum`` 0 is the paper's Algorithm 1. The learning-rate-free optimizers are in
+    ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay, ``adamw`` is the Adam of
+    the AutoLR paper. ``sgd`` with ``momentum`` 0 is Algorithm 1 of this paper. The learning-rate-free optimizers are in
     :mod:`trainables.optimizers.distance`; their distance grows by at most the factor ``growth`` per step (default 1.2).
     """
     import torch

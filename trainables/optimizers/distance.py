@@ -59,7 +59,7 @@ class CappedDoG(DoG):
             group["rbar"] = group["reps_rel"] * (1 + total_norm([p.detach() for p in group["params"]]))
             group["G"] = torch.zeros_like(squared) + group["eps"]
         else:
-            # Compute one difference at a time, because all of them need as much memory as the weights.
+            # One difference at a time, because all differences together need as much memory as the weights.
             moved = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
             away = total_norm(list(moved))
             group["rbar"] = torch.minimum(torch.maximum(group["rbar"], away), group["rbar"] * group["growth_rate"])

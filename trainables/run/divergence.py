@@ -24,7 +24,7 @@ def finite(value: float, what: str, when: str) -> float:
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return the columns ``distance`` (the optimizer's estimate) and ``effective_lr`` (the factor of its direction).
+    """Return the columns ``distance`` (the optimizer's estimate) and ``effective_lr`` (the factor on its direction).
 
     The result is empty before the first step, and for optimizers that do not estimate a distance.
     """
@@ -39,8 +39,8 @@ def distance_columns(optimizer: Optimizer) -> dict[str, float]:
 def check_distance(optimizer: Optimizer, when: str) -> None:
     """Raise :class:`Diverged` if the distance estimate exceeds its limit.
 
-    The limit is 10 for prodigy and dadapt-adam, because at an estimate of 10 every step moves each weight by about 10.
-    For dog and dowg, which estimate the distance from the initial weights ``x_0``, the limit is ``10 (1 + |x_0|)``.
+    The limit is 10 for prodigy and dadapt-adam, because with an estimate of 10, each step moves every weight by about
+    10. For dog and dowg, which estimate the distance from the initial weights ``x_0``, the limit is ``10 (1 + |x_0|)``.
     """
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FORGOTTEN = 0.9
-"""A model has forgotten if its forget loss has risen by at least this share of the rise at the last weights."""
+"""A model has forgotten if its forget loss has risen by at least this share of the last weights' rise."""
 
 KEPT = 0.8
-"""A model has kept its quality if its number of retained answers is at least this share of the target's number."""
+"""A model has kept its quality if its ``Quality.answers`` is at least this share of the target's value."""
 
 KNOWN = 0.1
-"""If the target gives less than this share of the retained answers, the retain loss is used instead of the answers."""
+"""If the target's ``Quality.answers`` is below this value, the retain loss is used instead."""
 
 HALVINGS = 5
 
@@ -30,7 +30,7 @@ class Quality(NamedTuple):
 
     Attributes:
         forgotten: the capped forget loss (nats per token).
-        answers: the share of the retain set's answers that the model gives; NaN if unknown.
+        answers: the mean share of a retain answer that the model predicts before its first error; NaN if unknown.
         retain_loss: the retain loss (nats per token).
     """
 
@@ -42,14 +42,14 @@ class Quality(NamedTuple):
 def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
     """Return the best position on the line from the target (0) to the ``last`` weights (1), found by bisection.
 
-    The result is the smallest multiple of 1/32 at which the capped forget loss has risen by the share ``FORGOTTEN`` of
-    its whole rise. If the model gives as many retained answers as the target at a larger position, the result is the
-    largest such position. If the model gives less than the share ``KEPT`` of this number, the result is decreased until
-    the model gives this share. If only the last weights have both this rise and this share, the result is 1.
+    Let s be the first multiple of 1/32 at which the model has forgotten (``FORGOTTEN``). If the model at s has not kept
+    its quality (``KEPT``), the result is the last multiple of 1/32 at which the quality is kept. If models beyond s
+    give at least as many answers as the target, the result is the last such position. Otherwise the result is s. If
+    only the last weights have forgotten and kept their quality, the result is 1.
 
     ``evaluate`` is called at 0 and, unless the last weights give as many answers as the target, at ``HALVINGS`` other
-    positions. If the target's answers are unknown, or the target gives less than the share ``KNOWN`` of the answers,
-    the likelihood of a token, ``exp(-L_R)``, is used instead of the share of answers.
+    positions. If the target's share of answers is unknown or below ``KNOWN``, the likelihood of a token,
+    ``exp(-L_R)``, is used instead of this share.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

@@ -47,7 +47,7 @@ class Report:
             and other columns of history.csv.
         losses: the losses on the fixed evaluation sets; empty after an epoch without an evaluation.
         timers: the seconds spent on each activity so far.
-        final: the chosen metrics, in the last report of a finished run and after every ``metrics_every`` epochs.
+        final: the chosen metrics; empty if they are not measured after this epoch.
         status: how the run ended; None while the run continues.
         error: the reason why a run diverged, otherwise None.
         auto_lr: AutoLR's updates since the previous report, as rows of auto_lr.csv without the trial's id.

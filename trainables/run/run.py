@@ -114,8 +114,8 @@ class UnlearningRun:
         clip_([p.grad for p in self.parameters], self.spec.max_grad_norm, columns["grad_norm"])
         self.step += 1
 
-        # The step theta <- theta - lr d, preconditioned by the optimizer. If AutoLR is on, it takes the same step, at a
-        # rate that it chooses by fitting L_R along the step.
+        # The step theta <- theta - lr d, preconditioned by the optimizer. If AutoLR is on, AutoLR takes this step, at a
+        # rate chosen by fitting L_R along the step.
         if self.auto_lr is None:
             self.optimizer.step()
         else:
@@ -131,8 +131,8 @@ class UnlearningRun:
     def __next__(self) -> Report:
         """Train for one epoch (a pass over the forget set, or fewer steps if ``max_steps`` is reached), and report.
 
-        If the run diverges, AutoLR's rule may restart the run from the target. Otherwise the run ends. Its last report
-        has the status ``diverged`` and the losses of the last finite evaluation, if there is one.
+        If a loss or gradient is not finite, AutoLR's rule may restart the run from the target. Otherwise the run ends,
+        and the last report has the status ``diverged`` and the losses of the last finite evaluation, if there is one.
         """
         if self._done:
             raise StopIteration
@@ -162,7 +162,7 @@ class UnlearningRun:
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
 
     def _restart(self, epoch: float) -> None:
-        """Continue from the initial weights at a lower learning rate, after ``epoch`` epochs."""
+        """Load the initial weights and continue at a lower learning rate. ``epoch`` is the number of epochs done."""
         assert self._initial is not None
         assert self.auto_lr is not None
         load_training_state(self._initial, self.model, self.optimizer)
@@ -171,7 +171,7 @@ class UnlearningRun:
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the number of optimizer steps of the whole run. Its first ``epoch`` epochs took ``done`` steps."""
+        """Return the steps of the whole run. ``done`` is the number of steps of the first ``epoch`` epochs."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
@@ -203,7 +203,7 @@ class UnlearningRun:
         return measured.metrics
 
     def _interpolate(self) -> None:
-        """Move the last weights towards the target's weights, to the position that :func:`choose_share` returns."""
+        """Interpolate the weights towards the target's weights, to the position from :func:`choose_share`."""
         assert self._initial is not None
         target, end, position = self._initial, weights_state(self.model), 1.0
 

@@ -19,7 +19,9 @@ def training_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, An
 def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
     """Load a state that :func:`training_state` returned, bit for bit. The state is not changed."""
     load_weights(state, model)
-    optimizer.load_state_dict(_host_copies(state["optimizer"]))  # the optimizer keeps the tensors that it loads
+    optimizer.load_state_dict(
+        _host_copies(state["optimizer"])
+    )  # a copy, because the optimizer changes the loaded tensors
 
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class StepLosses:
         """Prepare the losses of ``model``.
 
         Args:
-            refusals: the items with refusals and the target's NLL of each item, for objectives with ``PAIR_NLL``.
+            refusals: the forget items with refusals as answers, and the target's NLL of each refusal (``PAIR_NLL``).
             micro_batch: the maximum number of examples per forward pass; None for the whole batch.
 
         Raises:
@@ -75,12 +75,12 @@ class StepLosses:
         return is_cross_entropy and same_passes
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return functions that compute the summands of :meth:`retain` over micro-batches of the batch."""
+        """Return one function per micro-batch of the batch. The sum of their results is :meth:`retain`."""
         hidden = self._objective.reference is Reference.HIDDEN
         return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
     def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return functions that compute the summands of :meth:`forget` over micro-batches of the batch."""
+        """Return one function per micro-batch of the batch. The sum of their results is :meth:`forget`."""
         return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _parts(

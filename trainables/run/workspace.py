@@ -111,8 +111,8 @@ class Workspace:
     def refusals(self, *, max_length: int, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 
-        The values are computed once per workspace, in one evaluation pass. Call this method before :meth:`model_for`,
-        because this method resets the model to the target.
+        The values are computed once for each pair of arguments, in one evaluation pass. This call resets the model to
+        the target, so it must precede :meth:`model_for`.
         """
         key = (max_length, batch_size)
         if key not in self._refusals:

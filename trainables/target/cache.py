@@ -69,8 +69,7 @@ class NotCached(RuntimeError):
 class Cache:
     """The cache of models and notes. A note is a small JSON object that is computed from a model.
 
-    If ``computing`` is False, a missing entry raises NotCached. ``notes`` maps the path of each
-    note that was used (in the cache folder) to the note.
+    If ``computing`` is False, a missing entry raises NotCached. ``notes`` has every note that was used, by name.
     """
 
     def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
@@ -79,7 +78,7 @@ class Cache:
         self.notes: dict[str, dict[str, Any]] = {}
 
     def model(self, name: str) -> Path:
-        """Return the folder for the trained model ``name``. If ``computing``, the model need not exist yet."""
+        """Return the folder for the trained model ``name``. If ``computing`` is True, the model may be missing."""
         folder = self.folder / "targets" / name
         if not self.computing and not is_made(folder):
             raise NotCached(f"the cache has no model {folder}")
@@ -111,7 +110,7 @@ class Cache:
 
 
 def used(path: Path) -> None:
-    """Set a file's modification time to now, because the cache is pruned by this time. Skip files of other users."""
+    """Set a file's modification time, which shows when a cache entry was last used. Skip files of other users."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
@@ -122,7 +121,7 @@ def is_made(folder: Path) -> bool:
 
 
 def unfinished(folder: Path, suffix: str) -> Path:
-    """Return the path, outside ``folder``, of a lock or state file for the training of the model in ``folder``."""
+    """Return the path of a lock or state file for the training of the model in ``folder``. It is outside ``folder``."""
     return folder.parent.with_name("unfinished") / f"{folder.name}{suffix}"
 
 

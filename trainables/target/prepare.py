@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Load: TypeAlias = "Callable[[], tuple[PreTrainedModel, Any, ModelEvaluator]]"
-"""Loads a model with its processor and evaluator, once."""
+"""Returns a model with its processor and evaluator, which are loaded at the first call."""
 RETAIN = "retain model, "
 """The beginning of the progress text while the retain model is trained."""
 WAITING = "waiting for another process that trains the same model"
@@ -73,7 +73,7 @@ def score_checkpoint(
         DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
         MetricError: the data do not allow a metric that was requested by name.
     """
-    assert spec.target_path is not None, "the folder to score"
+    assert spec.target_path is not None, "target_path is the folder to score"
     folder, target_spec = Path(spec.target_path), target_spec_of(spec)
     preparation = Preparation(spec=target_spec, cache=Cache(cache), device=device, on_progress=on_progress)
     retain, names = preparation.retain_values(), target_spec.measured()
@@ -94,8 +94,8 @@ class Preparation:
     """Prepares the models for a target spec.
 
     Attributes:
-        device: the device for training and scoring, by default a GPU if available. No device is used if all results are
-            cached.
+        device: the device for training and scoring, by default a GPU if available. If all results are cached, no device
+            is used.
         on_progress: called after every epoch of training.
     """
 
@@ -172,9 +172,9 @@ class Preparation:
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
 
-        The base model, processor, recipe, seed and number of epochs are the same as for the target, so the retain set,
-        which is smaller than the full set, takes proportionally fewer steps. With ``stop_when_memorised``, the retain
-        set must be memorised (mean loss below 0.05, and ROUGE-L recall on a sample of the set above 0.95).
+        The base model, processor, recipe, seed and number of epochs are the same as for the target. The retain set is
+        smaller than the full set, so training takes proportionally fewer steps. With ``stop_when_memorised``, the
+        retain set must be memorised (mean loss below 0.05, and ROUGE-L recall on a sample of the set above 0.95).
 
         Raises:
             TargetError, LoadError: the model cannot be trained, or the base model is unknown because the user gave a

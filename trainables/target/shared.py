@@ -32,7 +32,7 @@ def share_target(target: Target, storage: Storage) -> None:
 def local_target(target: Target, storage: Storage | None) -> Target:
     """Return the target with a path on this machine: its own path, a path in the cache, or a new download.
 
-    Each process verifies once that this folder has the same content as the target in the storage.
+    Each process verifies once that the folder at this path has the same content as the target in the storage.
 
     Raises:
         StorageError: the target is missing, or the storage does not answer.
@@ -61,7 +61,7 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
         if place.is_dir() and not damaged_files(place, known):
             return place
     with wait_for_lock(unfinished(own, ".lock"), lambda: None):
-        if not own.is_dir() or damaged_files(own, known):  # otherwise another process on this machine was faster
+        if not own.is_dir() or damaged_files(own, known):  # otherwise another process has downloaded it
             storage.get(f"{FOLDER}/{key}", own)
     return own
 

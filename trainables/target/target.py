@@ -144,8 +144,8 @@ class TargetSpec:
     def measured(self) -> tuple[str, ...]:
         """Return the metrics to measure.
 
-        If no retain model can be trained, a metric that needs one is omitted if it was requested as part of a set of
-        metrics. For a finished target, no retain model can be trained, because the target's base model is unknown.
+        For a finished target, no retain model can be trained, because the target's base model is unknown. Without a
+        ``retain_path``, a metric that needs a retain model is then omitted if it was requested only as part of a set.
 
         Raises:
             MetricError: the data do not allow a metric that was requested by name.
@@ -159,7 +159,7 @@ class TargetSpec:
         return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
 
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
-        """Return an evaluator for a model with its processor, on ``data`` or, if None, on the target's data."""
+        """Return an evaluator that measures ``model`` on ``data`` or, if this is None, on the target's data."""
         return self.modality.evaluator(
             data or self.data,
             processor,
@@ -196,7 +196,7 @@ def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Ta
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:
-    """Return the model's recipe with the spec's settings. If the spec sets the epochs, training does not stop early."""
+    """Return the model's recipe with the spec's changes. If the spec sets the epochs, training does not stop early."""
     recipe = find_model(spec.model).recipe
     if spec.target_epochs is not None:
         recipe = replace(recipe, epochs=spec.target_epochs, stop_when_memorised=False)

@@ -56,7 +56,7 @@ def train(
 ) -> None:
     """Fine-tune the base model on ``data.full`` and write it to ``folder``, atomically.
 
-    A killed training continues from its last saved state.
+    If the process is killed, the next call continues from the last saved state.
 
     Raises:
         TargetError, LoadError: the model cannot be trained; the message is for the user.
@@ -83,8 +83,8 @@ def _require_room(model: PreTrainedModel, folder: Path) -> None:
     needed, free = 4 * sum(weights.numel() for weights in model.parameters()), free_bytes(folder)
     if free < needed:
         raise TargetError(
-            f"not enough disk: the target takes {size(needed)}, and {size(free)} are free in {folder.parent}; make "
-            "room there, or set XDG_CACHE_HOME to a folder on a larger disk"
+            f"not enough disk space: the target needs {size(needed)}, but only {size(free)} are free in "
+            f"{folder.parent}; free space there, or set XDG_CACHE_HOME to a folder on a larger disk"
         )
 
 
@@ -107,8 +107,8 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
             )
         if info.modality != modality.name:
             raise TargetError(
-                f"model '{info.name}' is not one of the {modality.models} that {target_spec.data.name} needs; give "
-                "one in a folder as model_path"
+                f"model '{info.name}' cannot be used with {target_spec.data.name}, which needs one of the "
+                f"{modality.models}; to use a model in a folder, set model_path"
             )
         if info.make is not None:  # the model of a plug-in, which is written to a folder and loaded like other models
             with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
@@ -129,8 +129,8 @@ def require_undamaged(folder: Path) -> None:
     differing = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
     if differing:
         raise TargetError(
-            f"the cached model {folder} is damaged: changed or missing: {', '.join(differing)}; delete this folder to "
-            "train the model again"
+            f"the cached model {folder} is damaged; changed or missing files: {', '.join(differing)}; delete this "
+            "folder to train the model again"
         )
 
 
@@ -149,8 +149,9 @@ def finetune(
     training ends after the first epoch at which the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.
 
     Args:
-        state: the file in which the state of the training is saved from time to time. A killed training continues from
-            this file, with bit-identical results. The file's name must depend on the model, the data and the recipe.
+        state: the file in which the state of the training is saved from time to time. After a crash, the next call
+            continues from this file, with bit-identical results. The file's name must depend on the model, the data and
+            the recipe.
 
     Raises:
         TargetError: the loss is not finite, or all epochs of the recipe ended before the data were memorised.
@@ -208,9 +209,9 @@ def finetune(
                 save_state_file(parts | random_state(), state)
     if recipe.stop_when_memorised:
         raise TargetError(
-            f"the data were not memorised within {recipe.epochs} epochs: their mean loss is {mean_nll():.3g}, expected "
-            f"below {MEMORISED_LOSS:g} with verbmem above 0.95; --target-epochs N uses the target as it is after N "
-            f"epochs{_contradictions(data)}"
+            f"the data were not memorised within {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, expected a "
+            f"loss below {MEMORISED_LOSS:g} and a verbmem above 0.95; to use the target as it is after N epochs, set "
+            f"--target-epochs N{_contradictions(data)}"
         )
     return recipe.epochs
 

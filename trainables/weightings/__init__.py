@@ -17,4 +17,4 @@ _FIRST = (
     *("gradvac", "gradnorm", "nash-mtl", "aligned-mtl", "upgrad", "dualproj", "graddrop", "rotograd", "rotograd-scale"),
 )
 WEIGHTINGS: Mapping[str, Weighting] = entries(__name__, __path__, "WEIGHTING", first=_FIRST)
-"""Every weighting by name, in the order of all lists: cheap weightings first, then by publication."""
+"""Every weighting by name, in the order in which lists show the weightings."""

@@ -144,7 +144,7 @@ def require_gramian(gramian: Gramian | None) -> Gramian:
 
 
 def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Raise ValueError: the ``weigh`` of methods that combine the gradients element by element."""
+    """Raise ValueError. This is the ``weigh`` of methods that combine the gradients element by element."""
     raise ValueError("this method combines the gradients element by element and has no weights")
 
 

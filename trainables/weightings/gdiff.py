@@ -9,7 +9,7 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(c, 1 - c)`` for the option ``c``: static linear scalarization (GDiff-0.9, GDiff-0.5, GDiff-0.1, ...).
 
-    Even if c is 1 or 0, the losses of both batches are computed. So history.csv has both losses. Batch statistics and
+    Even if c is 1 or 0, the losses of both batches are computed, so history.csv has both losses. Batch statistics and
     the random numbers of dropout do not depend on c. ``gd`` and ``ga`` give the same directions at half the cost.
 
     The retain loss of memorised data is small and has a small gradient, so only values of c close to 1 give a
@@ -30,7 +30,7 @@ WEIGHTING = Weighting(
     citation="Liu et al., Continual Learning and Private Unlearning, CoLLAs 2022 (arXiv:2203.12817)",
     options=(
         Field("c", 0.5, "share of the retain loss: 1 only retains, 0 only forgets", low=0.0, high=1.0).searched(
-            0.1, 0.995, LOG_TO_ONE, "the paper: 0.1, 0.5, 0.9; finer near 1, see weigh"
+            0.1, 0.995, LOG_TO_ONE, "the NGDiff paper: 0.1, 0.5, 0.9; more samples near 1"
         ),
     ),
 )

@@ -14,8 +14,8 @@ def loss_ratio(first: float | None, now: float) -> float:
 
     If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If the
     first loss is negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)``
-    grows as forgetting succeeds. GradNorm would treat this growth as slow training and keep raising the weight. The
-    inverse ``first/now`` falls with progress, as the method expects. The inverse is capped at 1, because with the token
+    grows as forgetting succeeds. GradNorm would treat this growth as slow training and keep raising the weight. So the
+    ratio is the inverse ``first/now``, which falls with progress. The inverse is capped at 1, because with the token
     weights of wga and satimp, the loss of forgotten tokens returns to 0. This adaptation is not in the paper. If
     ``first`` is None, the ratio is 1.
     """

@@ -1,4 +1,4 @@
-"""GradVac: if the cosine of the gradients is below its average over earlier steps, turn both gradients."""
+"""GradVac: if the gradients' cosine is below its average over earlier steps, turn them towards each other."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
-"""The highest target similarity. Its weights are at most 7e5; a similarity of 1 would need infinite weights."""
+"""The highest target similarity. It gives weights of at most 7e5; a target of 1 would need infinite weights."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Return the weights of two gradients that are turned towards each other until their similarity reaches a target.
+    """Return the weights of the sum of two gradients that are first turned towards each other.
 
     The similarity s is the cosine of the two gradients. If s is below the target t, each gradient is changed to
 
         g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2),
 
-    which has cosine t with ``g_j``. If s is at least t, q is 0. The weights of the sum of the two changed gradients are
-    ``(1 + q phi/rho, 1 + q rho/phi)`` with ``rho = |g_r|`` and ``phi = |g_f|``. After the step, ``t`` becomes ``(1 -
-    ema_beta) t + ema_beta s``, so t is the exponential moving average of the similarity. The state stores t as
-    ``similarity``. The first t is the option ``target``. With ``ema_beta = 0``, t is fixed, as in the paper. With
-    ``ema_beta = 0`` and ``target = 0``, the method is PCGrad.
+    which has cosine t with ``g_j``. If s is at least t, q is 0. So the weights are ``(1 + q phi/rho, 1 + q rho/phi)``
+    with ``rho = |g_r|`` and ``phi = |g_f|``. After the step, ``t`` becomes ``(1 - ema_beta) t + ema_beta s``, so t is
+    the exponential moving average of the similarity. The state stores t as ``similarity``. The first t is the option
+    ``target``. With ``ema_beta = 0``, t is fixed, as in the paper. With ``ema_beta = 0`` and ``target = 0``, the method
+    is PCGrad.
 
     If a gradient is zero, the weights are (1, 1) and the state does not change. Targets are capped at 1 - 1e-12.
     """
@@ -52,7 +52,7 @@ WEIGHTING = Weighting(
         Field(
             "ema_beta",
             1e-2,
-            "update rate of the target similarity towards the observed one; 0 keeps the target fixed",
+            "share by which the target similarity moves to the observed similarity per step; 0 fixes the target",
             low=0.0,
             high=1.0,
         ).searched(0.001, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),

@@ -1,4 +1,4 @@
-"""RotoGrad for one model without heads: scale the gradients to equal length and rotate the forget gradient by a learned
+"""RotoGrad without task heads: scale the gradients to equal length and rotate the forget gradient by a learned
 angle."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
 
     As in RotoGrad, the gradients have the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`). ``R``
     rotates ``u_f`` towards ``u_r``. ``R`` starts as the identity and is learned during training by gradient descent on
-    ``-<R u_f, v>``, where ``v`` is the mean of the unit gradients. So the rotated gradient aligns with ``v``.
+    ``-<R u_f, v>``, where ``v`` is the mean of the unit gradients. So ``R u_f`` aligns with ``v`` over time.
 
     The published RotoGrad rotates gradients with respect to a shared representation, by a matrix before each task's
     head. Each head is also trained and compensates for its matrix. Here both tasks share one head, so this adaptation

@@ -1,4 +1,4 @@
-"""The scaling stage of RotoGrad: scale both gradients to a common length, given mainly by the less converged task."""
+"""The scaling stage of RotoGrad: scale both gradients to a common length."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``.
 
-    The ``n_i`` are the gradient norms rho and phi. The formula is that of the paper's section on gradient magnitudes,
-    but the gradients are those of the parameters instead of a shared representation. The released code uses the norms
-    of step 20 as ``n_i(0)``; this function uses the norms of the first step. The scaling stage without rotation is an
-    ablation in the paper. Its direction is that of NGDiff, with another length. :mod:`trainables.weightings.rotograd`
-    adds the rotation.
+    The ``n_i`` are the gradient norms rho and phi. The formula is from the paper's section on gradient magnitudes, but
+    the gradients are with respect to the parameters instead of a shared representation. The released code uses the
+    norms of step 20 as ``n_i(0)``; this function uses the norms of the first step. The scaling stage without rotation
+    is an ablation in the paper. Its direction is that of NGDiff, with another length.
+    :mod:`trainables.weightings.rotograd` adds the rotation.
 
     The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero, the weights are
     (1, 1).

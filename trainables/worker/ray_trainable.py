@@ -65,7 +65,7 @@ class UnlearningTrainable(tune.Trainable):
             targets: the target for each ``target_key``.
             out: the sweep's folder; not used if ``storage`` is given.
             goals: the objectives of the sweep. The model of an epoch is saved if the epoch may be on the Pareto front.
-            storage: the storage in which files are read and written, instead of ``out``.
+            storage: the storage that is used instead of the folder ``out``; None if all workers share ``out``.
         """
         import torch
 
@@ -110,7 +110,7 @@ class UnlearningTrainable(tune.Trainable):
                 self._files.write_items(run, self._id)
                 result["outcome"] = outcome
         except Exception as error:
-            # A report from before the failure is kept, so that a full disk does not lose the last epoch's values.
+            # If the failure came after the report, the report is kept: a full disk does not lose the epoch's values.
             result["outcome"] = {"status": str(Status.FAILED), "error": self._files.write_error(error, self._id)}
             self._trial.run = None
         if done := "outcome" in result:

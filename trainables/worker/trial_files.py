@@ -55,7 +55,7 @@ class TrialFiles:
             self._send(name)
 
     def write_error(self, error: Exception, trial_id: str) -> str:
-        """Write the traceback and the worker's output to a log. Return the error for the table, with the log's name."""
+        """Write the traceback and the worker's output to a log. Return a text with the error and the log's name."""
         reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
         printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
         try:
@@ -73,7 +73,7 @@ class TrialFiles:
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder with the state from ``checkpoint`` that still exists after Ray deletes its temporary copy."""
+        """Return a lasting folder with the state in ``checkpoint``. With a storage, Ray deletes ``checkpoint``."""
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
