@@ -1,4 +1,4 @@
-"""``python -m sweeper``."""
+"""The entry point of ``python -m sweeper``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def start() -> None:
     if problem := _platform_problem():
         _refuse(problem)
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # a shell's background job ignores it
+    if before is signal.default_int_handler:  # a background job of a shell ignores SIGINT
         signal.signal(signal.SIGINT, _end)
     try:
         from sweeper.cli.main import main
@@ -37,21 +37,21 @@ def start() -> None:
             raise
         _refuse(
             f"this Python ({sys.executable}) lacks the package '{error.name}': activate the project's environment with "
-            "'source .venv/bin/activate'; 'make env' creates it, and docs/install.md lists other ways"
+            "'source .venv/bin/activate'; 'make env' creates this environment; docs/install.md lists other ways"
         )
 
 
 def _leave(code: int) -> None:
     """End the process at once, because unloading the modules of torch, Ray and MLflow takes a second."""
     atexit._run_exitfuncs()
-    with contextlib.suppress(OSError):  # the reader has left
+    with contextlib.suppress(OSError):  # the reader of the pipe has exited
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
 
 
 def _open_closed_streams() -> None:
-    """Replace standard streams that the shell has closed (``>&-``) by the null device, because code writes to them."""
+    """Open the null device for each standard stream that the shell has closed (``>&-``): later code writes to it."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -63,10 +63,10 @@ def _open_closed_streams() -> None:
 
 
 def _platform_problem() -> str:
-    if sys.version_info < (3, 11):  # noqa: UP036 (without the environment it may be any version)
+    if sys.version_info < (3, 11):  # noqa: UP036 (outside the environment, Python may be older)
         return f"Python 3.11 or newer is needed, but {sys.executable} is Python {sys.version.split()[0]}"
     if sys.platform == "win32":
-        return "on Windows this runs in WSL 2 (docs/install.md)"
+        return "Windows is supported only through WSL 2 (docs/install.md)"
     return ""
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Sweep:
-    """The sweep in a folder: finished, running or interrupted, started from Python or from the command line."""
+    """A sweep in a folder. It may be finished, running or interrupted, and started from Python or the command line."""
 
     def __init__(self, out: Path | str) -> None:
         self.out = Path(out)
@@ -52,7 +52,7 @@ class Sweep:
         return cls(folder)
 
     def run(self) -> Summary:
-        """Run the sweep from its current state to its end, and write its report. After Ctrl-C, call ``run`` again.
+        """Run the sweep to its end, and write its report. If the sweep was interrupted, ``run`` continues it.
 
         Raises:
             SweepError, PlacementError, DataError, TargetError: the sweep cannot run; the message names the reason.
@@ -149,7 +149,7 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     If ``out`` is given, the model is saved in ``out/checkpoint``, and repeating the call continues an interrupted run.
 
     Raises:
-        Problems: some options are wrong; the exception lists all of their problems.
+        Problems: some options are invalid; the exception lists all problems.
     """
     raw, problems = _raw(RUN, {"out": out, **options})
     resolved = resolve_and_check(RUN, raw, problems, continues=True)
@@ -170,17 +170,17 @@ def evaluate(**options: Any) -> dict[str, Any]:
     """Return the metrics of a model folder (``model_path``) or of an evaluation log (``eval_log``).
 
     Raises:
-        Problems: some options are wrong; the exception lists all of their problems.
+        Problems: some options are invalid; the exception lists all problems.
     """
     return evaluated(*_raw(EVALUATE, options))
 
 
 def pick(out: Path | str, **options: Any) -> dict[str, Any]:
-    """Return the output of ``pick --json``: the chosen checkpoint of a sweep, the reason for the choice, and a
-    judgement. The options are those of ``pick``, for example ``rule``, ``where``, ``maximize`` and ``max_verbmem``.
+    """Return the output of ``pick --json``: the chosen checkpoint of a sweep, the reason for the choice, and whether
+    the model is good. The options are those of ``pick``, for example ``rule``, ``maximize`` and ``max_verbmem``.
 
     Raises:
-        Problems: some options are wrong; the exception lists all of their problems.
+        Problems: some options are invalid; the exception lists all problems.
         AnalysisError: no checkpoint is within the limits; the message names the nearest checkpoint.
     """
     raw, problems = _raw(PICK, options)
@@ -193,17 +193,17 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
-    """Return the option values from the keywords and from the ``config`` file, and the problems with this file."""
+    """Return the option values from ``options`` and from the file ``config``, if given. Also return its problems."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     return with_config(command, from_python(command, given), None if config is None else str(config))
 
 
 def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return the metrics of the model folder or of the evaluation log that is named in the options of ``evaluate``.
+    """Return the metrics of the model folder or of the evaluation log that ``raw`` names.
 
     Raises:
-        Problems: some options are wrong; the exception lists all of their problems.
+        Problems: some options are invalid; the exception lists all problems.
     """
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]
@@ -239,7 +239,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
             lambda path: [item.text for item in model_folder_problems(path, flag="--model-path", modality=modality)],
         ),
     )
-    # Without a model name and a data set, the folder would be checked as a model that a sweep fine-tunes on TOFU.
+    # A model name is set because, without a model name and a data set, the checks assume a model to fine-tune on TOFU.
     named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del named["model_path"]
     resolved = resolve_and_check(EVALUATE, named, found, target_path=str(folder.resolve()))

@@ -31,7 +31,7 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     def ask(kind: str, name: str) -> None:
         reasons[kind, name] = _reason(kind, name)
 
-    # Daemon threads, because executor threads are joined at exit, which would wait for a network that does not respond.
+    # Use daemon threads: threads of an executor are joined at exit, which would hang if the network does not respond.
     threads = [threading.Thread(target=ask, args=repository, daemon=True) for repository in repositories]
     for thread in threads:
         thread.start()
@@ -96,7 +96,7 @@ def _refusal(error: Exception) -> str:
 
 
 def _listing_reason(files: Sequence[str]) -> str | None:
-    """Return which files a model repository lacks (weights, shards or a tokenizer), or None if it is complete."""
+    """Return a problem if a model repository lacks weights, shards or a tokenizer, otherwise None."""
     weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         return "the repository has no *.safetensors weights"
@@ -150,7 +150,7 @@ def has_dataset(name: str) -> bool:
 
 
 def _size(kind: str, name: str) -> int | None:
-    """Return the number of bytes to download, or None if the hub does not respond."""
+    """Return the number of bytes to download, or None if the hub does not respond or does not know the sizes."""
     from huggingface_hub import HfApi
     from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 

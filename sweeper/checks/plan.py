@@ -29,7 +29,7 @@ from trainables.target.target import target_spec_of
 
 NO_TARGET = "the target is not fine-tuned yet"
 NO_DOWNLOAD = "the model or the data are not downloaded yet"
-NO_SWEEP = "no previous sweep is similar"
+NO_SWEEP = "there is no previous sweep with similar trials"
 _GRADIENTS = 2
 """The maximum number of gradients in memory: one for the forget loss and one for the retain loss."""
 _SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batch_size", "optimizer")
@@ -40,7 +40,8 @@ _SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batc
 class Plan:
     """The plan of a command. Its fields are the lines of a dry run and the keys of the JSON output.
 
-    ``trials`` of the ``asked`` trials remain, and ``at_once`` of them run concurrently.
+    ``asked`` is the total number of trials, ``trials`` the number that has not ended, and ``at_once`` the number that
+    runs concurrently.
 
     ``settings`` has the settings that all trials share and the searched ranges. If ``shares_gpus`` is true,
     ``at_once`` is valid only until a GPU share has been measured. ``seconds`` estimates the whole duration, and
@@ -139,10 +140,10 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders that may hold a similar sweep.
+    """Return the folders to search for a similar sweep, in this order.
 
-    These are ``out``, the folders of ``--reuse`` and ``--warm-start``, and then, newest first, the folders beside
-    ``out`` and in ``runs/``.
+    First ``out``, then the folders of ``--reuse`` and ``--warm-start``, then the folders beside ``out`` and in
+    ``runs/``, starting with the newest.
     """
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
@@ -151,9 +152,9 @@ def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
 
 
 def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
-    """Return the fields of a plan that depend on the model: downloads, target, memory, disk, and what is unknown.
+    """Return the fields of a plan that depend on the model: downloads, target, memory, disk and unknown.
 
-    The memory consists of weights, gradients and optimizer state. Activations are not included.
+    The memory estimate includes weights, gradients and optimizer state, but not activations.
     """
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key

@@ -24,8 +24,8 @@ _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
 class TrialPace:
     """The seconds of a trial: ``epoch`` for each epoch, and ``beside`` for loading, final metrics and saving.
 
-    ``share`` is the fraction of the requested epochs that previous trials ran with the same ``scheduler``, or None.
-    ``source`` names these trials.
+    ``source`` describes the previous trials that were measured. ``share`` is the fraction of their requested epochs
+    that they ran, or None if their sweep had another scheduler.
     """
 
     epoch: float
@@ -41,7 +41,7 @@ class TrialPace:
 def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
-    """Return the median times of trials in the first folder with a similar sweep, or None if there is none."""
+    """Return the median times of the trials of the first similar sweep, or None if no folder has a similar sweep."""
     names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
     for folder in folders:
         try:
@@ -74,7 +74,7 @@ def _epochs(row: Mapping[str, str]) -> float:
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:
-    """Return the seconds of training and of evaluations after epochs, without the generation of answers at the end."""
+    """Return the seconds of training and of evaluations after epochs. Generating answers at the end is not included."""
     parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 DATA = "data"
-"""The field of problems with data rows and hub repositories. These problems are listed last: there may be many."""
+"""The field of problems with data rows and hub repositories. These are listed last, because there may be many."""
 
 
 def resolve_and_check(
@@ -217,7 +217,7 @@ def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
         if not has_template and not (Path(folder) / CHAT_FILE).is_file():
             whose = f"the tokenizer in {folder}"
     elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
-        whose = f"the tokenizer of {spec.model}, a model that is made locally,"
+        whose = f"the tokenizer of {spec.model} (a locally built model)"
     if whose:
         yield problem("no-chat-template", "template", whose=whose, remedy=WITHOUT_CHAT)
 

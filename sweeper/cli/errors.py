@@ -1,4 +1,4 @@
-"""Print errors on stderr and set exit codes. A user's mistake prints no traceback."""
+"""Print errors on stderr and set exit codes. Errors that a user can fix are printed without a traceback."""
 
 from __future__ import annotations
 

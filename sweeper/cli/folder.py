@@ -52,7 +52,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     run = _running(out, trial).run
     ask(out, run, trial)
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
-    click.echo(f"requested: {what}; Ctrl-C ends this wait, but not the request", err=True)
+    click.echo(f"requested: {what}; Ctrl-C stops waiting but does not cancel the request", err=True)
     while _still_runs(out, run) and not (trial and _row(out, trial)):
         time.sleep(_CHECK_SECONDS)
     found: dict[str, object]
@@ -77,7 +77,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
 
 
 def _running(out: Path, trial: str | None) -> StatusFile:
-    """Return the status file of the process that runs the sweep. Refuse a sweep or a trial that is not running."""
+    """Return the status file of the process that runs the sweep. Raise an error if the sweep or trial does not run."""
     from search_spaces.durable import is_held
     from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.folder import UsageError
@@ -118,13 +118,13 @@ def _still_runs(out: Path, run: str) -> bool:
 
 @click.command()
 @click.argument("folder", type=click.Path())
-@click.option("--out", type=click.Path(), help="Write to this new file instead of printing.")
+@click.option("--out", type=click.Path(), help="Write the YAML to this new file instead of printing it.")
 @plain_errors
 def config(folder: str, out: str | None) -> None:
     """Print a YAML file for --config that reproduces the sweep in FOLDER.
 
     The file contains the given options with absolute paths, the stored plug-ins, and the changes made by resume.
-    Options that were not given use their defaults, so use the same version of this project.
+    Options that were not given are left out. Their defaults may differ in another version of this project.
     """
     if out is not None and Path(out).exists():
         refuse([problem("out-exists", "out", out=out)])
@@ -138,7 +138,7 @@ def config(folder: str, out: str | None) -> None:
     files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active() if not item.installed}
     settings = read_settings(Path(folder))
     if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
-        refuse([f"{folder}: an older version recorded the options only as the 'command' in sweep.json"])
+        refuse([f"{folder}: an older version recorded this sweep's options only as the 'command' in sweep.json"])
     text = config_text(settings, plugins=files)
     if out is None:
         click.echo(text, nl=False)
@@ -148,7 +148,7 @@ def config(folder: str, out: str | None) -> None:
 
 
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
-    """Return the YAML file that reproduces the sweep. ``plugins`` maps names of plug-ins to the stored files."""
+    """Return the YAML file that reproduces the sweep. ``plugins`` maps plug-ins to their stored files."""
     from sweeper.settings.fields import STUDY
     from sweeper.settings.sources import Given, to_config
 

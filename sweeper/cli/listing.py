@@ -40,8 +40,8 @@ def _methods() -> list[dict[str, object]]:
     of_the_target = {
         Reference.SEQUENCE_NLL: "log-likelihoods, computed once",
         Reference.PAIR_NLL: "log-likelihoods, computed once",
-        Reference.LOGITS: "logits, a forward pass per step",
-        Reference.HIDDEN: "hidden states, a forward pass per step",
+        Reference.LOGITS: "logits; one more forward pass per step",
+        Reference.HIDDEN: "hidden states; one more forward pass per step",
     }
     rows: list[dict[str, object]] = []
     for name in method_names():
@@ -117,7 +117,7 @@ def _metrics() -> list[dict[str, object]]:
             "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
             "measured": "always, after every epoch"
             if metric.loss
-            else f"by --metrics {', '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
+            else f"with --metrics {' or '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
             "needs": ", ".join(filter(None, (metric.kind, *(need.words for need in metric.needs)))),
             "cost": str(metric.cost),
             "formula": metric.formula,
@@ -136,7 +136,7 @@ def _datasets() -> list[dict[str, object]]:
             "name": item.name,
             "description": item.description,
             "forget splits": ", ".join(item.forget_splits),
-            "forget class": item.forget_class and f"{item.forget_class}, or another",
+            "forget class": item.forget_class and f"{item.forget_class} (default) or another class",
             "hub": item.hub_id,
             "data-dir": f"{'required' if item.hub_id is None else 'used instead of the hub'}; must contain {item.files}"
             if item.files
@@ -163,7 +163,7 @@ def _templates() -> list[dict[str, object]]:
 
 
 def _yours(kind: str, name: str) -> str | None:
-    """Return the file or package of the plug-in that defines a part, or None for a part of this project."""
+    """Return the file or package of the plug-in that defines ``name``, or None if this project defines it."""
     from trainables.plugins import owner
 
     return plugin.place if (plugin := owner(kind, name)) is not None else None

@@ -27,18 +27,18 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 
 @click.command()
 @json_option()
-@click.option("--address", help="Also check each node of the Ray cluster at this address ('auto' to find it).")
+@click.option("--address", help="Also check each node of the Ray cluster at this address; 'auto' finds the address.")
 @click.option(
     "--shared",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="With --address: folder that all nodes must share, read and write; can be repeated.  [default: the cache]",
+    help="With --address: folder that all nodes must share, read and write; can be repeated.  [default: cache folder]",
 )
 @click.option(
     "--storage",
     metavar="URI",
     multiple=True,
-    help="s3://, gs:// or abfs:// address that this machine and each node must read and write; can be repeated.",
+    help="s3://, gs:// or abfs:// address that this machine and all nodes must read and write; can be repeated.",
 )
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
@@ -73,7 +73,7 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
         lines = {name: version or "missing" for name, version in versions.items()}
         lines |= {"cpus": str(os.cpu_count()), "gpus": ", ".join(gpus) or "none; trials run on CPU"}
         lines |= {"disk here": f"{free / 1e9:.0f} GB free", "cache": str(cache_folder())}
-        lines["hub"] = "reachable" if reachable else "cannot be reached; tiny-phi and local folders work"
+        lines["hub"] = "reachable" if reachable else "not reachable; only tiny-phi and local folders can be used"
         click.echo("\n".join(f"{name:<13} {value}" for name, value in lines.items()))
         for uri in storage:
             click.echo(f"{'storage':<13} {uri.partition('?')[0]} can be read and written from here")
@@ -88,7 +88,7 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
 
 
 def _version(package: str) -> str | None:
-    import importlib.metadata  # not at the top, because it takes a third of the time of --help
+    import importlib.metadata  # imported here because this import takes a third of the time of --help
 
     try:
         return importlib.metadata.version(package)
@@ -98,12 +98,12 @@ def _version(package: str) -> str | None:
 
 _DAY = 86_400.0
 _LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""The folders of the cache whose entries are listed one by one, with the kind of their entries."""
+"""Maps each folder of the cache whose entries are listed one by one to the kind of its entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files of one kind. ``days`` is the time since the last use, ``paths`` the files."""
+    """A cached model, or all small files of one kind. ``days`` is the time since the last use."""
 
     kind: str
     what: str
@@ -120,8 +120,8 @@ class Entry:
 def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> None:
     """List the cached targets and scores that sweeps share, with their sizes and ages.
 
-    Removed entries are rebuilt when a sweep needs them. The cache contains no files of a sweep's folder, and no models
-    or data of the Hugging Face hub, which has its own cache ('hf cache').
+    Removed entries are rebuilt when a sweep needs them. Folders of sweeps are not in the cache. Models and data of the
+    Hugging Face hub are in the hub's own cache (see 'hf cache').
     """
     from search_spaces.durable import remove_whole
     from search_spaces.messages import size
@@ -143,7 +143,7 @@ def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> N
     if prune:
         click.echo(f"{size(total)} freed in {folder}" if found else f"nothing to remove in {folder}")
     else:
-        click.echo(f"{size(total)} in {folder}; --prune removes what has not been used for {older_than:g} days")
+        click.echo(f"{size(total)} in {folder}; --prune removes entries not used for {older_than:g} days")
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
@@ -175,13 +175,13 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
 
 
 def _used(path: Path) -> float:
-    """Return the time at which a cache entry was last used. Every use of a target updates the time of target.json."""
+    """Return the time of the last use of a cache entry. Each use of a target updates the mtime of its target.json."""
     record = path / "target.json"
     return (record if record.is_file() else path).stat().st_mtime
 
 
 def _about(path: Path) -> str:
-    """Return the model and the data from a target's record, for example ``tiny-phi on authors``, or ""."""
+    """Return the model and data from a target's record, such as ``tiny-phi on authors``, or "" if it is unreadable."""
     try:
         made_from = json.loads((path / "target.json").read_text(encoding="utf-8"))
         return f"{made_from['model']} on {made_from['data']}"
@@ -205,7 +205,7 @@ _PAUSE = 0.3  # seconds between two checks whether the server responds
 
 @command(
     "ui",
-    click.option("--browser/--no-browser", default=True, help="Open the address in the desktop's browser, if any."),
+    click.option("--browser/--no-browser", default=True, help="In a desktop session, open the URL in the browser."),
 )
 def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
     """Open the MLflow UI on http://127.0.0.1:PORT, to sort trials by metric and download checkpoints. Ctrl-C stops it.
@@ -218,7 +218,7 @@ def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
     uri, port = options["tracking_uri"] or default_uri(), options["port"]
     options.extend([tracking_problem(uri) or missing_database(uri)], "tracking_uri")
     refuse(options.problems)
-    # One worker and no job execution: the server responds in 6 s instead of 22 s and uses a quarter of the memory.
+    # With one worker and no job execution, the server responds after 6 s instead of 22 s, with a quarter of the memory.
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]
     server = f"http://127.0.0.1:{port}"
@@ -233,7 +233,7 @@ def _show(server: str, browser: bool) -> None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{server}/health", timeout=5):
             break
         time.sleep(_PAUSE)
-    click.echo(f"{server}\n  in the search box of an experiment:")
+    click.echo(f"{server}\n  searches for the search box of an experiment:")
     click.echo("  tags.pareto = 'true'       the trials on the frontier")
     click.echo("  tags.recommended = 'true'  the recommended model, if any")
     if browser and _is_desktop():

@@ -45,7 +45,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def _epilog(name: str) -> str | None:
-    """Return the examples that click prints below a command's options, or None."""
+    """Return the examples that click prints below a command's options, or None if the command has no examples."""
     lines = [f"  python -m sweeper {line}" for line in EXAMPLES.get(name, ())]
     return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *lines]) if lines else None
 

@@ -65,7 +65,7 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) 
 def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Fine-tune the target (the model that trials start from) or find it in the cache, and print its folder.
 
-    With --retain-only, train the retain model instead, which is not trained on the forget set. The metrics forget
+    With --retain-only, train the retain model instead: a model that has not seen the forget set. The metrics forget
     quality and privleak need the retain model. If training is killed, repeating the command continues from the last
     saved state. transformers' from_pretrained can load the folder.
     """
@@ -99,9 +99,9 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
-    For a log, the result has the model utility, the forget quality (compared with the log of a retain model), and for
-    each set the probability, ROUGE-L recall, truth ratio and repetition. --model names the registered model whose
-    prompt template was used to train the model.
+    For a log, the result has the model utility and, with --retain-eval-log, the forget quality. For each set of
+    questions, it has the probability, ROUGE-L recall, truth ratio and repetition. For a model folder, --model names
+    the registered model whose prompt template the folder's model was trained with.
     """
     from sweeper.api import evaluated
 

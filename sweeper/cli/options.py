@@ -20,10 +20,10 @@ CONFIG = click.option(
     type=click.Path(),
     metavar="FILE.yaml",
     help="Read options from a file with lines such as 'trials: 32'. Options on the command line override the file. "
-    "'config DIR' writes such a file.",
+    "The command 'config DIR' writes such a file for a sweep.",
 )
 DRY_RUN = click.option(
-    "--dry-run", is_flag=True, help="Print the plan with its estimated time, memory and disk, and start nothing."
+    "--dry-run", is_flag=True, help="Print the plan and estimates of time, memory and disk, without starting anything."
 )
 
 
@@ -33,7 +33,7 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Turn a function into a command with the options described for ``name`` and the options ``others``.
+    """Turn a function into the command ``name``. Its options are described in ``fields``, except for ``others``.
 
     The function gets the values given on the command line or in a ``--config`` file, the problems found while reading
     these values, and the other options as keyword arguments.

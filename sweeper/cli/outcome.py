@@ -50,8 +50,8 @@ def run_to_the_end(
     tracking = {"tracking_uri": (change or {}).get("tracking_uri", known_uri(settings.tracking_uri))}
     if "@" in settings.tracking_uri and tracking["tracking_uri"] == settings.tracking_uri:
         say(
-            f"passwords are not stored: if MLflow at {shown_uri(settings.tracking_uri)} needs one, put the address "
-            "with its password into MLFLOW_TRACKING_URI"
+            f"passwords are not stored; if MLflow at {shown_uri(settings.tracking_uri)} needs a password, set "
+            "MLFLOW_TRACKING_URI to the address with the password"
         )
 
     def run_all() -> Summary:
@@ -85,7 +85,7 @@ def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, 
     try:
         summary = result()
     except Interrupted:
-        say(f"interrupted; everything finished is kept. Continue with:\n  {resume_command(out)}")
+        say(f"interrupted; all finished trials are kept. Continue with:\n  {resume_command(out)}")
         if as_json:
             click.echo(json.dumps({"out": str(out), "interrupted": True}))
         return INTERRUPTED
@@ -106,11 +106,9 @@ def summary_lines(summary: Summary) -> list[str]:
     trials, asked, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
     lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
     if summary.repeated:
-        lines.append(
-            f"{summary.repeated} of them repeat points that had already run in this sweep and were not run again"
-        )
+        lines.append(f"{summary.repeated} of them repeat other trials of this sweep, so their results were copied")
     if summary.reused:
-        lines.append(f"{summary.reused} of them were reused from previous sweeps and not run again")
+        lines.append(f"{summary.reused} of them did not run, because their results were copied from previous sweeps")
     lines += filter(None, _answer_lines(summary.answer or {}, Path(out)))
     if summary.hypervolume is None:
         lines.append("no frontier")
@@ -124,15 +122,15 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(f"MLflow: {summary.tracking}")
     if summary.run_again:
         failed = counted(summary.run_again, "trial")
-        lines.append(f"{failed} without a result because a disk, memory or a node failed; resume runs them again")
+        lines.append(f"no result for {failed}, because a disk, memory or a node failed; resume runs them again")
     if summary.unmeasured:
         why = f" ({summary.ended_because})" if summary.ended_because else ""
         missing = counted(summary.unmeasured, "epoch")
-        lines.append(f"{missing} on the frontier could not be measured{why}; resume tries again")
+        lines.append(f"{missing} on the frontier could not be measured{why}; resume measures again")
     command = f"  {resume_command(out)} {summary.further}".rstrip()
     if summary.trials < summary.asked and summary.ended_because:
         missing = f"{summary.asked - summary.trials} of {asked}"
-        lines += [f"not run because of {summary.ended_because}: {missing}; continue with:", command]
+        lines += [f"{missing} did not run because of {summary.ended_because}; continue with:", command]
     elif summary.run_again or summary.unmeasured:
         lines += ["after fixing the cause, continue with:", command]
     elif not summary.status.get("finished"):
@@ -142,7 +140,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """Yield the recommended model and its folder, or if no model is good, the closest model and advice."""
+    """Yield the recommended model and its folder. If no model is good, yield the closest model and advice."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
         place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
@@ -152,7 +150,7 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 
 
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
-    """Evaluate finished studies together and write lr_study.json to ``target`` (default: in the first folder).
+    """Evaluate finished studies as one. Write the result to ``target`` (default: lr_study.json in the first folder).
 
     ``objectives`` replaces the objectives of the sweeps.
     """
@@ -174,9 +172,9 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
 
 def _extension(out: Path) -> dict[str, Any]:
-    """Return the changed settings with which a study with ``--extend`` continues beyond its grid. Print the reason.
+    """Return the settings that add learning rates to the grid of a finished study, or {} if no rates are added.
 
-    The result is empty if no learning rates are added.
+    Rates are added only with ``--extend``. The reason is printed.
     """
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings

@@ -21,7 +21,7 @@ from sweeper.store.tables import TABLES
 CHECK_SECONDS = 1.0
 """Seconds between two checks for changed tables."""
 _SHARE = 0.1
-"""The maximum share of time spent on building the page, because trials need the remaining time."""
+"""The maximum share of time spent on building the page. Trials on this machine need the CPU."""
 _WATCHED = ("sweep.json", *TABLES)
 _LOCAL = ("127.0.0.1", "localhost")
 
@@ -38,7 +38,7 @@ def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
 
 
 def live_page(page: str) -> str:
-    """Return the page with the reload script, and with a content policy that allows this script and this server."""
+    """Add the reload script to the page, and allow it and requests to this server in the content security policy."""
     script = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"connect-src 'self'; script-src 'sha256-{digest}' "
@@ -50,9 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """Send the page, or the time at which the page was written. No other file in the folder is served."""
+        """Send the page, or for ``/made`` the time at which the page was written. No other file is served."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
-        if host not in _LOCAL:  # a foreign host name that resolves to this machine
+        if host not in _LOCAL:  # an external host name that resolves to this machine (DNS rebinding)
             self.send_error(403)
         elif self.path in ("/", "/report.html"):
             self._send(live_page(self.page.read_text(encoding="utf-8")), "text/html")
@@ -87,7 +87,7 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
         server = ThreadingHTTPServer((_LOCAL[0], port), handler)
     except OSError as error:
         raise UsageError(
-            f"--port {port}: {error.strerror or error}; name another port, or leave out --port to use a free one"
+            f"--port {port}: {error.strerror or error}; name another port, or leave out --port to use any free port"
         ) from None
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)

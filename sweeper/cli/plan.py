@@ -26,7 +26,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
     gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
     if plan.shares_gpus:
-        gpus = " and a share of a GPU (auto: measured with the first of several similar trials)"
+        gpus = " and a share of a GPU (auto: the first of several similar trials measures the share)"
     cpus = counted(plan.resources.cpus, "CPU")
     lines["placement"] = f"{plan.at_once} at once {plan.place}; a trial takes {cpus}{gpus}"
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"
@@ -39,8 +39,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         lines["time"] = f"about {duration(plan.seconds)}{limit}; estimated from {plan.pace.source}"
     lines["memory"] = unknown.get("memory")
     if plan.memory is not None:
-        counts = "weights, gradients and optimizer state; not activations or, on a CPU, the process"
-        lines["memory"] = f"about {size(plan.memory)} a trial ({counts})"
+        counts = "includes weights, gradients and optimizer state; excludes activations and, on a CPU, the process"
+        lines["memory"] = f"about {size(plan.memory)} per trial ({counts})"
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
     lines["disk"] = unknown.get("disk", disk)
     width = max(map(len, lines))

@@ -1,5 +1,5 @@
 (() => {
-  /* Reloads the page after it was rewritten; search, filters and what was opened stay. */
+  /* Reload the page after it was rewritten. Keep the search, the filters, the open parts and the scroll position. */
   const KEY = "report-view";
   const byId = (id) => document.getElementById(id);
   const kept = JSON.parse(sessionStorage.getItem(KEY) || "null");

@@ -33,17 +33,17 @@ FORMATS = ("md", "tex", "csv", "html")
         is_flag=True,
         help="Serve the report on a local page, and update it when the tables change, until Ctrl-C.",
     ),
-    json_option("Print the frontier, or the figures of a run, as JSON on stdout."),
+    json_option("Print the frontier, or the paths of a single run's figures, as JSON on stdout."),
 )
 def report(
     raw: Raw, problems: list[Problem], *, sources: tuple[str, ...], out: str | None, watch: bool, as_json: bool
 ) -> None:
     """Write a report from the tables in the given folders, even while a sweep runs.
 
-    A source is a sweep's folder, the folder of a single run, or a CSV with the columns method and the two objectives
-    (forget_loss and retain_loss, or verbmem and utility; optional name, lr, c, seed, model, dataset). For several
-    sources, one report is written to --out, and the folders of the sources do not change. For the folder of a single
-    run, only figures are drawn.
+    A source is a sweep's folder, the folder of a single run, or a CSV file. A CSV file needs the column method and the
+    columns of two objectives: forget_loss and retain_loss, or verbmem and utility. Its columns name, lr, c, seed, model
+    and dataset are optional. For several sources, one report is written to --out, and the folders of the sources do not
+    change. For the folder of a single run, only figures are drawn.
     """
     options = Options("report", raw, problems=problems)
     paths = [Path(source) for source in sources]
@@ -152,16 +152,16 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
 def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it is good.
 
-    Candidates are the last epochs of finished trials and all epochs on the frontier. A limit on a metric that was
-    not measured is not met. Without a rule, the choice is the report's answer: among the models that meet the
-    thresholds (--constraint of the sweep, else the paper's), the model that keeps most (the best utility), or else the
-    model that is closest to the thresholds. See docs/choosing.md.
+    Candidates are the last epochs of finished trials and all epochs on the frontier. A model without a measured metric
+    does not meet a limit on this metric. Without a rule, the choice is the report's answer: the model with the best
+    utility among the models that meet the thresholds. If no model meets the thresholds, the closest model is chosen.
+    The thresholds are the --constraint options of the sweep, or else the paper's. See docs/choosing.md.
 
     \b
-    knee        the model nearest to the ideal corner of the frontier, objectives scaled to [0, 1]
-    constraint  the best utility within the limits (--max-verbmem 0.1, ...)
-    success     the best utility that meets the thresholds; the paper's are verbmem below 0.1,
-                utility and truth ratio at least 70% of the target's
+    knee        the model nearest to the ideal corner, with all objectives scaled to [0, 1]
+    constraint  the model with the best utility within the limits (--max-verbmem 0.1, ...)
+    success     the model with the best utility that meets the thresholds; in the paper, verbmem
+                must be below 0.1, and utility and truth ratio at least 70% of the target's
 
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
@@ -199,4 +199,4 @@ def _choice_lines(chosen: Choice) -> Iterator[str]:
     yield from chosen.notes
     if registered := chosen.content.get("registered"):
         name, run = registered["version"], registered["run_id"]
-        yield f"registered: {registered['uri']} (version {name}, of run {run})"
+        yield f"registered: {registered['uri']} (version {name}, from run {run})"

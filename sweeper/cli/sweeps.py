@@ -35,10 +35,12 @@ def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -
 
 @command(STUDY, CONFIG, DRY_RUN, _JSON)
 def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
-    """Run all methods, learning rates and seeds, with and without AutoLR, and compare them.
+    """Compare fixed learning rates and AutoLR for each method.
 
-    OUT contains the files of a sweep, and lr_study.json: each method's spread over learning rates, the range of rates
-    within 5% of the best, and a comparison of AutoLR with the best hand-tuned rate for each seed.
+    Each method runs with each learning rate and seed, with and without AutoLR.
+
+    OUT contains the files of a sweep, and lr_study.json. This file has each method's spread over learning rates, the
+    range of rates within 5% of the best, and a comparison of AutoLR with the best hand-tuned rate for each seed.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
@@ -79,7 +81,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_
         options.reject("resume-out", "out", out=options["out"], folder=folder)
     out = Path(folder)
     restore_plugins(out)  # run_to_the_end prints its messages
-    from sweeper.store.folder import read_settings  # imports registries, which must not exist before the plug-ins
+    from sweeper.store.folder import read_settings  # imports the registries, so the plug-ins must be loaded before
 
     if change:
         _check_change(options, out, change)
@@ -97,8 +99,8 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_
         run_to_the_end(out, as_json=as_json, change=change, retry_failed=options["retry"] is not None)
     except PlacementError as error:
         raise PlacementError(
-            f"{error}; resume continues on another cluster with --address ADDRESS, or on this machine alone with "
-            "--address none"
+            f"{error}; to continue on another cluster, resume with --address ADDRESS; to continue on this machine "
+            "alone, resume with --address none"
         ) from None
 
 
@@ -175,7 +177,8 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     if database is not None and not database.parent.is_dir():
         change["tracking_uri"] = absolute_uri(default_uri())
         click.echo(
-            f"{database.parent} does not exist here, so MLflow's database is now {change['tracking_uri']}", err=True
+            f"{database.parent} does not exist on this machine, so MLflow's database is now {change['tracking_uri']}",
+            err=True,
         )
     click.echo(f"downloaded the tables of {uri} to {folder}", err=True)
     return folder, change
@@ -194,7 +197,7 @@ def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
-    """Add the problems with continuing the sweep under these changed settings."""
+    """Add the problems with resuming the sweep with the settings in ``change``."""
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.folder import check_record, read_settings

@@ -99,7 +99,7 @@ class ParetoArchive:
 
 
 def costs_of(objectives: Sequence[Objective], results: Sequence[Result]) -> Floats:
-    """Return the costs, shape (results, objectives): 0 at the best bound of an objective, 1 at the worst bound."""
+    """Return the costs, shape (results, objectives). A cost is 0 at an objective's best bound, 1 at its worst bound."""
     values = np.asarray([item.values for item in results]).T
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values, strict=True)])
 

@@ -30,7 +30,7 @@ _LINEAR_BELOW = 1 / 400
 
 
 class Axis(NamedTuple):
-    """The best and the worst value of an objective. The best value may be larger. If ``log``, costs are logarithmic."""
+    """The best and the worst value of an objective (to maximise it, best > worst). ``log`` makes costs logarithmic."""
 
     best: float
     worst: float
@@ -82,7 +82,7 @@ class SuccessiveHalving:
             curve[float(epoch)] = tuple(axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
         for rung in self.rungs:
             if rung < epoch and trial_id in self._arrived[rung]:
-                self._passed[rung].add(trial_id)  # it paused there before a resume, and has continued since
+                self._passed[rung].add(trial_id)  # the trial paused at this rung before a resume, then continued
         if epoch not in self._arrived:
             return "continue"
         rung = int(epoch)
@@ -152,7 +152,7 @@ def ranks(sets: Sequence[Points]) -> list[int]:
     rank: dict[Points, int] = {}
     before = 0
     for layer in sorted(set(layers)):
-        # A gain only shrinks as other sets are ranked, so only the set with the greatest known gain is evaluated again.
+        # A set's gain can only shrink as other sets are ranked, so only the set with the largest known gain is updated.
         queue = [(-math.inf, points) for points, own_layer in zip(order, layers, strict=True) if own_layer == layer]
         reached, volume = np.empty((0, len(order[0][0]))), 0.0
         while queue:

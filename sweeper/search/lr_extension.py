@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
 MOST_RATES = 4
-"""The maximum number of rates added on each side of a method's grid. By default, they span at least two decades."""
+"""The maximum number of rates added on each side of a grid. With the default grid, they span at least three decades."""
 
 Point = Mapping[str, Any]
 
@@ -67,10 +67,10 @@ def format_extensions(found: Sequence[Extension]) -> list[str]:
     lines = []
     for item in found:
         added = f"adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"
-        limit = f"no rate is added, because at most {MOST_RATES} rates within lr's bounds are added beyond the grid"
+        limit = f"no rate is added: at most {MOST_RATES} rates may be added on each side, within the bounds of lr"
         lines.append(
-            f"{item.method}, the {item.baseline}: the best rate is at the edge of the rates tried, {item.tried[0]:g} "
-            f"to {item.tried[-1]:g}; {added if item.rates else limit}"
+            f"{item.method}, {item.baseline}: the best rate is at the edge of the rates tried (from {item.tried[0]:g} "
+            f"to {item.tried[-1]:g}); {added if item.rates else limit}"
         )
     return lines
 

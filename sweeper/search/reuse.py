@@ -1,4 +1,4 @@
-"""Find trials that already ran in this sweep or in a previous one, and copy their results instead of a new run."""
+"""Find trials that already ran in this sweep or a previous sweep, and copy their results instead of running again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CachedTrial:
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the trial's reports without the entry ``stored``: the models are not in this sweep's object storage."""
+        """Yield the trial's reports without ``stored``, because its models are not in this sweep's object storage."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class ReusableTrials:
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
-    """Return the finished and diverged trials by content hash. A trained trial is preferred to a copied one."""
+    """Return the finished and diverged trials by content hash. Trained trials are preferred to copied trials."""
     found: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])

@@ -39,7 +39,7 @@ class WholeSpaceSampler(BaseSampler):
 
 
 class ImputingSampler:
-    """Asks a sampler for a proposal from a copy of the study in which every trial has a value for every parameter.
+    """Asks a sampler for a proposal. The sampler sees a copy of the study, with every parameter set in every trial.
 
     A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of this
     parameter. SMAC imputes default values in the same way (Hutter et al. 2011).
@@ -82,7 +82,7 @@ class Sobol:
 
         index = _sampled_before(study, trial)
         engine = qmc.Sobol(len(self._distributions), scramble=True, rng=np.random.default_rng(self._seed))
-        point = engine.random(1 << index.bit_length())[index]  # powers of two keep the sequence balanced
+        point = engine.random(1 << index.bit_length())[index]  # 2**k points, so the sequence is balanced
         return {
             name: value_at(item, float(share))
             for (name, item), share in zip(self._distributions.items(), point, strict=True)

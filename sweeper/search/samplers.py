@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Search:
     """The inputs of a sampler.
 
-    ``trials`` is the number of all trials, and ``asked`` is the number of trials that were proposed before a resume.
+    ``trials`` is the total number of trials, and ``asked`` is the number of trials proposed before a resume.
     """
 
     space: Space

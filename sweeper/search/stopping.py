@@ -11,7 +11,7 @@ from sweeper.settings.until import NEVER, Plateau
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The reason why a sweep ended before all its trials had run, and the option with which ``resume`` continues it."""
+    """The reason why a sweep ended before all trials had run, and the option with which ``resume`` runs the rest."""
 
     because: str
     further: str = ""
@@ -21,8 +21,8 @@ class End:
 class Stopping:
     """The limits of a sweep. After a limit is reached, no new trial starts. ``deadline`` is in monotonic-clock seconds.
 
-    ``reached`` is the limit that ended this run of the sweep. ``reached`` stays set even if running trials increase the
-    hypervolume again, because Tune has then ended its search.
+    ``reached`` is the limit that ended this run of the sweep. It stays set even if running trials then increase the
+    hypervolume, because Ray Tune has already ended the search.
     """
 
     plateau: Plateau | None = None

@@ -3,9 +3,9 @@
 The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
 or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is COMPLETE. If
 every epoch is a candidate, the values of a trial are the values at the epoch that adds most hypervolume to the Pareto
-front (:class:`sweeper.search.archive.ParetoArchive`). Even in this case, a trial that a scheduler stopped is PRUNED,
-because comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind
-all COMPLETE trials; the other samplers ignore PRUNED trials.
+front (:class:`sweeper.search.archive.ParetoArchive`). A trial that a scheduler stopped is always PRUNED, because
+comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind all
+COMPLETE trials; the other samplers ignore PRUNED trials.
 
 Each trial of the sweep is one Optuna trial. Trials of previous sweeps (priors) come first in the Optuna study, so the
 id of a trial is its Optuna number minus the number of priors.
@@ -50,14 +50,13 @@ STUDY_NAME = "sweep"
 _POINT, _PRIOR = "point", "prior"
 """User attributes of a trial: a configuration outside the search space, and the origin in a previous sweep."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
-"""The system attributes by which Optuna's genetic samplers recognise possible parents."""
+"""System attributes that make a trial a possible parent for Optuna's genetic samplers."""
 
 
 class SweepStudy:
     """Proposes and records all trials of a search. ``archive`` has the results so far.
 
-    If the sweep has previous trials or points to try first, :meth:`begin` is called first, then :meth:`restore`. The
-    fields are the plan (space, seeds, grid, points), the Optuna study, and the trials that were told or must run again.
+    Call :meth:`begin` first if there are trials of previous sweeps or points to try first. Then call :meth:`restore`.
 
     Args:
         storage: a storage without a study.
@@ -101,7 +100,7 @@ class SweepStudy:
         self._unfinished: deque[str] = deque()
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Add the trials of previous sweeps and the points to try first (as Optuna parameters)."""
+        """Add the trials of previous sweeps, and the points to try first. ``points`` are Optuna parameters."""
         for prior in priors:
             final = self._final({"status": Status.FINISHED}, prior.result)
             stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
@@ -135,7 +134,7 @@ class SweepStudy:
                 if trial_id not in results:
                     self._unfinished.append(trial_id)
                 continue
-            # Only a log that was made from tables lacks trials: those without a row.
+            # A log that was rebuilt from the tables lacks the trials that have no row.
             group, repetition = divmod(index, len(self._seeds))
             configs = [
                 item["user_attrs"]["config"] for other, item in stored.items() if other // len(self._seeds) == group
@@ -164,7 +163,7 @@ class SweepStudy:
         return format_id(trial.number - self._priors), config
 
     def stored(self, trial_id: str) -> dict[str, Any]:
-        """Return what Optuna stores for a trial that was just proposed. The event log must contain it.
+        """Return the data that Optuna stores for a newly proposed trial. The event log must contain this data.
 
         Genetic samplers store the generation of each trial in its system attributes, and the parents of each generation
         in the system attributes of the study.
@@ -183,7 +182,7 @@ class SweepStudy:
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
         """Record a trial's outcome. See :meth:`ParetoArchive.add` for the rows.
 
-        A repeated call has no effect. A trial that waits to run again has no outcome.
+        A repeated call has no effect. A trial that waits to run again is ignored, because it has no outcome.
         """
         import optuna
 
@@ -229,9 +228,9 @@ class SweepStudy:
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
     def _derived(self, trial: Trial) -> dict[str, Any]:
-        """Return what Optuna stored for a trial, as far as it follows from the trial's settings.
+        """Return the data that Optuna stored for a trial, as far as it can be derived from the trial's settings.
 
-        Logs of early versions, and logs that were made from tables, contain only the settings.
+        Logs of early versions, and logs that were rebuilt from tables, contain only the settings.
         """
         index = int(trial.id)
         repetition = index % len(self._seeds)
@@ -266,7 +265,8 @@ class SweepStudy:
 
         With k seeds, trials form groups of k. A group gets the next point of the grid. Without a grid, the first trial
         of a group gets the next enqueued point, or the sampler's proposal if no enqueued point is left. The other
-        trials of the group repeat its ``config``. A point outside the space is stored in a user attribute.
+        trials of the group repeat ``config``, the configuration of the first trial. A point outside the space is stored
+        in a user attribute.
         """
         group, repetition = divmod(index, len(self._seeds))
         attributes: dict[str, Any] = {"seed": self._seeds[repetition]}

@@ -45,8 +45,8 @@ class WarmStart:
 
     Attributes:
         priors: trials with comparable results, from which the sampler learns.
-        points: configurations to try first, as Optuna parameters, from the Pareto front of trials with results that are
-            not comparable.
+        points: configurations to try first, as Optuna parameters. They are from the Pareto front of the trials whose
+            results are not comparable.
         finished: the number of finished trials of the previous sweep.
         outside: the number of finished trials outside the new search space.
         differences: fixed settings that differ between the sweeps, as ``name OLD in that sweep, NEW in this sweep``.
@@ -118,7 +118,7 @@ def warm_start(
 
 def format_warm_start(found: WarmStart, folder: Path) -> str:
     """Return a sentence about the warm start, for the console."""
-    parts = [f"{counted(len(found.priors), 'trial')} with results"] if found.priors or not found.points else []
+    parts = [f"{counted(len(found.priors), 'comparable trial')}"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"
         parts.append(f"{len(found.points)} configurations from that sweep's frontier are tried first ({differences})")

@@ -66,7 +66,7 @@ _flag = partial(option, kind=bool, default=False)
 DESCRIBED: list[Field] = [
     _trial("method", *SWEEPS, repeats=True, help=_METHOD, otherwise="gdiff, ngdiff"),
     _trial("method", RUN, repeats=True),
-    _trial("model_path", EVALUATE, help="Folder of the model to score, or of a PEFT adapter."),
+    _trial("model_path", EVALUATE, help="Folder of the model or PEFT adapter to score."),
     *_of_roles("data", "placement"),
     option(
         "plugin",
@@ -91,7 +91,7 @@ DESCRIBED: list[Field] = [
         "auto_lr",
         PARETO,
         choices=("off", "on", "both"),
-        help="Automatic learning rate: off, on, or both to search over the two.",
+        help="Automatic learning rate: off, on, or both; with both, the search chooses off or on for each trial.",
     ),
     _trial("auto_lr", RUN),
     option("space", "Search space: 'paper' for the paper's grid, or a FILE.yaml.", PARETO, is_path=True),
@@ -101,7 +101,7 @@ DESCRIBED: list[Field] = [
         PARETO,
         low=1,
         otherwise="32; 16 without a scheduler; all points for a grid search",
-        changeable="New total number of trials; a finished sweep continues.",
+        changeable="New total number of trials. A larger number continues a finished sweep.",
     ),
     option("sampler", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO, default="tpe"),
     _whole("seeds", "Number of runs per configuration.", PARETO, default=1, low=1),
@@ -121,12 +121,13 @@ DESCRIBED: list[Field] = [
         "scheduler",
         "Scheduler: none, or moasha, which stops trials early if they are worse than others.",
         *SWEEPS,
-        otherwise="moasha; none for a grid, several seeds, --candidates last, or objectives measured only at the end",
+        otherwise="moasha; none for a grid, several seeds, --candidates last, or objectives not measured every epoch",
     ),
     _whole("grace", "Number of epochs after which trials are first compared.", *SWEEPS, default=1, low=1),
     _whole(
         "reduction",
-        "R: at each comparison one in R trials continues; the next comparison is after R times as many epochs.",
+        "Reduction factor R: one in R trials continues after a comparison, and the next comparison is after R times as "
+        "many epochs.",
         *SWEEPS,
         default=2,
         low=2,
@@ -141,8 +142,8 @@ DESCRIBED: list[Field] = [
     ),
     _whole(
         "front_metrics",
-        "Number of epochs on the frontier for which all metrics are measured at the end of the sweep, starting with "
-        "the epochs nearest to the ideal corner.",
+        "Maximum number of frontier epochs for which all metrics are measured at the end of the sweep. The epochs "
+        "nearest to the ideal corner are measured first.",
         *SWEEPS,
         default=8,
         low=0,
@@ -178,8 +179,8 @@ DESCRIBED: list[Field] = [
     # A learning-rate study -------------------------------------------------------------------------------------------
     option(
         "seeds_vary",
-        "What a seed changes: order (of the examples), target (order and target), or data (order, target and data; "
-        "only for the data set authors).",
+        "What a seed changes: order (the order of the examples), target (order and target), or data (order, target and "
+        "data; only for --dataset authors).",
         STUDY,
         default="order",
     ),
@@ -195,13 +196,13 @@ DESCRIBED: list[Field] = [
         "auto_lr_smoothing",
         STUDY,
         repeats=True,
-        help="AutoLR's rule: safe, paper, clip or official. Each rule is a variant that is compared; can be repeated.",
+        help="AutoLR's rule: safe, paper, clip or official; if repeated, the study compares the rules.",
     ),
     _trial(
         "auto_lr_probe",
         STUDY,
         repeats=True,
-        help="Retain batch on which AutoLR measures losses: same or fresh; if repeated, the study compares them.",
+        help="Retain batch on which AutoLR measures losses: same or fresh; if repeated, the study compares both.",
     ),
     _trial(
         "auto_lr_probe_batches",
@@ -245,19 +246,19 @@ DESCRIBED: list[Field] = [
         "GPUs per trial: 0.25 runs four trials on each GPU, and auto runs as many as fit.",
         *SWEEPS,
         words={"auto": "auto"},
-        otherwise="1 if this machine has a GPU; 0 otherwise, or with --address",
+        otherwise="1; 0 with --address or without a GPU",
     ),
     _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0),
     _whole(
         "max_concurrent",
-        "Maximum number of concurrent trials. With --address, it may be larger than what fits now, because nodes may "
-        "join later.",
+        "Maximum number of concurrent trials. With --address, it may exceed the number of trials that fit now, because "
+        "nodes may join later.",
         *SWEEPS,
         low=1,
     ),
     option(
         "address",
-        "Address of a running Ray cluster to join, or 'auto' to find it.",
+        "Address of a running Ray cluster to join; 'auto' finds the address.",
         *SWEEPS,
         changeable="Ray cluster on which to continue, or 'none' to continue on this machine alone.",
     ),
@@ -269,7 +270,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "storage",
-        "Folder for Ray's state, or the s3://, gs:// or abfs:// address of a bucket for all files of the workers.",
+        "Folder for Ray's state; or a bucket (s3://, gs:// or abfs://) through which workers exchange all files.",
         *SWEEPS,
         otherwise="OUT/ray",
         is_path=True,
@@ -277,7 +278,7 @@ DESCRIBED: list[Field] = [
     option("out", "Output folder.", *SWEEPS, otherwise="runs/NAME-TIME", is_path=True),
     option("out", "Folder for checkpoint/, history.csv and metrics.json.", RUN, is_path=True),
     option("out", "Copy the model's folder to this folder.", TARGET, is_path=True),
-    option("out", "Folder for metrics.json and the per-item values, items.json.", EVALUATE, is_path=True),
+    option("out", "Folder for metrics.json and items.json (the values of each item).", EVALUATE, is_path=True),
     option(
         "out", "New local folder for the sweep if FOLDER is an address.", RESUME, otherwise="runs/NAME", is_path=True
     ),
@@ -304,11 +305,12 @@ DESCRIBED: list[Field] = [
         PARETO,
         metavar="plateau[:N:X]",
         otherwise="plateau means 10 trials and 0.001",
-        changeable="New stopping rule, in the format of pareto; the value none removes the rule.",
+        changeable="New stopping rule, in the format of 'pareto --until'; 'none' removes the rule.",
     ),
     option(
         "retry",
-        "failed: run failed trials again. Trials that failed because of a disk, memory or a node always run again.",
+        "'--retry failed' runs failed trials again. Trials that failed because of a disk, memory or a node always run "
+        "again.",
         RESUME,
         metavar="failed",
         choices=("failed",),
@@ -362,7 +364,7 @@ DESCRIBED: list[Field] = [
 
 
 def fields_of(command: str) -> dict[str, Field]:
-    """Return the options of a command by name. For ``resume``, settings that can change are included."""
+    """Return the options of a command by name. For ``resume``, include the settings that a resume can change."""
     own = {item.name: item for item in DESCRIBED if command in item.commands}
     if command != RESUME:
         return own
@@ -371,6 +373,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Return the fields keyed by both the field name and the option name, with ``_`` instead of ``-``."""
+    """Return the fields under two keys each: the field name, and the option name with ``_`` instead of ``-``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

@@ -81,7 +81,7 @@ def objective_set(text: str) -> frozenset[str]:
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """Return the objectives as axes of the analysis. The bounds of the axes depend on the target."""
+    """Return the objectives with their bounds, as the analysis needs them. Bounds of losses use ``random_guess``."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
@@ -101,7 +101,7 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
     """Return ``metrics`` and the further metrics that the objectives need.
 
-    An empty tuple stands for the default set. The result is empty if the default set has all metrics of the objectives.
+    If ``metrics`` is empty, the default set is used. If this set has all the needed metrics, the result is empty too.
     """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]

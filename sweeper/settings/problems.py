@@ -24,12 +24,12 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "config-twice": "{key} is given twice",
         "config-several": "{key} takes one value, got {values}",
         # Options of trials
-        "model-unknown": "unknown model '{model}': {expected}; a hub id ORGANISATION/NAME; or --model-path DIR",
+        "model-unknown": "unknown model '{model}': {expected}, or a hub id ORGANISATION/NAME; or use --model-path DIR",
         "two-models": "--model-path and --target-path are mutually exclusive: a target needs no base model",
         "option-no-number": "--option must be NAME=VALUE with a number, got '{pair}'",
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
         "no-effect": "{flag} has no effect because AutoLR is off; to use AutoLR, {remedy}",
-        "one-value": "{title} is given {count} times, but a single run takes one value ('pareto' searches several)",
+        "one-value": "{title} is given {count} times, but a single run takes one value; 'pareto' accepts several",
         "landscape-alone": "--landscape needs --auto-lr on and --out DIR, because it evaluates AutoLR's steps",
         "retain-only-target": (
             "--retain-only trains a base model: name this model with --model or --model-path, not --target-path"
@@ -37,7 +37,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # The search
         "grid-infinite": "--sampler grid: {reason}",
         "grid-too-small": "--trials {trials} is more than the {size} trials of the grid",
-        "nothing-compared": "{flags}: no effect without a scheduler, which compares trials; give --scheduler moasha",
+        "nothing-compared": "{flags}: no effect, because only a scheduler compares trials; give --scheduler moasha",
         "grace-too-long": (
             "--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
             "{scheduler}, --grace must be below --epochs"
@@ -48,7 +48,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "enqueue-invalid": "--enqueue {text}: {reason}",
         "enqueue-grid": "--enqueue has no effect in a grid search, which visits every point; use another sampler",
-        "enqueue-too-many": "--enqueue has {points}, so there are {runs} over all seeds, more than --trials {trials}",
+        "enqueue-too-many": "--enqueue has {points} and needs {runs} over all seeds, more than --trials {trials}",
         "sampler-learns-nothing": (
             "--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
         ),
@@ -61,7 +61,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "--gradient-checkpointing"
         ),
         # A learning-rate study
-        "batches-not-fresh": "auto_lr_probe_batches applies only to auto_lr_probe fresh, got {probes}",
+        "batches-not-fresh": "--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {probes}",
         "seeds-vary-unknown": "--seeds-vary must be one of {expected}, got '{varied}'",
         "seeds-vary-target": (
             "--seeds-vary {varied}: --target-path names one finished target, so only the order of the examples can vary"
@@ -78,8 +78,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # lr-study --from
         "from-several": "--from with several folders needs --out FILE.json for the result",
         "from-primary": (
-            "--primary {primary}: the primary comparison must be named when a study starts, but these studies are "
-            "finished; the primary comparisons that they named are used"
+            "--primary {primary}: only a new study can name a primary comparison; finished studies keep theirs, so "
+            "leave out --primary"
         ),
         "from-dry-run": "--dry-run has no effect with --from, which runs no trials",
         "from-extend": "--extend runs trials, but --from runs none: extend the study itself with resume --extend",
@@ -96,13 +96,13 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # Output folders
         "out-empty": "--out must be the name of a folder, got nothing",
         "out-address": (
-            "--out {out}: object storage cannot be the output folder; expected a folder, which all nodes of a "
-            "cluster must see (NFS); to exchange the files of workers through a bucket, use --storage"
+            "--out {out}: the output folder cannot be in object storage; expected a folder, on a cluster one that all "
+            "nodes share (NFS); to exchange the files of workers through a bucket instead, use --storage"
         ),
         "out-file": "--out {out}: {file} is a file, expected a folder",
         "out-not-writable": "--out {out}: {folder} is not writable",
         "out-sweep": (
-            "--out {out}: the folder holds another sweep; continue it with '{command}', or name another folder"
+            "--out {out}: the folder holds another sweep; continue that sweep with '{command}', or name another folder"
         ),
         "out-not-empty": "--out {out}: the folder is not empty; name a new or an empty folder",
         "out-others-report": (
@@ -134,7 +134,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "compare-nothing": "name at least one sweep folder or CSV file to compare",
         "format-unknown": "unknown format '{format}': {expected}",
         "evaluate-one": ("evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"),
-        "evaluate-log": "{flags}: only for --model-path; with --eval-log, the items and metrics are those of the log",
+        "evaluate-log": "{flags}: only for --model-path; with --eval-log, the log determines the items and metrics",
         "evaluate-model": "--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR",
         "shared-alone": "--shared names a folder that the nodes of a cluster share: give --address too",
         "storage-folder": "--storage {storage} is a folder: give the folder with --shared, and give --address",
@@ -147,8 +147,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
 class Problem:
     """A problem with an option.
 
-    ``field`` and ``source`` are the option and the source of its value, if known. ``code`` names the sentence, and
-    ``facts`` has the values inserted into it.
+    ``field`` and ``source`` are the option and the source of its value, if known. ``code`` is a key of
+    :data:`SENTENCES`, and ``facts`` has the values for the placeholders of its sentence.
     """
 
     code: str

@@ -54,7 +54,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem] = ()) -> Resolved:
-    """Return the settings that result from the values, and all problems, starting with the given ``problems``."""
+    """Resolve the values of a command. The new problems are added to ``problems`` in the result's ``options``."""
     options = Options(command, raw, choices, problems)
     if command in SWEEPS:
         return _sweep(options, choices)
@@ -112,7 +112,7 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
     settings = SweepSettings(
         name="-".join([options.command, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
         kind=options.command,
-        base=replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # for fields that the space does not vary
+        base=replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # used if the space does not vary auto_lr
         space=space,
         trials=search.trials,
         sampler=search.sampler,
@@ -173,7 +173,7 @@ def _base(options: Options) -> TrialSpec:
 
 
 def _check_resources(options: Options) -> None:
-    """Add a problem if the resources of a trial are out of range or not on this machine."""
+    """Add a problem if the resources of a trial are out of range or exceed the resources of this machine."""
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
 
     def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:
@@ -182,7 +182,7 @@ def _check_resources(options: Options) -> None:
             options.reject("trial-too-large", name, wanted=wanted, unit=unit, available=available, flag=flag)
 
     check_fit("cpus_per_trial", "CPU", wanted=cpus, available=os.cpu_count() or 1)
-    if gpus == AUTO or not math.isfinite(gpus):  # an infinite number or NaN is already a problem
+    if gpus == AUTO or not math.isfinite(gpus):  # an infinite number or NaN has already been reported
         return
     if not 0 <= gpus <= 1:
         options.reject("gpus-several" if gpus > 1 else "gpus-out-of-range", "gpus_per_trial", gpus=gpus)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""The value of ``--gpus-per-trial`` with which trials share GPUs, based on the memory use of a first trial."""
+"""The value of ``--gpus-per-trial`` that sets GPU shares from the memory use of a first trial."""
 
 
 @dataclass(frozen=True, slots=True)

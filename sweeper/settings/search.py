@@ -32,7 +32,7 @@ _GRID = 1000
 """The points of a space are counted only if the product of its list lengths is at most this number."""
 
 Choices = Mapping[str, Collection[str]]
-"""The names of samplers, of schedulers and of samplers that learn, by "sampler", "scheduler" and "learning"."""
+"""Valid names. The keys are "sampler", "scheduler" and "learning" (the samplers that learn from trials)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +103,12 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
 
 
 def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bool) -> tuple[str, int]:
-    """Return the scheduler, and the number of epochs after which it compares trials first.
+    """Return the scheduler, and the number of epochs after which the scheduler first compares trials.
 
-    By default, no trial is stopped early in four cases: each configuration is repeated, the search is a grid, only last
-    epochs are candidates, or ``is_blind`` is true. A blind sweep measures its objectives only when a trial ends, so a
-    stopped trial would have no objectives. If not every epoch is evaluated, the first comparison is after the first
-    evaluated epoch.
+    By default, no trial is stopped early in four cases: each configuration runs with several seeds, the search is a
+    grid, only last epochs are candidates, or ``is_blind`` is true. A blind sweep does not measure its objectives after
+    every epoch, so a trial that is stopped early might have no objectives. If not every epoch is evaluated, the default
+    first comparison is after the first evaluated epoch.
     """
     epochs, every = base.epochs, base.eval_every
     asked = [name for name in ("grace", "reduction", "stopping") if options.asked(name) is not None]
@@ -150,7 +150,7 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 
 
 def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
-    """Return the minimum mean of the epochs per trial, assuming that one in ``reduction`` trials passes each rung."""
+    """Return the mean epochs per trial if only one in ``reduction`` trials passes each rung, which is a lower bound."""
     ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 

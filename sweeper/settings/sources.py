@@ -91,7 +91,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
-    """Return the given values, supplemented from the ``--config`` file, and the problems with the file."""
+    """Return the ``given`` values and the other values in the ``--config`` file, and the problems with the file."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
 
@@ -198,7 +198,7 @@ class Options:
                 continue
             if name == "template" and is_template_file(value):
                 value = Path(value).stem  # the file has already been loaded as a plug-in
-            if name == "lora_rank" and value == 0:  # 0 means training all weights, also for models with a default rank
+            if name == "lora_rank" and value == 0:  # 0: train all weights, even if the model has a default rank
                 value = None
             if name != "c" and (problem := item.problem(value)):  # c is checked with the methods
                 self.problems.append(stated(problem, name, one.source))
@@ -217,7 +217,7 @@ class Options:
         return result
 
     def asked(self, name: str) -> Any:
-        """Return the value that was given for an option; None if no value was given or no value could be parsed."""
+        """Return the option's value if it was given, otherwise None. The default replaces an invalid value."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def is_typed(self, name: str) -> bool:
@@ -225,7 +225,7 @@ class Options:
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def reject(self, code: str, field: str = "", **facts: object) -> None:
-        """Add a problem with the value of the option ``field``. ``code`` names the message, ``facts`` its variables."""
+        """Add a problem with the value of the option ``field``. See :class:`Problem` for ``code`` and ``facts``."""
         self.problems.append(Problem(code, field, self._source(field), facts))
 
     def add(self, text: str, field: str = "") -> None:

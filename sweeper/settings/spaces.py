@@ -34,9 +34,9 @@ def is_space_file(space: str | None) -> bool:
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the problems of the spec for each method and each value of its options, without duplicates.
+    """Return the problems of the spec with each method, and the problems of the option values, without duplicates.
 
-    It is a problem if an option applies to none of the methods.
+    An option that applies to none of the methods is also a problem.
     """
     found: list[str] = []
     known = []
@@ -53,13 +53,13 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
             near = did_you_mean(option, {name for own in having for name in own})
             found.append(f"option {option} does not apply to {', '.join(methods)}{near and f'; {near}'}")
         found += [problem for item in described for value in values if (problem := item.problem(value))]
-    # The methods are checked above; gd has no options, always parses and accepts any retain objective.
+    # The methods are checked separately, so gd replaces them here: gd has no options and accepts any retain objective.
     found += trial_problems(replace(spec, method="gd", options=()))
     return list(dict.fromkeys(found + [text for method in known for text in method_problems(spec, method)]))
 
 
 def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
-    """Return the given values by option key. Values given for a plain name apply to every key with this name."""
+    """Return the values by option key. Values of a plain name (``beta``) apply to all its keys (``npo.beta``, ...)."""
     keys = [key for applying in methods.values() for key in applying]
     return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
@@ -124,7 +124,7 @@ def file_space(
 
 
 def space_fields() -> dict[str, Field]:
-    """Return the fields that a space file may use: trial fields, options by key, and options by plain name."""
+    """Return the fields of a space file: trial fields, options by key (``npo.beta``) and by plain name (``beta``)."""
     plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
     return {**plain, **OPTIONS, **FIELDS}
 
@@ -149,9 +149,9 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield a pair for each invalid combination of values of these fields: the problem, and the field that causes it.
+    """Yield the causing field and the problem for each invalid combination of values of these fields.
 
-    If several fields cause a problem, the pair has the last of them in the file.
+    If several fields cause a problem, yield the field that is last in the file.
     """
     if not set(group) & set(file.lines):
         return
@@ -173,12 +173,12 @@ def _rate_problems(file: SpaceFile) -> list[str]:
             rates[optimizer in LR_FREE].add(config.get("lr"))
     if rates[True] & rates[False]:
         return [
-            f"the same learning rate cannot be used for {' or '.join(LR_FREE)} and for other optimizers, because the "
-            "former multiply it by a step length that they compute (published: 1): search them in two sweeps, or give "
-            "each its own lr with when: {optimizer: [...]}"
+            f"the same lr cannot be used for {' or '.join(LR_FREE)} and for other optimizers: learning-rate-free "
+            "optimizers multiply lr by a step length that they compute (published lr: 1); search the two kinds in two "
+            "sweeps, or give each kind its own lr with 'when: {optimizer: [...]}'"
         ]
     if rates[True] == {None}:
-        return [f"{' or '.join(LR_FREE)} need lr: 1, the published value, by which they multiply their own step length"]
+        return [f"{' or '.join(LR_FREE)} need lr: 1, the published factor of the step length that they compute"]
     return []
 
 

@@ -23,7 +23,7 @@ _RATES = 5
 
 
 def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a study's options with their defaults, and of options that only ``pareto`` has."""
+    """Return ``c`` and ``lr`` with the study's defaults, and the study's values of options that only ``pareto`` has."""
     c = options["c"] or (_DEFAULT_C if _any_has_c(methods) else ())
     return {"sampler": "grid", "auto_lr": "both", "c": c, "lr": options["lr"] or _default_rates(options)}
 
@@ -91,7 +91,7 @@ def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
 def _default_rates(options: Options) -> tuple[float, ...]:
     """Return five learning rates, evenly spaced on a log scale, rounded to two digits.
 
-    The rates cover three decades: the model's range, which is two decades, and half a decade beyond each end.
+    The rates cover the model's range and half a decade beyond each end.
     """
     is_local = options.asked("model_path") or options.asked("target_path")
     name = options.asked("model") or ("" if is_local else "tiny-phi")
@@ -105,4 +105,4 @@ def _any_has_c(methods: Sequence[str]) -> bool:
     try:
         return any(item.name == "c" for own in options_by_method(methods).values() for item in own.values())
     except MethodError:
-        return False  # reported with the other problems
+        return False  # spec_problems reports the invalid method

@@ -26,7 +26,7 @@ from trainables.worker.candidates import Goals
 ALL, LAST = "all", "last"
 """The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
 RUN_STATES = "ray"
-"""Ray Tune's folder in the folder of a sweep or in object storage."""
+"""The name of Ray Tune's folder, in the sweep's folder or in object storage."""
 _DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 ORDER = "order"
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": "target_seed", "data": "data_seed"})
@@ -106,7 +106,7 @@ class SweepSettings:
     def resources(self) -> Resources:
         """The resources of one trial.
 
-        If GPU shares are measured, these are the resources of the first trial of each class.
+        If GPU shares are measured, only the first trial of each memory class takes these resources.
         """
         gpus = self.gpus_per_trial
         if gpus == AUTO:
@@ -157,7 +157,7 @@ class SweepSettings:
 
     @property
     def problems(self) -> list[str]:
-        """The problems with the trials' values. A version that created the sweep may have had more choices."""
+        """The problems with the values of trials, such as choices of an older version that no longer exist."""
         choices = [item for item in self.space.parameters if isinstance(item, Choice)]
         varied = [(item.name, value) for item in choices for value in item.values]
         values = [*self.base.values().items(), *self.space.constants.items(), *varied]
@@ -170,7 +170,7 @@ class SweepSettings:
 
     @property
     def target_seeds(self) -> tuple[int, ...]:
-        """The seeds that have their own target, or only the first seed if all seeds share one target."""
+        """The seeds of the targets: all seeds if each seed has its own target, otherwise only the first seed."""
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_of(self, seed: int) -> TrialSpec:
@@ -182,7 +182,7 @@ class SweepSettings:
         return replace(self.base, **varied)
 
     def ray_storage(self, out: Path) -> Path:
-        """Return the absolute folder for Ray Tune's state: OUT/ray, or a folder for this sweep in ``storage``."""
+        """Return the absolute path of Ray Tune's folder: OUT/ray, or a folder for this sweep in ``storage``."""
         if self.storage is None:
             return out.resolve() / RUN_STATES
         digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]

@@ -58,7 +58,7 @@ def tracking_problem(uri: str) -> str | None:
         return None
     if scheme in ("", "file"):
         return f"tracking URI '{uri}' is a folder, but MLflow keeps runs in a database: expected {_EXAMPLES}"
-    from importlib.metadata import entry_points  # takes a third of the time of --help
+    from importlib.metadata import entry_points  # imported here because this import takes a third of the time of --help
 
     if scheme in {point.name for point in entry_points(group="mlflow.tracking_store")}:
         return None
@@ -66,7 +66,7 @@ def tracking_problem(uri: str) -> str | None:
 
 
 def absolute_uri(uri: str) -> str:
-    """Return ``uri`` with an absolute path if it is a SQLite file, so that it names the same file from any folder."""
+    """Return ``uri``. If it names a SQLite file, make the path absolute, so that it is valid in any working folder."""
     path = sqlite_path(uri)
     if path is None:
         return uri
@@ -94,7 +94,7 @@ def without_passwords(text: str) -> str:
 
 
 def known_uri(stored: str) -> str:
-    """Return $MLFLOW_TRACKING_URI if, without passwords, it is equal to ``stored``. Otherwise return ``stored``."""
+    """Return ``stored``, or $MLFLOW_TRACKING_URI if this is the same address with the password."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -105,7 +105,7 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether ``uri`` is a database. The process that opens a database chooses the folder of the artifacts."""
+    """Return whether ``uri`` names a database. If so, the process that opens it chooses the folder of the artifacts."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
