@@ -210,8 +210,8 @@ def finetune(
     if recipe.stop_when_memorised:
         raise TargetError(
             f"the data were not memorised within {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, expected a "
-            f"loss below {MEMORISED_LOSS:g} and a verbmem above 0.95; to use the target as it is after N epochs, set "
-            f"--target-epochs N{_contradictions(data)}"
+            f"loss below {MEMORISED_LOSS:g} and a verbmem above 0.95; set --target-epochs N to use the target as it is "
+            f"after N epochs{_contradictions(data)}"
         )
     return recipe.epochs
 
