@@ -61,7 +61,7 @@ def test_rungs_are_powers_of_the_reduction_times_the_grace_below_the_epochs() ->
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_a_trial_that_dominates_all_others_is_never_stopped(epochs: int) -> None:
     """Checked on random histories. Other published code stops such a trial in half of these histories."""
-    for draw, curves in random_histories(300, epochs=epochs):
+    for draw, curves in random_histories(100, epochs=epochs):
         scheduler = halving()
         for number, curve in enumerate(curves):
             tell(scheduler, str(number), curve)
@@ -84,7 +84,7 @@ def test_a_trial_stops_if_more_than_one_reduction_of_the_trials_are_better(reduc
 
 def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
     """Equal sets have the same rank, and the order changes no other rank."""
-    for draw, curves in random_histories(150, epochs=2):
+    for draw, curves in random_histories(60, epochs=2):
         curves += draw.choices(curves, k=3)
         sets: list[Points] = [tuple(sorted((1 - f, r) for f, r in curve)) for curve in curves]
         by_set = dict(zip(sets, ranks(sets), strict=True))
@@ -94,7 +94,7 @@ def test_the_order_of_arrival_of_equals_does_not_matter() -> None:
 
 
 def test_layers_are_those_of_the_definition() -> None:
-    for _, curves in random_histories(150, epochs=3):
+    for _, curves in random_histories(60, epochs=3):
         sets: list[Points] = [tuple(sorted((1 - f, r) for f, r in curve)) for curve in curves]
         placed = sorted(zip(ranks(sets), layers_by_definition(sets), strict=True))
         assert [layer for _, layer in placed] == sorted(layer for _, layer in placed)
@@ -116,7 +116,7 @@ def test_values_that_are_not_finite_come_last() -> None:
 
 
 def test_neither_the_scale_nor_the_order_of_the_objectives_matters() -> None:
-    for draw, curves in random_histories(150, epochs=3):
+    for draw, curves in random_histories(60, epochs=3):
         unit = 2.0 ** draw.randint(-20, 20)  # exact in floating point
         schedulers = [halving(), halving(bounds=((unit, 0.0), (0.0, 1.0))), halving(bounds=UNIT[::-1])]
         for number, curve in enumerate(curves):
