@@ -37,12 +37,9 @@ def test_the_cache_is_listed_with_sizes_and_ages_and_pruned() -> None:
         return {path.relative_to(folder).as_posix() for path in folder.glob("*/*")}
 
     before = left()
-    lines = [line.split() for line in invoke("cache").stdout.splitlines()]
-    for words in (["a" * 16, "authors", "2.0", "40"], ["b" * 16, "tofu/forget01", "24"], ["unfinished", "50"]):
-        assert any(set(words) <= set(line) for line in lines), words
-    assert {"4.0", "MB", str(folder) + ";", "--prune", "30"} <= set(lines[-1])
+    assert names(invoke("cache").stdout, ["a" * 16, "authors", "40 days", "24 h", "unfinished", f"4.0 MB in {folder}"])
     assert left() == before
-    assert names(invoke("cache", "--prune").stdout.splitlines()[-1], ["2.0 MB", str(folder)])
+    assert names(invoke("cache", "--prune").stdout, [f"2.0 MB freed in {folder}"])
     assert left() == {f"targets/{'b' * 16}", "baselines/e.json"}, "used in the last 30 days"
     assert json_of("cache", "--prune")["entries"] == []
     found = json_of("cache", "--prune", "--older-than", "0")

@@ -63,9 +63,7 @@ def test_json_is_the_only_thing_on_stdout(pareto: Command, out: Path, ends: End)
     ends(status={"finished": 0, "stopped": 0, "diverged": 0, "failed": 3}, hypervolume=None, front=0)
     result = pareto("--json")
     assert result.exit_code == 1, "every trial failed"
-    content = json.loads(result.stdout)
-    assert content["out"] == str(out)
-    assert (content["trials"], content["status"]["failed"], content["hypervolume"]) == (3, 3, None)
+    assert json.loads(result.stdout)["out"] == str(out)
 
 
 @pytest.mark.parametrize(
