@@ -193,7 +193,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
-    """Return the option values from ``options`` and from the file ``config``, if given. Also return its problems."""
+    """Return the option values from ``options`` and from its ``config`` file, and the problems with this file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     return with_config(command, from_python(command, given), None if config is None else str(config))

@@ -78,7 +78,7 @@ def check_disk(disk: Disk, out: Path) -> str:
             f"{size(free)} are free in {out}; free some space, or choose another folder with --out"
         )
     if free < disk.bytes:
-        line += "; this may not suffice: free some space, or run fewer --trials (finished trials are kept)"
+        line += "; this may not suffice: free some space, or run fewer --trials (a full disk loses no finished trial)"
     return line
 
 

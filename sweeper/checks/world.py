@@ -147,7 +147,7 @@ def place_problems(out: str) -> list[Problem]:
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[Problem]:
-    """Return the reasons why a folder is not a safetensors model of this modality, with a processor if required."""
+    """Return the reasons why a folder is not a safetensors model of this modality, or lacks a required processor."""
     if not folder.is_dir():
         return [problem("model-folder-missing", flag=flag, folder=folder)]
     reasons = modality.folder_problems(folder, processor=processor)

@@ -98,7 +98,7 @@ def _version(package: str) -> str | None:
 
 _DAY = 86_400.0
 _LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""Maps each folder of the cache whose entries are listed one by one to the kind of its entries."""
+"""The cache folders whose entries are listed one by one. The value of a folder is the kind of its entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def _show(server: str, browser: bool) -> None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{server}/health", timeout=5):
             break
         time.sleep(_PAUSE)
-    click.echo(f"{server}\n  searches for the search box of an experiment:")
+    click.echo(f"{server}\n  filters for the search box of an experiment:")
     click.echo("  tags.pareto = 'true'       the trials on the frontier")
     click.echo("  tags.recommended = 'true'  the recommended model, if any")
     if browser and _is_desktop():

@@ -80,7 +80,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_
     elif options["out"] is not None:
         options.reject("resume-out", "out", out=options["out"], folder=folder)
     out = Path(folder)
-    restore_plugins(out)  # run_to_the_end prints its messages
+    restore_plugins(out)  # its messages are printed in run_to_the_end
     from sweeper.store.folder import read_settings  # imports the registries, so the plug-ins must be loaded before
 
     if change:

@@ -62,9 +62,9 @@ class ParetoArchive:
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
         """Add an ended trial, and return the result of the epoch that represents the trial.
 
-        A trial is represented by the epoch that adds most hypervolume to the front of the previous trials. Ties go to
-        the last epoch. If no epoch satisfies the constraints, the epoch with the smallest sum of violations represents
-        the trial. Return None if no epoch has finite values of all objectives and constraints.
+        A trial is represented by the epoch that adds the most hypervolume to the front of the previous trials. Ties go
+        to the last epoch. If no epoch satisfies the constraints, the trial is represented by the epoch with the
+        smallest sum of violations. Return None if no epoch has finite values of all objectives and constraints.
 
         Args:
             row: the trial's row of trials.csv.

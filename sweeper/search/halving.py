@@ -135,7 +135,7 @@ def ranks(sets: Sequence[Points]) -> list[int]:
     """Return for each set of points the number of better sets. Equal sets get the same rank.
 
     All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set is first if
-    one of its points dominates the points of all other sets. Within a layer, the next set is the one that adds most
+    one of its points dominates the points of all other sets. Within a layer, the next set is the one that adds the most
     hypervolume to the sets already ranked in this layer; the reference point is (1, ..., 1). An empty set (a trial
     without finite values) is last.
     """

@@ -2,7 +2,7 @@
 
 The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
 or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is COMPLETE. If
-every epoch is a candidate, the values of a trial are the values at the epoch that adds most hypervolume to the Pareto
+every epoch is a candidate, the values of a trial are those of the epoch that adds the most hypervolume to the Pareto
 front (:class:`sweeper.search.archive.ParetoArchive`). A trial that a scheduler stopped is always PRUNED, because
 comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind all
 COMPLETE trials; the other samplers ignore PRUNED trials.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
 _POINT, _PRIOR = "point", "prior"
-"""User attributes of a trial: a configuration outside the search space, and the origin in a previous sweep."""
+"""User attributes of an Optuna trial: a configuration outside the search space, and the origin of a prior."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
 """System attributes that make a trial a possible parent for Optuna's genetic samplers."""
 

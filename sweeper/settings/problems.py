@@ -96,8 +96,8 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # Output folders
         "out-empty": "--out must be the name of a folder, got nothing",
         "out-address": (
-            "--out {out}: the output folder cannot be in object storage; expected a folder, on a cluster one that all "
-            "nodes share (NFS); to exchange the files of workers through a bucket instead, use --storage"
+            "--out {out}: the output folder cannot be in object storage; expected a local folder, or for a cluster a "
+            "folder that all nodes share (NFS); to exchange the files of workers through a bucket, use --storage"
         ),
         "out-file": "--out {out}: {file} is a file, expected a folder",
         "out-not-writable": "--out {out}: {folder} is not writable",
@@ -133,11 +133,11 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "compare-nothing": "name at least one sweep folder or CSV file to compare",
         "format-unknown": "unknown format '{format}': {expected}",
-        "evaluate-one": ("evaluate needs either --model-path DIR, a model to score, or --eval-log FILE, a log to read"),
+        "evaluate-one": "evaluate needs either --model-path DIR (a model to score) or --eval-log FILE (a log to read)",
         "evaluate-log": "{flags}: only for --model-path; with --eval-log, the log determines the items and metrics",
-        "evaluate-model": "--retain-eval-log belongs to --eval-log; with --model-path use --retain-model DIR",
+        "evaluate-model": "--retain-eval-log is only for --eval-log; with --model-path, use --retain-model DIR",
         "shared-alone": "--shared names a folder that the nodes of a cluster share: give --address too",
-        "storage-folder": "--storage {storage} is a folder: give the folder with --shared, and give --address",
+        "storage-folder": "--storage {storage} is a folder: use --shared for folders, together with --address",
     }
 )
 """The sentence for each code: what was given, what was expected, and what to do."""

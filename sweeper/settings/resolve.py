@@ -44,8 +44,8 @@ _SETTINGS = (
 class Resolved:
     """The resolved options of a command, with their problems.
 
-    ``base`` is the spec of a single run. For a sweep, it has the values of all fields that do not vary. ``settings`` is
-    None if there are problems, or if the command does not run a sweep.
+    ``base`` is the spec of a single run. For a sweep, ``base`` has the values of all fields that do not vary.
+    ``settings`` is None if there are problems, or if the command does not run a sweep.
     """
 
     options: Options
@@ -54,7 +54,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem] = ()) -> Resolved:
-    """Resolve the values of a command. The new problems are added to ``problems`` in the result's ``options``."""
+    """Resolve the values of a command. ``options.problems`` of the result has ``problems`` and all new problems."""
     options = Options(command, raw, choices, problems)
     if command in SWEEPS:
         return _sweep(options, choices)

@@ -37,9 +37,9 @@ Raw = Mapping[str, Sequence[Given]]
 
 
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
-    """Return keyword arguments as values.
+    """Return keyword arguments as option values.
 
-    None means not given, a list gives several values, and a mapping gives texts ``NAME=VALUE``.
+    None means that the option is not given. A list gives several values, and a mapping gives texts ``NAME=VALUE``.
 
     Raises:
         TypeError: the command does not have this option.
@@ -229,7 +229,7 @@ class Options:
         self.problems.append(Problem(code, field, self._source(field), facts))
 
     def add(self, text: str, field: str = "") -> None:
-        """Add a problem with a sentence from another package."""
+        """Add a problem whose sentence comes from another package."""
         self.problems.append(stated(text, field, self._source(field)))
 
     def extend(self, texts: Iterable[str | None], field: str = "") -> None:
