@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 Pair = tuple[list[int], list[int]]
-"""The two batches of a step, as indices into the forget set and into the retain set."""
+"""A step's forget batch and retain batch, as indices into the two sets."""
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
@@ -84,9 +84,9 @@ class TrainingBatches:
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Return batches with every item once, longest items first.
+    """Return batches that contain every item once, from the longest item to the shortest.
 
-    This order minimises padding. If memory is too small, the first batch already fails.
+    This order minimises padding. If memory is too small, it runs out at the first batch.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

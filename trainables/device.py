@@ -52,7 +52,7 @@ def limit_to_share(device: str, gpus: float) -> None:
 
 
 def empty_gpu_cache() -> None:
-    """Free the memory of this process's earlier runs, and reset the peak memory."""
+    """Free the GPU memory of this process's previous runs, and reset the measured peak."""
     import torch
 
     gc.collect()  # after an out-of-memory error, a reference cycle with the traceback keeps the run alive

@@ -11,7 +11,7 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""The number of elements converted to float64 at a time. Large chunks need few kernel launches on a GPU. On a CPU,
+"""The number of elements converted to float64 at a time. On a GPU, large chunks need few kernel launches. On a CPU,
 chunks that fit into the cache are 20 times as fast as large chunks."""
 
 
@@ -26,8 +26,8 @@ def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
 def gramian(retain: Gradient, forget: Gradient) -> Gramian:
     """Return the inner products ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f`` of the retain and forget gradients.
 
-    The sums are accumulated in float64 and copied to the host together. A float32 sum of 16M elements has a relative
-    error of 1e-3, and a direction normalised with this sum would have an error of the same size.
+    The sums are accumulated in float64 and copied to the host in one transfer. A float32 sum of 16M elements has a
+    relative error of 1e-3, and a direction normalised with this sum would have an error of the same size.
     """
     pairs = list(zip(retain, forget, strict=True))
     both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]

@@ -95,7 +95,7 @@ def parse_method(name: str) -> Method:
     weighting = WEIGHTINGS[weighting_name]
     if plus and weighting.needs is Needs.RETAIN_ONLY:
         raise MethodError(
-            f"method '{name}' makes no sense: the weighting {weighting_name} uses only the retain loss, so the forget "
+            f"method '{name}' is invalid: the weighting {weighting_name} uses only the retain loss, so the forget "
             f"objective {objective_name} would have no effect; use '{weighting_name}'"
         )
     return Method(name, OBJECTIVES[objective_name], weighting)
@@ -112,9 +112,9 @@ def retain_objective_problem(method: Method, retain_objective: str) -> str | Non
         )
     if method.weighting.needs is Needs.FORGET_ONLY:
         return (
-            f"retain_objective {retain_objective} makes no sense with method '{method.name}': the weighting "
-            f"{method.weighting.name} uses only the forget loss, so the retain objective would have no effect; leave "
-            f"retain_objective at ce, or choose another weighting, such as {method.objective.name}+ngdiff"
+            f"retain_objective {retain_objective} has no effect with method '{method.name}', because the weighting "
+            f"{method.weighting.name} uses only the forget loss; leave retain_objective at ce, or choose another "
+            f"method, such as {method.objective.name}+ngdiff"
         )
     return None
 

@@ -68,10 +68,10 @@ class TrialSpec:
     )
     data_dir: str | None = setting("placement", None, "Folder with the data set's files, instead of the hub.")
     forget_split: str | None = setting(
-        "data", None, "Split to forget (see 'list datasets').", "TOFU forget10, MUSE forget"
+        "data", None, "Split to forget (see 'list datasets').", "forget10 for TOFU, forget for MUSE"
     )
     forget_class: str | None = setting(
-        "data", None, "Class of images to forget, by name or number.", "dog, bed, or digit 3"
+        "data", None, "Class of images to forget, by name or number.", "dog, bed or 3, depending on the data set"
     )
     template: str | None = setting(
         "data",
@@ -107,11 +107,11 @@ class TrialSpec:
     target_seed: int = setting(
         "data", 0, "Seed of the target's initial weights and fine-tuning.", **_SEED, decides=False
     )
-    data_seed: int = setting("data", 0, "Seed of generated data (authors).", **_SEED, decides=False)
+    data_seed: int = setting("data", 0, "Seed of the generated data set 'authors'.", **_SEED, decides=False)
     lr: float = setting(
         "training",
         1e-4,
-        "Learning rate, or AutoLR's first learning rate.",
+        "Learning rate; with AutoLR, the initial learning rate.",
         "the model's",
         label="learning rate",
         above=0.0,
@@ -143,7 +143,7 @@ class TrialSpec:
     )
     eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", "the model's", low=1)
     max_length: int = setting(
-        "data", 512, "Cut sequences after this many tokens.", "512; MUSE 2048", low=8, unit="tokens"
+        "data", 512, "Cut sequences after this many tokens.", "512; 2048 for MUSE", low=8, unit="tokens"
     )
     optimizer: str = setting("training", "adamw", "Optimizer by name (see 'list optimizers').", choices=OPTIMIZERS)
     d_growth: float | None = setting(
@@ -190,7 +190,7 @@ class TrialSpec:
         "training",
         "auto",
         "Interpolate the final weights towards the target, as far as most of the forgetting remains: on, off, auto.",
-        "on under AutoLR's rule safe",
+        "auto (on with AutoLR's rule safe)",
         choices=("auto", "on", "off"),
     )
     auto_lr_smoothing: str = setting(
@@ -210,8 +210,8 @@ class TrialSpec:
     auto_lr_probe_batches: int = setting(
         "auto_lr",
         2,
-        "Number of fresh retain batches that AutoLR probes.",
-        "2, or as many as contain 8 rows",
+        "Number of fresh retain batches over which AutoLR averages each loss.",
+        "2, or more if 2 have fewer than 8 examples",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )
@@ -276,7 +276,7 @@ class TrialSpec:
         content = {
             name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
         }
-        # The hash contains the effective value of interpolate, and only if the value has an effect.
+        # The hash contains the effective value of interpolate, if this value has an effect.
         del content["interpolate"]
         if self.is_interpolated or self.can_restart:
             content["interpolate"] = self.is_interpolated

@@ -35,7 +35,7 @@ class StorageError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A folder in a storage. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`; keys are relative to it.
+    """A folder in a storage. Keys are relative to it. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`.
 
     Every method raises StorageError if the storage denies access, reports an error or does not answer.
     """
@@ -252,7 +252,7 @@ def address_problem(uri: str) -> str | None:
         return f"--storage: the address is invalid: {error}"
     if secret:
         return (
-            "--storage: the address contains credentials, which would appear in every file that names the address; "
+            "--storage: the address contains credentials, which would appear in every file with the address; "
             "pass credentials through environment variables (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or through "
             "the machine's role"
         )

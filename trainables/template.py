@@ -18,7 +18,7 @@ QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 """The default template of a model."""
 CHAT = "chat"
 """The tokenizer's own chat template. The question is the user's turn, and the answer is the assistant's turn."""
-WITHOUT_CHAT = "use a model that has a chat template, or your own template as --template FILE.jinja"
+WITHOUT_CHAT = "use a model with a chat template, or give your own template with --template FILE.jinja"
 _PLACE = "\ue000"
 """A private-use character that marks the position of the answer while a template is rendered."""
 

@@ -28,7 +28,7 @@ def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="ce-u",
-    formula="mean CE(softmax(z without the true token), z), target detached",
+    formula="mean CE(softmax(z without the true token), z), softmax detached",
     loss=ce_u_loss,
     citation="Yang, CE-U: Cross Entropy Unlearning, 2025 (arXiv:2503.01224)",
 )

@@ -41,7 +41,7 @@ OBJECTIVE = ForgetObjective(
     reference=Reference.LOGITS,
     options=(
         Field("beta", 10.0, "how far the true token's logit is lowered", above=0.0, high=1000.0).searched(
-            1.0, 30.0, LOG, "UNDIAL (arXiv:2402.10052): 3, 10 and 30"
+            1.0, 30.0, LOG, "UNDIAL (arXiv:2402.10052) uses 3, 10 and 30"
         ),
     ),
 )

@@ -15,7 +15,7 @@ from trainables.spec import TrialSpec
 from trainables.weightings import Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
-"""A function that runs a forward pass and returns a loss to minimise, or one summand of a loss, with its graph."""
+"""A function that runs a forward pass and returns a loss (or one summand of a loss) with its graph."""
 
 Columns = dict[str, float]
 

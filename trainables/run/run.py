@@ -53,7 +53,7 @@ class UnlearningRun:
         items: the per-item values of the metrics that were measured last.
 
     Raises:
-        ValueError: the model does not have the layer that an option of the method names.
+        ValueError: an option of the method names a layer that the model does not have.
     """
 
     def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory: MemoryFallback | None = None) -> None:
@@ -294,7 +294,8 @@ class UnlearningRun:
         if self.auto_lr is not None:
             self.auto_lr.load_state_dict(state["auto_lr"])
         self._last_losses = state["losses"]
-        saved = {field.name: state["tally"][field.name] for field in fields(Timers)}  # without fields of other versions
+        # Fields that other versions saved are ignored.
+        saved = {field.name: state["tally"][field.name] for field in fields(Timers)}
         self._timers = Timers(**saved)
         load_training_state(state, self.model, self.optimizer)
         load_random_state(state)

@@ -17,7 +17,7 @@ def training_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, An
 
 
 def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
-    """Load a state that :func:`training_state` returned, bit for bit. The state is not changed."""
+    """Load the exact state that :func:`training_state` returned. ``state`` is not changed."""
     load_weights(state, model)
     optimizer.load_state_dict(
         _host_copies(state["optimizer"])

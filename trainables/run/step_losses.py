@@ -30,7 +30,8 @@ class StepLosses:
     Attributes:
         model: the model whose losses are computed. This model must come from the workspace.
         references: the target's precomputed values that the forget objective needs. These values are saved in a run's
-            state, so that a resumed run uses the same values. (A frozen target's outputs are recomputed instead.)
+            state, so that a resumed run uses the same values. (Outputs that are not precomputed come from the frozen
+            target.)
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class StepLosses:
             micro_batch: the maximum number of examples per forward pass; None for the whole batch.
 
         Raises:
-            ValueError: the model does not have the layer that an option of the objective names.
+            ValueError: an option of the objective names a layer that the model does not have.
         """
         method = spec.parsed_method
         self._workspace, self.model = workspace, model
@@ -69,7 +70,7 @@ class StepLosses:
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether the retain loss of a batch equals AutoLR's probe of this batch, up to float32 rounding."""
+        """Whether the retain loss of a batch equals the loss that AutoLR would probe on it, up to float32 rounding."""
         is_cross_entropy = self._retain_objective == "ce" and self._objective.reference is not Reference.HIDDEN
         same_passes = not self._bf16 and self._micro_batch is None and self._workspace.train_mode_is_eval_mode
         return is_cross_entropy and same_passes

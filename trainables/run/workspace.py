@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Workspace:
     """A target, loaded on one device. ``model_for`` returns the same module for every trial, with reset weights.
 
-    The weights are reset from a separate copy of the target's weights, which is never changed. The workers on a machine
-    share this copy (stored_weights.py). ``tokenizer`` is the model's processor: a tokenizer, or an image processor for
-    image classifiers.
+    The weights are reset from a separate copy, which never changes and which the workers on a machine share
+    (stored_weights.py). ``tokenizer`` is the model's processor: a tokenizer, or an image processor for image
+    classifiers.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:

@@ -133,7 +133,7 @@ class TargetSpec:
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def measured_by(self, names: Sequence[str]) -> list[str]:
-        """Return the digests, for cache keys, of the plug-ins that define any of the named metrics."""
+        """Return the digests of the plug-ins that define any of these metrics. The digests are parts of cache keys."""
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property

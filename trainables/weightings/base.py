@@ -122,8 +122,8 @@ class Weighting:
 
     ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is a pure function. ``gramian`` is None unless
     ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option. ``init(seed)`` returns the first state.
-    If and only if ``needs`` is ``GRADIENTS``, there is a function ``combine(retain, forget, state, options) ->
-    (direction, new_state)``, and ``weigh`` raises ValueError. ``combine`` may overwrite the gradients.
+    If ``needs`` is ``GRADIENTS``, the weighting has a function ``combine(retain, forget, state, options) -> (direction,
+    new_state)``, which may overwrite the gradients, and ``weigh`` raises ValueError. Otherwise ``combine`` is None.
     """
 
     name: str

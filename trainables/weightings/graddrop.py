@@ -66,8 +66,12 @@ WEIGHTING = Weighting(
     "NeurIPS 2020 (arXiv:2010.06808)",
     options=(
         Field(
-            "leak", 0.0, "factor on dropped elements; 0 drops them, 1 gives the plain sum", low=0.0, high=1.0
-        ).searched(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808): a leak from 0 to 1; 1 is the sum"),
+            "leak",
+            0.0,
+            "factor on elements with the other sign; 0 drops them, 1 gives the plain sum",
+            low=0.0,
+            high=1.0,
+        ).searched(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808): leaks from 0 to 1; 1 gives the sum"),
     ),
     init=lambda seed: {"seed": seed, "step": 0},
 )

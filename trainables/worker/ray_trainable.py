@@ -71,7 +71,7 @@ class UnlearningTrainable(tune.Trainable):
 
         torch.set_num_threads(max(1, int(cpus)))
         self._targets, self._goals, self._files = targets, goals, TrialFiles(out, storage)
-        self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same number
+        self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same gpus
         self._device = device.default_device(self._gpus)
         self._gpu_gb: float | None = None
         device.limit_to_share(self._device, self._gpus)
