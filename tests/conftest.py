@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -47,6 +48,12 @@ WHAT = tuple(zip(NAMES, FOODS, strict=True))
 
 Tables = dict[str, list[dict[str, Any]]]
 WriteMuse = Callable[..., Path]
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the imported modules from garbage collection. This takes 7% off the CPU time of quick tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def muse_tables() -> Tables:
