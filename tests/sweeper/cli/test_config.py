@@ -8,7 +8,6 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import yaml
 
 from sweeper.cli.folder import config_text
@@ -18,64 +17,25 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
 from tests.sweeper.cli.conftest import invoke, refused, resolved
 
-SWEEP = """
-# a comment
-method: [gdiff, npo+ngdiff]
-lr: [1e-3, 3e-4]
-auto-lr: both
-option: {beta: [0.1, 0.2]}
-trials: 5
-epochs: 2
-metrics: [verbmem, utility]
-gradient_checkpointing: true
-objectives: "verbmem:min,utility:max"
-constraint:
-  - utility>=70%
-scheduler: none
-time-budget:
-"""
 
-
-def settings_of(*words: str, command: str = "pareto") -> SweepSettings:
-    found = resolved(command, *words).settings
+def settings_of(*words: str) -> SweepSettings:
+    found = resolved("pareto", *words).settings
     assert found is not None
     return found
 
 
-def same(one: SweepSettings, other: SweepSettings) -> bool:
-    """Return whether two sweeps have the same settings, apart from the record of the given options."""
-    return replace(one, given={}) == replace(other, given={})
-
-
-def test_the_file_in_the_docs_has_no_unknown_key() -> None:
+def test_a_file_may_be_empty_and_the_file_in_the_docs_has_no_unknown_key() -> None:
     page = (Path(__file__).parents[3] / "docs" / "config.md").read_text(encoding="utf-8")
     Path("page.yaml").write_text(re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)[0])
+    Path("empty.yaml").write_text("# nothing yet\ntime-budget:\n")
+    assert from_yaml("pareto", Path("empty.yaml")) == ({}, [])
     raw, problems = from_yaml("pareto", Path("page.yaml"))
     assert problems == []
     assert (raw["trials"][0].value, raw["metrics"][0].value) == ("64", "default,worst_answer")
+    assert [one.value for one in raw["option"]] == ["beta=0.1", "beta=0.2"]
 
 
 # The file of a sweep ---------------------------------------------------------------------------------------------
-
-TYPED = {
-    "sweep": ("pareto", "--trials 7 --config sweep.yaml --tracking-uri sqlite:///other.db --time-budget 60"),
-    "nothing": ("pareto", "--config empty.yaml"),
-    "grid": ("pareto", "--method ngdiff --lr 1e-4 --lr 1e-3"),
-    "study": ("lr-study", "--method ngdiff --seeds 3 --auto-lr-probe same --extend"),
-}
-
-
-@pytest.mark.parametrize(("command", "typed"), TYPED.values(), ids=TYPED)
-def test_a_sweep_is_reproduced_by_its_recorded_command_and_by_the_file_that_config_writes(
-    command: str, typed: str
-) -> None:
-    Path("sweep.yaml").write_text(SWEEP)
-    Path("empty.yaml").write_text("# nothing yet\n")
-    settings = settings_of(*typed.split(), command=command)
-    begin(settings, Path("begun"))
-    Path("again.yaml").write_text(config_text(read_settings(Path("begun")), plugins={}))
-    assert same(settings_of("--config", "again.yaml", command=command), settings)
-    assert same(settings_of(*shlex.split(settings.command)[4:], command=command), settings)
 
 
 def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:

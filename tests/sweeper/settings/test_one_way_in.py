@@ -1,8 +1,9 @@
-"""The command line, a file and Python give equal settings."""
+"""The command line, a file, Python and the records of a sweep give equal settings."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from search_spaces.fields import Field
 from sweeper.checks.world import choices
+from sweeper.cli.folder import config_text
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
 from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
@@ -74,7 +76,7 @@ def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("command", [PARETO, STUDY, RUN])
-def test_python_the_command_line_and_a_file_give_equal_settings(command: str, tmp_path: Path) -> None:
+def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings(command: str, tmp_path: Path) -> None:
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(options(command))
     def check(keywords: dict[str, Any]) -> None:
@@ -98,6 +100,11 @@ def test_python_the_command_line_and_a_file_give_equal_settings(command: str, tm
         if not any("has no effect" in text for text in expected[2]):  # refused only where it was typed
             assert outcome(command, filed) == expected
         assert outcome(command, from_json(json.loads(json.dumps(to_json(python))))) == expected
+        if (sweep := resolve(command, python, choices()).settings) is not None:
+            path.write_text(config_text(sweep, plugins={}), encoding="utf-8")
+            assert outcome(command, from_yaml(command, path)[0]) == expected, "the file that config prints"
+            with main.commands[command].make_context(command, shlex.split(sweep.command)[4:]):
+                assert outcome(command, given_values(command, None)[0]) == expected, "the recorded command"
 
     check()
 
