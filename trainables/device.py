@@ -44,7 +44,7 @@ def smallest_as_zero() -> Iterator[None]:
 
 
 def limit_to_share(device: str, gpus: float) -> None:
-    """Limit this process to the share ``gpus`` of a GPU's memory. There is no limit if ``gpus`` is 1 or more."""
+    """Limit this process to the fraction ``gpus`` of a GPU's memory. There is no limit if ``gpus`` is 1 or more."""
     import torch
 
     if device == "cuda" and gpus < 1:

@@ -62,7 +62,7 @@ def total_norm(parts: Sequence[Tensor]) -> Tensor:
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:
     """Set ``p.grad = w_r g_r + w_f g_f`` for every parameter. To save memory, the input gradients are overwritten.
 
-    If a weight is exactly 0, the gradient of that loss is ignored, so that ``0 * inf`` does not give NaN.
+    A gradient whose weight is exactly 0 is ignored, so that ``0 * inf`` does not give NaN.
     """
     kept_r = [g_r if weights.retain != 0 else None for g_r in retain]
     kept_f = [g_f if weights.forget != 0 else None for g_f in forget]

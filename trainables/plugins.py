@@ -241,7 +241,7 @@ def _parts(module: ModuleType, source: str, place: str) -> tuple[Part, ...]:
 
 
 def _lines(source: str) -> dict[str, int]:
-    """Return the line of each top-level assignment, by the assigned name."""
+    """Return the line number of each top-level assignment, by variable name."""
     found: dict[str, int] = {}
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -277,7 +277,7 @@ def _installed() -> list[Plugin]:
 
 
 def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the environment variable that lists the active plug-ins for workers; empty if there are no plug-ins.
+    """Return ``{VARIABLE: value}``, where the value lists the active plug-ins for workers; empty without plug-ins.
 
     The variable has the name and digest of each plug-in. For a plug-in from a file, the variable also has the file's
     path, as given in ``files``. All nodes must be able to read this path.

@@ -42,8 +42,8 @@ def bending_distance(first: Fit, probe: Probe) -> float | None:
     A probe is near x if x is within a factor ``_TRUST`` of the probe's distance. Far from the weights, the loss is not
     a parabola, so the result of one fit would depend on the first probe. Each new probe lies between the largest
     distance with too small a rise and the smallest distance with too large a rise. After ``_MOST_FITS`` fits without
-    success, the result is the largest distance with too small a rise. If no probe had too large a rise, as on a flat or
-    noisy loss, or no probe had too small a rise, the result is None.
+    success, the result is the largest distance with too small a rise. The result is None if no probe had too large a
+    rise, as on a flat or noisy loss, or if no probe had too small a rise.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):

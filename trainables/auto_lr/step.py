@@ -21,7 +21,7 @@ class Update:
         eta, eta_new: the rate before the update and after it.
         fit: the last fit. Losses are in nats per token.
         forget_plus, forget_minus: ``L_F`` after a step at the rate ``eta`` and after the opposite step, if logged.
-        probes: the number of evaluations of ``L_R`` at weights other than the weights before the step.
+        probes: the number of evaluations of ``L_R``, without the evaluation at the weights before the step.
         fallback: the reason why the rule chose no rate; None if the rule chose a rate.
         clipped: whether a rule without a guard chose a rate other than ``fit.eta_star``.
     """
@@ -53,7 +53,7 @@ class Line:
 
     The constructor steps the optimizer once, at its rate ``eta``, so the tensors are at ``x = eta`` afterwards. The
     optimizer's update must be linear in the rate, as for SGD and AdamW. ``tensors`` are all tensors that the step or
-    the probes may change: the trainable parameters and the buffers. Use the line under ``no_grad``.
+    the probes may change: the trainable parameters and the buffers. Create and use a line under ``no_grad``.
     """
 
     def __init__(self, optimizer: Optimizer, tensors: Sequence[Tensor]) -> None:

@@ -34,7 +34,7 @@ class Reference(StrEnum):
 
 
 class MeanOver(StrEnum):
-    """The units over which a batch's loss is averaged. Parts of a split batch are weighted by their shares of the
+    """The units over which a batch's loss is averaged. If a batch is split, each part is weighted by its share of the
     units.
     """
 
@@ -48,8 +48,8 @@ class ForgetBatch:
     """A forget batch after the forward pass.
 
     Attributes:
-        logits: ``(B, S, V)`` the logits of the positions that predict an answer token, and of some prompt positions in
-            rows whose prompt is not the shortest.
+        logits: ``(B, S, V)`` the logits of the positions that predict an answer token. Rows whose prompt is not the
+            shortest also have the logits of some prompt positions.
         labels: ``(B, S)`` the true next token of each position; -100 at positions that are not supervised.
         token_nll: ``(B, S)`` float32, ``-log p`` of each next token; 0 at positions that are not supervised.
         supervised: ``(B, S)`` bool, True for answer tokens and EOS.

@@ -28,12 +28,11 @@ def refusal(question: str, *, seed: int = 0) -> str:
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``.
 
-    NLL is summed over each sequence, and NLL_ref is that of the target. DPO needs a preferred answer, for which the
-    unlearning literature uses a refusal. TOFU's "DPO" is this objective, also called idk-DPO, so both names are
-    accepted. A question has the same refusal in every epoch, and both values of NLL_ref are precomputed. A step needs a
-    second forward and backward pass, on the refusals. The factor 2 makes the loss equal to NPO's loss if the refusal
-    terms are 0. At the target, the loss is ``2 log 2 / beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype
-    bf16``.
+    NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal, as in the
+    unlearning literature. TOFU's "DPO" is this objective, also called idk-DPO, so both names are accepted. A question
+    has the same refusal in every epoch, and both values of NLL_ref are precomputed. A step needs a second forward and
+    backward pass, on the refusals. The factor 2 makes the loss equal to NPO's loss if the refusal terms are 0. At the
+    target, the loss is ``2 log 2 / beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
     """
     from torch.nn.functional import logsigmoid
 

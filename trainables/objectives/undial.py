@@ -17,7 +17,7 @@ def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
     The loss is bounded below by the entropy of the softmax. ``z`` are the model's logits. ``z_ref`` are the target's
     logits, so each step runs another forward pass of the forget batch, without gradients, through the frozen target
     (for the memory of this pass, see :meth:`trainables.run.workspace.Workspace.frozen_target`). The authors' code also
-    averages over prompt and padding tokens; here only answers are forgotten.
+    averages over prompt and padding tokens; this function averages only over answer tokens.
     """
     import torch
     from torch.nn.functional import cross_entropy

@@ -23,8 +23,8 @@ published value is 1.
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:
-    """One optimizer. ``rule`` and ``options`` are descriptions. ``buffers`` is the number of buffers of the parameters'
-    size that the optimizer keeps."""
+    """One optimizer. ``rule`` and ``options`` are descriptions. ``buffers`` is the number of values that the optimizer
+    keeps for each parameter."""
 
     name: str
     rule: str

@@ -76,8 +76,8 @@ class CappedDoWG(CappedDoG):
     """DoWG (Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1) with the cap of :class:`CappedDoG`.
 
     ``v_t = v_{t-1} + rbar_t^2 |g_t|^2``, and the step is ``rbar_t^2/sqrt(v_t) g_t``, where ``g_t`` is the gradient and
-    ``rbar_t`` the distance. There is no maintained package for DoWG. The first distance is that of DoG, ``1e-6 (1 +
-    |x_0|)``, and ``v`` starts at 0, as published.
+    ``rbar_t`` the distance. There is no maintained package for DoWG. The first distance is ``1e-6 (1 + |x_0|)``, as for
+    DoG, and ``v`` starts at 0, as published.
     """
 
     def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:

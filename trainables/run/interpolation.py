@@ -2,7 +2,7 @@
 
 On the line from the target's weights to the last weights, most forgetting happens long before the end. The rest of the
 line mostly lowers the quality on retained data. As in robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
-arXiv:2109.01903), interpolated weights are often better than the target's weights and the last weights.
+arXiv:2109.01903), interpolated weights are often better than both the target's weights and the last weights.
 
 For a LoRA adapter, both low-rank matrices are interpolated, so the model's weights follow a curve instead of a line.
 """

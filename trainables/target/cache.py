@@ -14,7 +14,7 @@ from typing import Any
 from search_spaces.durable import write_whole
 
 FORMAT = 3
-"""A part of every cache key, increased when the meaning of a recipe or the format of cached files changes."""
+"""A part of every cache key. It is increased when the meaning of a recipe or the format of cached files changes."""
 
 RECORD = "target.json"
 """The file that marks the folder of a completely trained model. It records the base model, the data and the recipe."""

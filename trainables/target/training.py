@@ -110,7 +110,7 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
                 f"model '{info.name}' cannot be used with {target_spec.data.name}, which needs one of the "
                 f"{modality.models}; to use a model in a folder, set model_path"
             )
-        if info.make is not None:  # the model of a plug-in, which is written to a folder and loaded like other models
+        if info.make is not None:  # a plug-in's model is written to a folder and loaded like other models
             with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
                 torch.manual_seed(target_spec.trial.target_seed)
                 write_model(*info.make(target_spec.data, target_spec.trial.target_seed), Path(made))
@@ -143,7 +143,7 @@ def finetune(
     on_progress: Callable[[Progress], None],
     state: Path | None = None,
 ) -> int:
-    """Train ``model`` in place on ``data.full`` by the recipe of ``spec``, with AdamW. Return the number of epochs.
+    """Train ``model`` in place on ``data.full`` with AdamW and the recipe of ``spec``. Return the number of epochs.
 
     The learning rate rises linearly over 5% of the steps and then falls linearly. With ``stop_when_memorised``,
     training ends after the first epoch at which the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.

@@ -15,8 +15,8 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
 
     By duality ``d = g0 + l g_w`` with ``g_w = w g_r + (1-w) g_f`` and ``l = alpha |g0|/|g_w|``, where w in [0, 1]
     minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``; the weights are ``(1/2 + l w, 1/2 + l (1-w))``. The
-    published code finds w by iteration. For two gradients, let ``e = g_r - g_f``, let psi be the angle between e and
-    g0, and let ``chi = cos(psi)``. If ``|chi| < alpha``, then ``F'(w) = 0`` gives
+    published code finds w by iteration. For two gradients, w has a closed form. Let ``e = g_r - g_f``, let psi be the
+    angle between e and g0, and let ``chi = cos(psi)``. If ``|chi| < alpha``, then ``F'(w) = 0`` gives
 
         w = 1/2 - |g0|/|e| (chi + chi sin(psi)/sqrt(alpha^2 - chi^2)),    l = sqrt(alpha^2 - chi^2)/sin(psi).
 

@@ -36,8 +36,8 @@ def slopes(
     """Return the derivatives of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|`` with respect to w.
 
     ``r_i`` is the task's loss ratio divided by the mean ratio, and ``n_i`` is the norm of its unweighted gradient. With
-    the second term held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. No further backward
-    pass is needed.
+    ``mean(w n) r_i^alpha`` held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. No further
+    backward pass is needed.
     """
     mean_ratio = (ratios[0] + ratios[1]) / 2.0
     mean_norm = (weights[0] * norms[0] + weights[1] * norms[1]) / 2.0
@@ -53,7 +53,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     """Return the weights in the state, and a new state with the weights for the next step.
 
     The new weights result from one descent step on L_GN and are rescaled to sum to 2. The state holds the weights
-    ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``. (A divergence from the
+    ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``. (A KL divergence from the
     target model starts at exactly 0, and a ratio to 0 is undefined.)
 
     The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division, ``weight_lr`` would have no effect at

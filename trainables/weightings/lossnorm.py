@@ -13,7 +13,7 @@ def _inverse(loss: float) -> float:
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Return ``(1/|l_r|, 1/|l_f|)``. If a loss is rescaled, the direction does not change.
+    """Return ``(1/|l_r|, 1/|l_f|)``. Rescaling a loss does not change the direction.
 
     A loss of zero (below 2.2e-308) gets weight 0, because zero is the minimum of a cross-entropy or divergence, where
     the gradient is zero. A loss close to zero gets a very large weight, as published.

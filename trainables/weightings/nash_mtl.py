@@ -15,9 +15,9 @@ def weights(gramian: Gramian) -> Weights:
 
     rho and phi are the norms of the gradients, and k is minus their cosine.
 
-    The direction is that of NGDiff, but its length is constant. For opposed gradients (k -> 1) no direction improves
-    both tasks, and the solution is unbounded. So 1e-12 replaces smaller values of 1 - k. As k approaches 1, ``|d|``
-    then falls from sqrt(2) to 0.
+    The direction is the direction of NGDiff, but its length is constant. For opposed gradients (k -> 1) no direction
+    improves both tasks, and the solution is unbounded. So 1e-12 replaces smaller values of 1 - k. As k approaches 1,
+    ``|d|`` then falls from sqrt(2) to 0.
 
     If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both gradients are zero, the weights are
     (0, 0).

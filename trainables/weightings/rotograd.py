@@ -24,10 +24,10 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     head. Each head is also trained and compensates for its matrix. Here both tasks share one head, so this adaptation
     rotates the gradient with respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If
     ``omega`` is the angle between the gradients, gradient descent gives ``theta += rate cos(omega/2) sin(omega/2 -
-    theta)``. The applied angle is at most ``omega/2``, because the rotated gradient then aligns with ``v``, and at most
-    ``pi - omega``, because ``g_f.d`` would be negative for a larger angle. So ``g_r.d >= 0`` and ``g_f.d >= 0``. Only
-    the forget gradient is rotated, because equal rotations of both gradients would not change the direction of ``u_r +
-    u_f``. At the first step, the weights are those of rotograd-scale.
+    theta)``. The applied angle is at most ``omega/2``, at which the rotated gradient aligns with ``v``. It is also at
+    most ``pi - omega``, because ``g_f.d`` would be negative for a larger angle. So ``g_r.d >= 0`` and ``g_f.d >= 0``.
+    Only the forget gradient is rotated, because equal rotations of both gradients would not change the direction of
+    ``u_r + u_f``. At the first step, the weights are those of rotograd-scale.
 
     The state holds ``theta`` in radians and the first norms. If a gradient is zero, the weights are (1, 1) and
     ``theta`` does not change. For parallel or opposed gradients, which span no plane, the weights are those of

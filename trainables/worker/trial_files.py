@@ -30,7 +30,7 @@ class TrialFiles:
 
     Attributes:
         out: the folder to which files are written: the sweep's folder or, with a storage, a temporary folder.
-        storage: the storage to which files are then moved; None if ``out`` is the sweep's folder.
+        storage: the storage to which the written files are moved; None if ``out`` is the sweep's folder.
     """
 
     def __init__(self, out: str, storage: Storage | None) -> None:
