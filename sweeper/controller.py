@@ -26,7 +26,7 @@ FULL_DISK = End("a full or failing disk")
 OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("an object storage that rejects requests or does not respond")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
-"""Errors of a trial that every further trial would also have, mapped to the reason for ending the sweep."""
+"""Maps the errors that would also end every further trial to the reason for ending the sweep."""
 _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
 
 
@@ -41,9 +41,9 @@ class NextTrial(NamedTuple):
 class Controller(Follower):
     """Decides which trials of a sweep run and which stop. Everything known about the trials is in the event log.
 
-    ``scheduler`` compares trials by the fields ``compared`` of their reports and stops or pauses some trials early.
-    Without a scheduler, all trials run to the end. ``failure`` is the infrastructure error that ended the sweep. After
-    a resume, trials that were paused when the sweep was killed wait in memory until the scheduler promotes them.
+    ``scheduler`` stops or pauses some trials early. ``compared`` lists the report fields by which the scheduler
+    compares trials. Without a scheduler, all trials run to the end. ``failure`` is the infrastructure error that ended
+    the sweep. When a sweep resumes, trials that were paused wait in memory until the scheduler promotes them.
     """
 
     log: EventLog
@@ -74,9 +74,9 @@ class Controller(Follower):
     def next_trial(self) -> NextTrial | None:
         """Return the next trial to run, or None if none can start now or the sweep is over.
 
-        A trial from before a resume continues even if the epoch budget is spent. If an equal trial already ran in this
-        or a previous sweep, its result is reused at once. A trial that was paused when the sweep was killed waits until
-        it is promoted.
+        When a sweep resumes, its unfinished trials continue even if the epoch budget is spent, but paused trials wait
+        for their promotion. If this or a previous sweep already ran a trial with the same spec, the result of that
+        trial is copied, and no new trial starts for the spec.
         """
         if (promoted := self._promoted()) is not None:
             return promoted
@@ -96,7 +96,7 @@ class Controller(Follower):
         self.study.requeue(trial.id)
 
     def has_next(self) -> bool:
-        """Return whether there is a trial to run. Trials whose results can be reused are first recorded as ended."""
+        """Return whether there is a trial to run. First, record proposed trials with a reusable result as ended."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -159,7 +159,7 @@ class Controller(Follower):
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
         """Return the scheduler's decision after an epoch. A repeated report gets the same decision and has no effect.
 
-        While the disk is full, Ray Tune needs the decision before :meth:`apply` is called for the report.
+        On a full disk, Ray Tune calls this method for a report before :meth:`apply` receives the report.
         """
         if self.scheduler is None:
             return "continue"
@@ -182,7 +182,7 @@ class Controller(Follower):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
 
     def stop_waiting(self, *, all_trials: bool) -> None:
-        """End all trials that wait at a rung, or only the trials that a user asked to stop."""
+        """End the trials that wait for promotion: all of them, or only the trials that a user asked to stop."""
         for trial_id in [*self._at_rung]:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]

@@ -1,4 +1,4 @@
-"""Run a sweep from its settings to its report. The same function resumes a sweep."""
+"""Run or resume a sweep: read its settings, run its trials, and write its report."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def run(
 ) -> Summary:
     """Run the sweep in ``out`` from its current state to its end, and write its report.
 
-    ``change`` maps names of settings to new values, for example more ``trials``. A trial is run again if an
-    infrastructure failure ended the trial. With ``retry_failed``, every failed trial is run again. If Ray's head node
-    is lost, ``end_process`` is called in another thread and must end the process. Its argument is a function that
-    finalizes the sweep.
+    ``change`` maps names of settings to new values, for example more ``trials``. Trials that ended with an
+    infrastructure failure run again. With ``retry_failed``, all failed trials run again. If Ray's head node is lost,
+    ``end_process`` is called in another thread and must end the process. The argument of ``end_process`` is a function
+    that finalizes the sweep.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError, OtherDriver: the sweep cannot run; the message names the
@@ -86,7 +86,7 @@ def run(
 def _load_targets(
     settings: SweepSettings, origin: Origin, cluster: Cluster, *, out: Path, console: Console
 ) -> dict[int, Target]:
-    """Return the target of each seed: fine-tuned, or loaded from the cache.
+    """Return the target of each seed. A target that is not in the cache is fine-tuned first.
 
     Raises:
         UsageError: the model or the data changed after the sweep started.
@@ -107,7 +107,7 @@ def _load_targets(
             targets = {first: load(base, fill_cache=wait_for_target)}
     else:
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
-            raise changed  # without fine-tuning another target, which may take hours
+            raise changed  # before another target is fine-tuned, which may take hours
         if settings.bucket and origin.target_key:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
         targets = {first: load(base)}

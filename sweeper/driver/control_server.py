@@ -30,7 +30,7 @@ POLL_SECONDS = 1.0
 
 
 class ControlServer(Follower):
-    """While the block runs, updates status.json in the folder ``out`` and executes the stop requests in this folder.
+    """A context manager that updates status.json in the folder ``out`` and executes the stop requests in ``out``.
 
     The process must hold the lock of the folder.
     """
@@ -46,7 +46,7 @@ class ControlServer(Follower):
         run = uuid.uuid4().hex
         self._status = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), doing=TARGET)
         self._written: StatusFile | None = None
-        take(out, run)  # delete the requests to a previous process
+        take(out, run)  # delete the requests that a previous process did not execute
         self._write(self._status)
 
     def __enter__(self) -> ControlServer:

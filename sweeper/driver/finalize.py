@@ -33,13 +33,14 @@ class Summary:
     """The outcome of a sweep. The fields are the keys of ``--json``.
 
     ``asked`` is the number of requested trials, and ``trials`` the number of ended trials. ``status`` maps each status
-    to its number of ended trials. ``run_again`` is the number of trials that ``resume`` runs again because the disk,
-    the memory or a node failed. ``reused`` is the number of trials copied from previous sweeps, and ``repeated`` the
-    number of trials copied within this sweep, because a previous trial had the same configuration. ``front`` is the
-    number of epochs on the frontier, ``front_trials`` the number of trials with such an epoch, and ``unmeasured`` the
+    to the number of ended trials with this status. ``run_again`` is the number of trials that ``resume`` runs because
+    the disk, the memory or a node failed: ended trials without a result and, if such a failure ended the sweep, all
+    trials that have not ended. ``reused`` counts the results copied from previous sweeps. ``repeated`` counts the
+    results copied from a trial of this sweep with the same configuration. ``front`` is the number of epochs on the
+    frontier, ``front_trials`` the number of trials with at least one epoch on the frontier, and ``unmeasured`` the
     number of epochs whose metrics could not be measured. ``answer`` is the report's answer, or None without a report.
-    ``ended_because`` is the reason why the sweep ended early, or None. ``further`` is the option with which ``resume``
-    continues such a sweep.
+    ``ended_because`` is the reason why the sweep ended early, or None. ``further`` is the option of ``resume`` that
+    continues a sweep that ended early.
     """
 
     out: str

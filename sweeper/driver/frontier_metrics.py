@@ -32,10 +32,10 @@ class Unmeasured:
 
 
 def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
-    """Of the epochs on the frontier whose metrics the settings request, return the epochs without metrics.
+    """Return the epochs on the frontier whose requested metrics are not measured, nearest to the ideal corner first.
 
-    These are the ``front_metrics`` epochs that are nearest to the ideal corner. The nearest epoch is first. Epochs
-    without a checkpoint are left out. If only losses are requested, the result is empty.
+    Only the ``front_metrics`` epochs that are nearest to the ideal corner are considered. Epochs without a checkpoint
+    are left out. If only losses are requested, the result is empty.
     """
     most = settings.front_metrics
     if not (most and settings.goals and (out / "candidates.csv").is_file()):
@@ -63,7 +63,7 @@ def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
 
 
 def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
-    """Run a Ray task for each epoch of :func:`unmeasured` that measures its metrics, with the resources of a trial.
+    """Measure the metrics of each epoch from :func:`unmeasured` in a Ray task with the resources of one trial.
 
     If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` is
     called first and waits until Ray's head responds. Without a head, a new task would hang or end this process.
@@ -89,7 +89,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
 
     waiting = {score(folder=place(item.checkpoint)): item for item in epochs}
     while waiting:
-        display.activity = f"measuring {len(waiting)} of {len(epochs)} epochs on the frontier"
+        display.activity = f"measuring metrics: {len(waiting)} of {len(epochs)} epochs on the frontier left"
         sweep.log.flush()
         done, _ = ray.wait(list(waiting), timeout=_WAIT)
         for reference in done:

@@ -46,8 +46,8 @@ class OpenSweep:
     """A sweep that this driver runs: its settings, targets by seed, event log, controller and followers.
 
     ``states`` maps ids of unfinished trials to the saved states from which these trials continue. The fields after
-    ``console`` are the followers of the event log. ``syncer`` is None if the sweep uses no object storage, and
-    ``shares`` is None if GPU shares are not measured.
+    ``console`` are the followers, which react to new events in the log. ``syncer`` is None if the sweep uses no object
+    storage, and ``shares`` is None if GPU shares are not measured.
     """
 
     out: Path
@@ -86,8 +86,8 @@ class OpenSweep:
     def max_concurrent(self, slots: int) -> int:
         """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
 
-        On a cluster, this is the requested maximum even if not all these trials fit. Then Ray keeps one trial pending,
-        so that an autoscaler adds nodes.
+        On a cluster, the result is the requested maximum even if it exceeds ``slots``. Then one trial stays pending, so
+        that Ray's autoscaler adds nodes.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
@@ -113,7 +113,7 @@ def open_sweep(
 ) -> OpenSweep:
     """Open the sweep in ``out``.
 
-    A trial is requeued if an infrastructure failure ended it. With ``retry_failed``, every failed trial is requeued.
+    Requeue the trials that ended with an infrastructure failure or, with ``retry_failed``, all failed trials.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -129,7 +129,7 @@ def open_sweep(
         log=log,
         study=study,
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
-        # In a sweep with object storage, checkpoints of its own trials may not have been downloaded yet.
+        # With object storage, checkpoints of this sweep's own trials may not have been downloaded yet.
         reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
         stopping=Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
         scheduler=scheduler,
@@ -167,7 +167,7 @@ def _open_log(out: Path) -> EventLog:
 def _requeue(
     log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
 ) -> dict[str, SavedState]:
-    """Requeue each trial that has no result, from its newest saved state. Return the saved states by trial id."""
+    """Requeue each trial without a result, and return the saved states from which these trials continue."""
     failed = [
         trial.id
         for trial in log.state.ended_trials
@@ -189,7 +189,7 @@ def attach(sweep: OpenSweep) -> None:
     """Replay the event log to the followers that need past events, and attach all followers to the log."""
     log = sweep.log
     log.replay(sweep.controller, sweep.checkpoints)
-    log.attach(sweep.tables)  # rewrites all tables when it is flushed first
+    log.attach(sweep.tables)  # the first flush rewrites all tables
     if sweep.syncer is not None:
         sweep.syncer.resume(log.state)
         log.attach(sweep.syncer)
@@ -198,7 +198,7 @@ def attach(sweep: OpenSweep) -> None:
         log.attach(sweep.shares)
     sweep.display.remaining = sweep.estimate
     log.attach(sweep.display)
-    sweep.checkpoints.reconcile()  # first, because the tables name only checkpoints that exist
+    sweep.checkpoints.reconcile()  # before the tables, which name only existing checkpoints
     log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
 
 

@@ -29,7 +29,7 @@ WORKER_RESTARTS = 3
 
 
 def run_trials(sweep: OpenSweep, capacity: int) -> None:
-    """Run the remaining trials on the cluster, on which ``capacity`` trials fit at the same time."""
+    """Run the remaining trials on the cluster, which has room for ``capacity`` concurrent trials."""
     settings = sweep.settings
     if sweep.shares is not None:
         capacity = _share_gpus(sweep.shares, sweep)
@@ -37,7 +37,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
     sweep.display.remaining = lambda: sweep.estimate(max_concurrent)
     if ended := len(sweep.log.state.ended):
         left = sweep.estimate(max_concurrent)
-        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; time left: {left}")
+        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; left: {left}")
     remaining = sweep.remaining_trials
     running = max(min(max_concurrent, remaining), remaining if settings.pauses_trials else 0)
     disk = disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running)
@@ -58,7 +58,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
 def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractContextManager[Callable[[], None]]:
     """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``.
 
-    ``on_lost_head`` is called in another thread. This call finalizes the sweep and ends the process.
+    ``on_lost_head`` runs in another thread. It must finalize the sweep and end the process.
     """
     settings = sweep.settings
 
@@ -146,7 +146,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing for the cluster's GPUs. Return how many trials with the smallest share fit."""
+    """Configure GPU sharing for the cluster's GPUs. Return the number of trials that fit with the smallest share."""
     import ray
 
     settings = sweep.settings

@@ -1,13 +1,13 @@
 """Fork workers from a process that has already imported torch and transformers, instead of starting a new Python.
 
-The fork server shortens a sweep of two trials from 15.3 s to 12.6 s (benchmarks/start_time.py, two cores). The first
-step starts 8.6 s after the command. With ``SWEEPER_FORK_WORKERS=0`` (no fork server), it starts after 10.7 s.
+The fork server shortens a sweep of two trials from 15.3 s to 12.6 s, and the time from the command to the first
+training step from 10.7 s to 8.6 s (benchmarks/start_time.py, two cores).
 
 This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
-worker, Ray starts this file as a script (the launcher, :func:`launch`) instead of Python. The launcher sends its
-command line to the server and exits when the fork exits. If the server does not respond, the launcher replaces itself
-with a normal Python interpreter. Every worker waits for its launcher, so this file imports few modules at the
-top.
+worker, Ray starts this file as a script, the launcher (:func:`launch`), instead of a Python interpreter. The launcher
+sends its command line to the server, and exits when the forked worker exits. If the server does not respond, the
+launcher replaces itself with a normal Python interpreter. This file imports few modules at the top, because every
+worker waits for its launcher.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def serve(place: str, imported: Sequence[str]) -> None:
         listener.bind(place)
         listener.listen(128)
         added = _import(imported)
-        if "ray" in sys.modules:  # Ray must not be imported before a fork; without a server each worker is a new Python
+        if "ray" in sys.modules:  # forks must not inherit Ray; without a server, each worker starts a new Python
             return
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the server does not wait for its forks
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
@@ -167,7 +167,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Ask the server to run the command in a fork. If the result is False, the server never runs the command."""
+    """Return whether a fork of the server runs the command. After False, the server never runs the command."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)
@@ -176,7 +176,7 @@ def _is_forked(connection: socket.socket, place: str, command: list[str]) -> boo
         try:
             return bool(connection.recv(1))
         except TimeoutError:
-            connection.shutdown(socket.SHUT_RD)  # a fork that confirms later fails; one may have confirmed just now
+            connection.shutdown(socket.SHUT_RD)  # from now on, confirmations fail; read one that arrived just before
             return bool(connection.recv(1))
     except OSError:
         return False

@@ -19,7 +19,7 @@ from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 MARGIN = 0.15
-"""The margin added to a trial's memory peak, because other batches may be longer and allocated blocks leave gaps."""
+"""The relative margin on a trial's memory peak. Other batches may be longer, and allocated blocks leave gaps."""
 CONTEXT_GB = 0.6
 """An allowance in GB for the memory that torch's allocator does not count: CUDA's context and kernels."""
 MAX_PER_GPU = 16
@@ -36,8 +36,8 @@ _FIELDS = (
 def memory_class(spec: TrialSpec) -> MemoryClass:
     """Return the values that determine the memory of a trial. Trials with equal values use about the same memory.
 
-    The last two values depend on the method: the number of gradients that a step keeps, and the outputs of the frozen
-    target that the objective needs.
+    The last two values depend on the method. The weighting's ``needs`` determines how many gradients a step keeps. The
+    objective's ``reference`` determines which outputs of the frozen target are kept.
     """
     method = spec.parsed_method
     return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
@@ -54,9 +54,9 @@ def part(trials: int) -> float:
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
     """Return the smallest sufficient GPU share for trials with a memory peak of ``peak_gb`` on a GPU of ``gpu_gb``.
 
-    The memory of a share must be at least the peak with :data:`MARGIN` plus :data:`CONTEXT_GB`. It must also exceed
-    ``more_than_gb``, the size of a share in which a trial ran out of memory. If no share suffices, return 1 (a whole
-    GPU).
+    A share is sufficient if its memory is at least ``peak_gb * (1 + MARGIN) + CONTEXT_GB`` and exceeds
+    ``more_than_gb``, the memory of a share that was too small for a trial. If no smaller share is sufficient, return 1
+    (a whole GPU).
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MAX_PER_GPU, 1, -1):
@@ -76,8 +76,8 @@ class _Measured:
     """The measurements of a memory class.
 
     ``peak_gb`` is the highest memory peak. ``more_than_gb`` is the largest memory share in GB with which a trial ran
-    out of memory. ``is_complete`` is whether a trial of the class has finished or was stopped by the scheduler.
-    ``printed`` is the share in the last printed line.
+    out of memory. ``is_complete`` is whether a trial of the class finished or was stopped early. ``example`` names a
+    trial of the class. ``printed`` is the share in the last printed line.
     """
 
     peak_gb: float = 0.0
@@ -140,7 +140,7 @@ class GpuShares(Follower):
                 if not math.isfinite(available):
                     continue  # a row of an earlier version, which does not record the available memory
                 known.more_than_gb = max(known.more_than_gb, available)
-            # A trial that ended at its first step was not evaluated and may not have had its longest batch.
+            # Other trials may have ended before an evaluation and before their longest batch.
             known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
     def print_new(self) -> None:
@@ -148,11 +148,11 @@ class GpuShares(Follower):
         for known in self._classes.values():
             if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
                 continue
-            more = f"; a trial with {known.more_than_gb:.2f} GB ran out of memory" if known.more_than_gb else ""
+            more = f"; a share of {known.more_than_gb:.2f} GB was too small" if known.more_than_gb else ""
             part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
             self.say(
                 f"trials like {known.example} took up to {known.peak_gb:.2f} GB of the GPU's {self.gpu_gb:.1f} "
-                f"GB{more}; each such trial gets {part_of_gpu} from now on"
+                f"GB{more}; from now on, trials like this get {part_of_gpu}"
             )
             known.printed = gpus
 

@@ -14,7 +14,7 @@ TIMEOUT = 30.0
 
 PROJECT = "unlearning-sweeper"
 PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
-"""Packages whose versions must be the same on the driver and all nodes, which exchange weights, states and code.
+"""Packages whose versions must match on the driver and all nodes, which exchange weights, saved states and code.
 
 The version of this project is compared only if the driver does not send the project to the nodes
 (:func:`sweeper.execution.cluster.runtime_env`).
@@ -35,8 +35,9 @@ class Facts:
         versions: the versions of Python and of :data:`PACKAGES`.
         cpus, gpus: the number of processors, and the names of the GPUs that torch finds.
         memory_gb: free memory in units of 1e9 bytes, or None if the system does not report it.
-        unseen: the requested folders that do not exist on the machine.
-        refused: folders and storages that are not writable or lack the driver's test file, mapped to the reason.
+        unseen: the requested folders that do not exist on the node.
+        refused: maps each folder or storage in which the node cannot write, or cannot read the driver's test file, to
+            the reason.
         free_gb: the free disk space of each existing folder, in units of 1e9 bytes.
     """
 
@@ -71,7 +72,8 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
 
     Args:
         paths: the folders to check.
-        mark: the name of a file that the driver wrote to each folder. Each node reads this file and writes another.
+        mark: the name of a file that the driver wrote to each folder. Each node reads this file, and
+            writes and deletes a test file of its own.
         storages: the storage addresses to check, in pyarrow's format.
     """
     import pathlib
@@ -147,7 +149,7 @@ def unseen_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str 
 def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
     """Call ``question(*arguments)`` on each node and return the results by node name.
 
-    The result is None if a node does not answer within :data:`TIMEOUT` seconds. ``question`` is a function of this
+    If a node does not answer within :data:`TIMEOUT` seconds, its result is None. ``question`` is a function of this
     module and is pickled by value, so the nodes need not have this version of the project.
     """
     import ray
@@ -183,7 +185,7 @@ def facts_of_nodes(
 
 
 def differences(here: Versions, there: Versions) -> list[str]:
-    """Return the version differences of a node from this machine: ``torch 2.4.0 instead of 2.13.0``, ``no peft``."""
+    """Return how ``there`` differs from ``here``, for example ``torch 2.4.0 instead of 2.13.0`` or ``no peft``."""
     return [
         f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
         for package, version in here.items()

@@ -44,7 +44,7 @@ def head_watched(
 
     Yields a function that returns when the head responds. Call the function before a Ray call that needs the head. An
     exception in the block is re-raised only when the head responds or is known to be lost. Otherwise the block could
-    end, before the loss is detected, with a Ray error that does not name the cause.
+    end with a Ray error that does not name the cause, before the loss is detected.
     """
     import ray
 
@@ -115,9 +115,7 @@ class StarvationCheck:
         amounts = (
             f"{free.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}s" for name in required if required[name]
         )
-        return (
-            f"the cluster has {', '.join(amounts)} free; if a trial needs no more, Ray fails to start workers; {logs}"
-        )
+        return f"the cluster has {', '.join(amounts)} free; if a trial needs no more, Ray cannot start workers; {logs}"
 
 
 def ray_logs() -> Path | None:

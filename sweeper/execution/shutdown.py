@@ -3,7 +3,8 @@
 While :func:`interruptible` runs, one handler serves all three signals. The handler prints what happens next, and then
 acts:
 
-- While Ray starts (:func:`defer_signals`), the sweep stops after Ray has started. A second signal stops it at once.
+- While Ray starts (:func:`defer_signals`), a first signal stops the sweep only after Ray has started. A second signal
+  stops the sweep at once.
 - While trials run, the handler sends SIGUSR1, which ends Tune's loop. A second signal stops the sweep at once.
 - At any other time, the handler raises KeyboardInterrupt.
 
@@ -30,11 +31,11 @@ class Interrupted(Exception):
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TIME_LIMIT = 20.0
-"""Seconds after which the process ends if the main thread has not handled a signal or has deferred the signal."""
+"""Seconds after which the process ends if the main thread has not handled a signal or still defers it."""
 _REPORT_AFTER = 0.5
 """Seconds after which an unhandled signal is reported."""
 _PRINT_TIMEOUT = 2.0
-"""The maximum seconds to wait at the end for lines to be printed. Nobody may be reading stderr."""
+"""Seconds to wait at the end until all lines are printed. The wait is limited, because nobody may read stderr."""
 
 _STOPPING_TRIALS = (
     "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"

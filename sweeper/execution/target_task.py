@@ -121,8 +121,8 @@ def progress_shown(
 class Prepared:
     """The key of a target prepared on a node, and the records of the target and the retain model in the node's cache.
 
-    If a folder of the target spec does not exist on the node, no target was prepared. Then ``unseen`` names the node
-    and the folder, and the other fields are empty.
+    If a folder in the target spec does not exist on the node, no target is prepared, ``unseen`` names the node and the
+    folder, and the other fields are empty.
     """
 
     key: str = ""
@@ -179,7 +179,7 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
 
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
     for attempt in range(_ATTEMPTS):
-        worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # answers while it prepares
+        worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # news() runs while prepare() runs
         prepared = worker.prepare.remote(target_spec, cache, settings.bucket)
         try:
             is_over = False

@@ -52,7 +52,7 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
         write_whole(staging / "README.md", card_text(replace(card, kind=kind, base=base, licence=licence)))
     yield f"exported: {folder} ({kind}, with a model card)"
     if merge and kind == WHOLE:
-        yield "--merge: the checkpoint has all its weights already; there is no adapter to merge"
+        yield "--merge has no effect, because the checkpoint is a whole model without an adapter"
     if kind == ADAPTER:
         yield f"the adapter requires its base model, {base}; --merge writes a model that needs no base model"
     if licence.name is None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The rule, the limits and the column by which a model is chosen. Without a ``rule``, it is the report's answer."""
+    """The rule, the limits and the column for choosing a model. If all are missing, choose the report's answer."""
 
     rule: str | None
     limits: tuple[Constraint, ...]
@@ -46,10 +46,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The chosen model with its judgement. ``pick`` prints the fields.
+    """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
-    ``checkpoint`` is None if no checkpoint was saved. ``delivered`` has the folder of the export and the version in the
-    registry, for ``pick --json``. ``notes`` are the messages of the export.
+    ``checkpoint`` is None if no checkpoint was saved. ``delivered`` contains the folder of the export and the version
+    in the registry, for ``pick --json``. ``notes`` are the messages of the export.
     """
 
     request: Request
@@ -193,7 +193,7 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
         if options[name] is not None and Path(options[name]).exists():
             yield f"--{name.replace('_', '-')} {options[name]}: this exists already; name a new folder"
     if options["merge"] and options["export"] is None:
-        yield "--merge needs --export DIR: the merged model is written there"
+        yield "--merge needs --export DIR, the folder for the merged model"
     if options["register"] is None or (out / "sweep.json").is_file():
         yield from registry_problems(options["register"], options["alias"], _tracking_uri(options, out))
 
@@ -221,12 +221,12 @@ def _request(options: Options, out: Path) -> Request:
     if rule is not None and rule not in RULES:
         options.add(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}", "rule")
     elif rule == CONSTRAINT and not (limits or where):
-        options.add("the rule constraint needs a limit, such as --max-verbmem 0.1", "rule")
+        options.add("the rule 'constraint' needs a limit, such as --max-verbmem 0.1", "rule")
     elif rule == KNEE and best:
-        options.add(f"--rule knee and --{best[0].direction}imize both choose a model: give one of them", "rule")
+        options.add(f"--rule knee and --{best[0].direction}imize both choose a model; give only one of them", "rule")
     if len(best) > 1:
         given = ", ".join(f"--{item.words}" for item in best)
-        options.add(f"only one column can be optimised, got {given}: put limits on the others with --where")
+        options.add(f"only one column can be optimised, got {given}. Limit the other columns with --where")
     if not (out / "sweep.json").is_file():
         options.add(no_sweep(out))
     elif where or best:
@@ -245,11 +245,11 @@ def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best
     named = {**named, **{f"--{item.words}": item.column for item in best}}
     unknown = {flag: name for flag, name in named.items() if name not in known}
     for flag, name in unknown.items():
-        lacks = "there is no number in the column" if name in models.columns else "there is no column"
+        lacks = "there are no numbers in the column" if name in models.columns else "there is no column"
         near = did_you_mean(name, known)
         yield f"{flag}: {lacks} {name}{near and f'; {near}'}"
     for item in where:
         if item.relative and item.name in known and item.name not in sweep.baseline:
-            yield f"--where {item}: the target of the sweep has no {item.name}, so no share of {item.name} is defined"
+            yield f"--where {item}: the target has no value of {item.name}; give a limit without %"
     if unknown:
         yield f"the columns with numbers are {', '.join(known)}"

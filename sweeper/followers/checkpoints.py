@@ -102,7 +102,7 @@ class CheckpointManager(Follower):
         self._over.clear()
 
     def reconcile(self) -> None:
-        """Delete the models of epochs that are not on the front, including models from processes that were killed.
+        """Delete the models of epochs that are not on the front, including models that killed processes left behind.
 
         Must not be called while a worker is running.
         """

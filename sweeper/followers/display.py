@@ -29,9 +29,9 @@ _REDRAW = 0.25  # seconds
 class Display(Follower):
     """Shows progress on stderr until :meth:`close`. ``scores`` are the metrics shown beside the losses.
 
-    ``front`` has the epochs on the frontier. The owner sets three attributes: ``activity`` is the current step of the
-    sweep, ``starving`` is the reason why no trial runs, and the function ``remaining`` estimates the remaining trials.
-    The other fields are the parts of the progress bar.
+    ``front`` contains the epochs on the frontier. The owner sets three attributes: ``activity`` is the current step of
+    the sweep, ``starving`` is the reason why no trial runs, and the function ``remaining`` estimates the remaining
+    trials.
     """
 
     needs_disk = False

@@ -55,7 +55,7 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """An estimate of the number and the time of the remaining trials. ``seconds`` is None before a trial has ended."""
+    """The estimated number and duration of the remaining trials. ``seconds`` is None before a trial has ended."""
 
     trials: int
     seconds: float | None = None

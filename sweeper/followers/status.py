@@ -26,10 +26,10 @@ class SweepStatus:
     """The status of a sweep. The fields are the keys of ``status --json``, except ``spent`` and ``left``.
 
     ``state`` is running, finished, interrupted or failed. ``doing`` is the current step, and ``process`` names the
-    driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to its number
-    of ended trials. ``running`` lists the trials that have started but not ended. ``front`` is the number of epochs on
-    the frontier, and ``front_trials`` the number of trials with such an epoch. ``left`` is None if no driver runs.
-    ``warned_at`` is the time of the last warning in seconds since 1970.
+    driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to the
+    number of ended trials with this status. ``running`` lists the trials that have started but not ended. ``front`` is
+    the number of epochs on the frontier, and ``front_trials`` the number of trials with at least one epoch on the
+    frontier. ``left`` is None if no driver runs. ``warned_at`` is the time of the last warning in seconds since 1970.
     """
 
     out: str
@@ -103,16 +103,17 @@ def _state(published: StatusFile | None, *, held: bool, remaining: int) -> str:
 
 
 def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
-    """Return the running and the paused trials. If no driver is running, return the unfinished trials with reports."""
+    """Return the running and paused trials or, if no driver runs, the trials that have reports but have not ended."""
     if is_live:
         return sweep.in_phase(Phase.RUNNING) + sweep.in_phase(Phase.PAUSED)
     return [trial for trial in sweep.trials.values() if trial.reports and not trial.outcome]
 
 
 def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
-    """Return an unfinished trial for ``status --json``: settings, last report, paused, and stopped after its epoch.
+    """Return the entry of an unfinished trial in ``status --json``.
 
-    A resumed sweep forgets the stop requests to a killed driver, so without a driver no trial stops.
+    ``waits`` is whether the trial is paused. ``to_end`` is whether it stops after its current epoch. Without a driver,
+    ``to_end`` is False, because ``resume`` discards the stop requests to a killed driver.
     """
     last = trial.reports[-1] if trial.reports else {}
     return {

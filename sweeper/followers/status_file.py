@@ -14,7 +14,7 @@ RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "
 """The states of a sweep. If the driver is killed, the state in the file remains ``running``."""
 
 TARGET = "target"
-"""The value of ``doing`` until the target is prepared. The event log may contain trials of a killed driver."""
+"""The value of ``doing`` until the target is prepared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

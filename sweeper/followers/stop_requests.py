@@ -1,4 +1,4 @@
-"""Stop requests to a running sweep: small files in its folder, each for one process and executed at most once.
+"""Stop requests to a running sweep. Each request is a small file in the sweep's folder and is executed at most once.
 
 A request names the process that should execute it (``run`` in status.json). That process deletes the file before it
 executes the request. After ``resume``, the new process deletes requests that the previous process did not execute.

@@ -40,17 +40,17 @@ _PATIENCE = 2
 _PAUSE = 10.0
 """The minimum seconds between two uploads while no trial ends. Trials save their states at longer intervals."""
 _SILENCE = 30.0
-"""Seconds after a transfer error during which nothing is deleted. The next ``resume`` deletes what remains."""
+"""Seconds after a transfer error in which nothing is deleted and the front is not uploaded.
+
+The next ``resume`` deletes what remains.
+"""
 
 logger = logging.getLogger(__name__)
 _Transfer = Callable[[str], None]
 
 
 class Syncer(Follower):
-    """Transfers a sweep's files until :meth:`close`. After ``resume``, a new syncer transfers the remaining files.
-
-    The fields are the queue of transfers, the names of the files in the storage, and the state of the thread.
-    """
+    """Transfers a sweep's files until :meth:`close`. After ``resume``, a new syncer transfers the remaining files."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
@@ -62,7 +62,7 @@ class Syncer(Follower):
         self._storage = storage
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
         self._awaited: dict[str, str] = {}  # files to download, mapped to the ids of their trials
-        self._uploaded: dict[str, tuple[int, int]] = {}  # the times of change and sizes of uploaded files
+        self._uploaded: dict[str, tuple[int, int]] = {}  # the modification times and sizes of uploaded files
         self._throttle = Throttle(share=0.2, pause=_PAUSE)
         self._queued: dict[tuple[_Transfer, str], Future[None]] = {}
         self._lock = threading.Lock()
@@ -70,7 +70,7 @@ class Syncer(Follower):
         self._error: str | None = None
         self._error_at = 0.0
         self._result: str | None = None
-        self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from its address alone
+        self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from the storage alone
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Record which models workers have stored. When a trial ends, queue the transfers of its files."""
@@ -105,7 +105,7 @@ class Syncer(Follower):
                 self._queue(self._get, key)
 
     def is_awaited(self, trial_id: str) -> bool:
-        """Return whether a file of the trial is still to be downloaded."""
+        """Return whether some files of the trial have not been downloaded yet."""
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
@@ -206,7 +206,7 @@ class Syncer(Follower):
             self._store(EVENTS, log)
 
     def _read_change(self, name: str) -> tuple[tuple[int, int], bytes] | None:
-        """Return the time of change and size of a file, and its content. Return None if it is stored already."""
+        """Return the modification time, the size and the content of a file, or None if they are stored already."""
         path = self._out / name
         try:
             state = path.stat()
@@ -225,7 +225,7 @@ class Syncer(Follower):
 
     def _get(self, key: str) -> None:
         if not (self._out / key).exists() and not self._storage.get(key, self._out / key):
-            if key in self._models:  # some trials have no items file
+            if key in self._models:  # not for an items file, because some trials have none
                 logger.warning("%s is missing in object storage", key)
             self._models.discard(key)
         self._awaited.pop(key, None)
@@ -244,7 +244,7 @@ class Syncer(Follower):
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:
-    """Download the files with which a sweep can be resumed in ``out``. Return False if the storage has no sweep.
+    """Download the files that are needed to resume a sweep in ``out``. Return False if the storage has no sweep.
 
     Raises:
         StorageError: the storage does not answer.

@@ -44,7 +44,7 @@ class TableWriter(Follower):
     def flush(self, state: SweepState) -> None:
         """Write the queued rows, or rewrite all tables if they are stale.
 
-        A rewrite writes trials.csv in any case, and other tables without rows only if their files exist.
+        A rewrite always writes trials.csv. It writes another table only if the table has rows or its file exists.
 
         Raises:
             OSError: the disk cannot be written. The rows that are not written stay queued for the next call.

@@ -44,9 +44,9 @@ _COSTS = (
     _Column("ended_at", "record", "end", "s since 1970"),
     _Column("worker", "record", "worker"),
 )
-_REUSED = _Column("reused_from", "record", "taken over from")
+_REUSED = _Column("reused_from", "record", "reused from")
 _MEMORY = (
-    _Column("retried_with", "record", "run again after the GPU's memory ran out, with"),
+    _Column("retried_with", "record", "memory settings after an out-of-memory error"),
     _Column("peak_gpu_gb", "cost", "GPU memory at the peak", "GB"),
     _Column("gpu_share", "record", "share of a GPU"),
     _Column("gpu_gb", "record", "memory of the GPU", "GB"),
@@ -66,19 +66,19 @@ _COURSE = (
     _Column("retain_loss_se", "course", "standard error of the retain loss", "nats per {item}"),
 )
 _RULES = (
-    _Column("violations", "course", "steps that may have raised a loss which they should lower"),
+    _Column("violations", "course", "steps that may have increased a loss"),
     _INTERPOLATION,
     _Column("distance", "course", "estimated distance to the solution"),
     _Column("effective_lr", "course", "effective learning rate"),
     _Column("auto_lr_eta_star", "course", "AutoLR's eta*"),
     _Column("auto_lr_slope", "course", "AutoLR's slope G"),
     _Column("auto_lr_curvature", "course", "AutoLR's curvature H"),
-    _Column("auto_lr_updates", "course", "AutoLR's updates"),
-    _Column("auto_lr_not_finite", "course", "AutoLR's rates kept: a probe not finite"),
-    _Column("auto_lr_no_descent", "course", "AutoLR's rates kept: no descent"),
-    _Column("auto_lr_no_curvature", "course", "AutoLR's rates kept: no curvature"),
-    _Column("auto_lr_clipped", "course", "AutoLR's rates held back"),
-    _Column("auto_lr_rolled_back", "course", "AutoLR's steps undone", "optimizer steps"),
+    _Column("auto_lr_updates", "course", "AutoLR updates"),
+    _Column("auto_lr_not_finite", "course", "AutoLR updates without a new rate: probe not finite"),
+    _Column("auto_lr_no_descent", "course", "AutoLR updates without a new rate: no descent"),
+    _Column("auto_lr_no_curvature", "course", "AutoLR updates without a new rate: no curvature"),
+    _Column("auto_lr_clipped", "course", "AutoLR updates with a clipped rate"),
+    _Column("auto_lr_rolled_back", "course", "steps undone by AutoLR", "optimizer steps"),
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
 _OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_MEMORY, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)
@@ -108,7 +108,7 @@ CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAUL
 
 
 def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
-    """Return the columns that a sweep's tables omit: options of unused methods, and metrics that are not measured.
+    """Return the columns that a sweep's tables omit: the options of unused methods, and metrics that are not measured.
 
     ``c`` and the metrics of the default set are in every table. ``metrics`` are the requested metrics or sets of
     metrics; if empty, the default set is requested.
@@ -137,9 +137,8 @@ LANDSCAPE_COLUMNS = (
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
     """Return the description of each column of trials.csv and history.csv for sweep.json, without empty entries.
 
-    ``random_guess`` is the loss of a uniform guess in nats, which is the upper bound of the losses. It is None if there
-    is no target.
-    ``unit`` is the item over which losses are averaged: token or image.
+    ``random_guess`` is the loss of a uniform guess in nats, which is the upper bound of the losses. It is None before
+    the target is prepared. ``unit`` is the item over which losses are averaged: token or image.
     """
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {

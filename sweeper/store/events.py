@@ -19,12 +19,12 @@ class Kind(StrEnum):
     SWEEP_ENDED = "sweep_ended"
     """The driver ends the sweep (status: finished or interrupted)."""
     SEARCH_STARTED = "search_started"
-    """The search takes values from the user and from previous sweeps (points: Optuna parameters to try first; priors:
-    the previous trials from which the sampler learns)."""
+    """The search starts with values from the user and from previous sweeps (points: Optuna parameters to try first;
+    priors: the previous trials from which the sampler learns)."""
     TRIAL_PROPOSED = "trial_proposed"
-    """The search proposed a trial (settings: the trial's values for trials.csv; search: what Optuna stores for it)."""
+    """The search proposed a trial (settings: its values for trials.csv; search: Optuna's record of the trial)."""
     TRIAL_REUSED = "trial_reused"
-    """The trial copies the result of an identical trial (origin: FOLDER/ID). Its reports and end follow."""
+    """The trial copies the result of an identical trial (origin: FOLDER/ID). Events for its reports and end follow."""
     TRIAL_REQUEUED = "trial_requeued"
     """The trial runs again from a saved state (step: reports after this step are void; -1 voids all reports)."""
     TRIAL_STARTED = "trial_started"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
     STOP_REQUESTED = "stop_requested"
     """A user asked to stop the trial after its current epoch."""
     METRICS_MEASURED = "metrics_measured"
-    """A checkpoint on the frontier was scored after the trials ended (step: its step; metrics: values by name)."""
+    """A checkpoint on the frontier was scored after all trials ended (step: its step; metrics: values by name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Event:
 
     @classmethod
     def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
-        """Return an event with the current time. The payload gets the values that a reader of the file would get."""
+        """Return an event with the current time. The payload is converted as if it were read back from the file."""
         return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
 
     def to_line(self) -> bytes:

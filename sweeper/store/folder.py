@@ -38,7 +38,7 @@ class SweepError(RuntimeError):
 
 
 class UsageError(SweepError):
-    """The given folder is not suitable for the command."""
+    """The command cannot use the given folder."""
 
     exit_code = 2
 
@@ -68,7 +68,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
 
 
 def discard(out: Path) -> None:
-    """Delete the folder of a sweep that could not start, so that the path can be reused. Keep a folder with a log."""
+    """Delete the folder of a sweep that could not start, unless the folder has an event log."""
     if not (out / LOG).is_file():
         shutil.rmtree(out, ignore_errors=True)
 
@@ -131,8 +131,9 @@ def check_record(out: Path) -> None:
     ]
     if lost:
         raise UsageError(
-            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(lost)}), whose models would be "
-            "deleted; restore the file from a copy, or delete the rows of these trials in trials.csv to run them again"
+            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(lost)}), so their models would "
+            "be deleted. Restore the file from a copy. Or delete the rows of these trials in trials.csv, so that the "
+            "trials run again"
         )
 
 
@@ -148,7 +149,7 @@ def describe(
 ) -> None:
     """Write sweep.json. Entries that depend on the target are None until the target is prepared.
 
-    ``targets`` maps seeds to targets. If each seed has its own target, the baseline is the targets' mean.
+    ``targets`` maps seeds to targets. If each seed has its own target, the baseline is the mean over the targets.
     """
     target = next(iter(targets.values()), None)
     guess = math.log(target.vocabulary_size) if target is not None else None

@@ -16,7 +16,7 @@ from typing import Any
 from trainables.storage import Storage, StorageError
 
 FILE = "driver.json"
-"""The file of the lease. The file names the driver's machine, the sweep's folder there, and the time of writing."""
+"""The file of the lease. It contains the driver's machine, the sweep's folder, and the time of the last renewal."""
 INTERVAL = 10.0
 """Seconds between two renewals."""
 TIMEOUT = 2.5 * INTERVAL
@@ -77,16 +77,16 @@ def _write(storage: Storage, own: Mapping[str, str]) -> None:
 
 
 def _other(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the lease if another driver has written it."""
+    """Return the current lease if another driver wrote it, otherwise None."""
     current = _read(storage)
     return None if current is None or current["driver"] == own["driver"] else current
 
 
 def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -> str | None:
-    """Return why the sweep cannot run in the folder ``out``, or None if no other driver runs it.
+    """Return an error message if another driver runs the sweep in ``storage``, otherwise None.
 
     If a lease exists, wait :data:`TIMEOUT` seconds for its renewal, and announce the wait through ``say``. A lease that
-    is not renewed is deleted. A lease that names this folder is ignored, because the folder has its own lock.
+    is not renewed is deleted. A lease from a driver in ``out`` is ignored, because this folder has its own lock.
 
     Raises:
         StorageError: the storage does not answer.

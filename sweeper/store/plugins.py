@@ -39,14 +39,14 @@ def plugin_records() -> list[dict[str, object]]:
 
 
 def set_worker_plugins(out: Path) -> None:
-    """Set the environment variable that tells Ray's workers which plug-ins to load."""
+    """Set the environment variable from which Ray's workers read the plug-ins to load."""
     files = {plugin.name: out.resolve() / FOLDER / plugin.name for plugin in plugins.active()}
     os.environ.pop(plugins.VARIABLE, None)
     os.environ.update(plugins.to_environment(files))
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins of the sweep in ``out``. Return a note for each plug-in whose original file has changed.
+    """Load the plug-ins of the sweep in ``out``. Return a note for each plug-in whose original file or package changed.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.
@@ -54,7 +54,7 @@ def restore_plugins(out: Path) -> list[str]:
     try:
         records = json.loads((out / "sweep.json").read_text(encoding="utf-8")).get("plugins", [])
     except (OSError, ValueError, AttributeError):
-        return []  # reported where the sweep is read
+        return []  # read_settings() reports this error
     installed = {plugin.name: plugin.digest for plugin in plugins.active() if plugin.installed}
     problems, notes = list[str](), list[str]()
     for record in records:

@@ -27,7 +27,7 @@ def state_storage(settings: SweepSettings, out: Path) -> Storage:
 
 
 def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Return Tune's storage location, as arguments of Tune's RunConfig, and the number of this attempt at the sweep."""
+    """Return the storage arguments for Tune's RunConfig, and the number of the next attempt (Tune run) of the sweep."""
     states = state_storage(settings, out)
     where = {"storage_path": states.path}
     if settings.bucket is not None:
@@ -36,7 +36,7 @@ def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], in
 
 
 def state_keys(states: Storage, trial_id: str) -> list[str]:
-    """Return the keys of a trial's saved states, newest first, across all attempts at the sweep.
+    """Return the keys of a trial's saved states, newest first, across all attempts of the sweep.
 
     Raises:
         StorageError: the storage does not answer.
@@ -66,10 +66,10 @@ def remove_states(states: Storage, trial_id: str) -> None:
 
 
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest complete saved state of each trial that has a complete state.
+    """Return the newest usable saved state of each trial. Trials without a usable state are left out.
 
-    ``last_steps`` maps each trial to the last step in the event log. A state that was saved after that step is not
-    used, because the reports between that step and the state were lost.
+    ``last_steps`` maps each trial to the last step in the event log. A state is usable if it is complete and was
+    not saved after this step. The reports between this step and a later state were lost.
 
     Raises:
         StorageError: the storage does not answer.
@@ -100,6 +100,6 @@ def _complete_states(states: Storage, trial_id: str, *, is_local: bool) -> Itera
 
 
 def _attempts(states: Storage) -> list[int]:
-    """Return the numbers of all attempts at the sweep, newest first."""
+    """Return the numbers of all attempts of the sweep, newest first."""
     numbers = (name.removeprefix("attempt-") for name in states.names(folders=True) if name.startswith("attempt-"))
     return sorted((int(number) for number in numbers if number.isdecimal()), reverse=True)

@@ -26,9 +26,9 @@ class Phase(StrEnum):
 class Trial:
     """A trial with all facts from its events. The rows of the trial in the tables are built from these fields.
 
-    ``search`` is what Optuna stores for the trial. ``reports`` lists its reports in order. ``measured`` maps steps to
-    the metrics that were measured after training. ``outcome`` is empty until the trial ends. ``started_at`` is when a
-    worker last started it, in seconds since 1970.
+    ``search`` is Optuna's record of the trial. ``reports`` lists the reports in order. ``measured`` maps steps to
+    the metrics that were measured after training. ``outcome`` is empty until the trial ends. ``started_at`` is the
+    time when a worker last started the trial, in seconds since 1970.
     """
 
     id: str
@@ -72,7 +72,7 @@ class Trial:
 class SweepState:
     """All trials by id, in the order of their proposals, and the ids of ended trials, in the order of their ends.
 
-    ``search`` has the points and priors with which the search started, or is empty if it started without any.
+    ``search`` contains the points and priors with which the search started. It is empty if there were none.
     """
 
     trials: dict[str, Trial] = field(default_factory=dict)

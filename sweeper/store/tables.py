@@ -24,8 +24,8 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 class CsvTable:
     """A CSV file. Whole rows are appended to the file, or the whole file is replaced.
 
-    Appended rows have the columns of the existing file. If the file is replaced, it has all columns of a new file,
-    followed by further columns of the old file that have values.
+    Appended rows have the columns of the existing file. A replaced file has the columns of a new file, followed by
+    further columns of the old file that occur in the new rows.
     """
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
@@ -77,7 +77,7 @@ class ResultTables:
         self.trials = table("trials.csv", TRIAL_COLUMNS)
 
     def cut(self, step: int) -> None:
-        """Remove incomplete lines and the rows after ``step``, so that a single run can continue. Create trials.csv.
+        """Remove incomplete lines and the rows after ``step``, so that a single run can continue. Clear trials.csv.
 
         Raises:
             OSError: the disk cannot be written.
@@ -89,7 +89,7 @@ class ResultTables:
 
 
 def _whole_rows(content: bytes) -> bytes:
-    """Return the content without an incomplete last row. Such a row may end at a line break in a quoted cell."""
+    """Return the content without an incomplete last row. An incomplete row may end at a line break in a quoted cell."""
     content = whole_lines(content)
     while content.count(b'"') % 2:
         content = whole_lines(content[:-1])

@@ -48,7 +48,7 @@ class RunFile:
 
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
-    """Return the problem if ``out`` holds an unfinished run other than ``spec``, or None if ``spec`` can run there.
+    """Return an error message if ``out`` holds an unfinished run of another spec, otherwise None.
 
     If ``spec`` has no target key, it is assumed to have the same target as the unfinished run.
     """

@@ -32,8 +32,8 @@ from sweeper.store.columns import HISTORY_METRICS, METRIC_COLUMNS, OUTCOME_METRI
 from sweeper.store.event_log import EventLog
 from sweeper.store.state import Phase, SweepState, Trial
 
-_PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports; MLflow accepts 1,000 metrics, all or none
-_ATTEMPTS = 3  # for a run whose requests fail although the store answers; then the run is set aside
+_PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports in a request; MLflow accepts up to 1,000 metrics
+_ATTEMPTS = 3  # failed requests for a run, although the store answers, before the run is skipped
 _REPLACED = "No longer recommended. The description of the sweep's run has the current answer."
 _RUNNING = "running"
 _P = ParamSpec("_P")
@@ -41,10 +41,10 @@ logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """Makes requests to MLflow and counts the failures of each run, which is identified by its key.
+    """Makes requests to MLflow, and counts the failed requests for each run by the run's key.
 
     After a refusal or repeated failures, no more requests are made for a run, so that the run does not delay other
-    runs. ``refused`` has the reason for each such run, by key. If ``stopped`` is true, no further request is made.
+    runs. ``refused`` maps the keys of these runs to the reasons. If ``stopped`` is true, no requests are made at all.
     """
 
     def __init__(self, store: Store) -> None:
@@ -66,7 +66,7 @@ class Attempts:
             if not is_refusal(error) and (failures < _ATTEMPTS or not self._store.answers()):
                 raise
             reason = plain_reason(error)
-            if not self.refused:  # the others are counted when the sweep ends
+            if not self.refused:  # close() reports the number of all missing records
                 logger.warning("MLflow does not accept records of %s: %s", _owner(key), reason)
             self.refused[key] = reason
         else:
@@ -76,8 +76,8 @@ class Attempts:
 class Delivery:
     """Sends the runs of one sweep to one MLflow experiment.
 
-    ``is_awaited`` returns whether files of a trial are still to be downloaded from object storage. The other fields
-    are the position in the event log and what MLflow already has.
+    ``is_awaited`` returns whether some files of a trial have not been downloaded from object storage yet. The other
+    fields are the position in the event log and the records that MLflow already has.
     """
 
     def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
@@ -88,10 +88,10 @@ class Delivery:
         self._store = store
         self._is_awaited = is_awaited
         self._runs: dict[str, StoredRun] = {}
-        self._knows_all_runs = False  # of the sweep in MLflow
-        # Unlike the log's state, this state has no events that wait for the disk. Only the tracker's thread uses it.
+        self._knows_all_runs = False  # whether _runs contains all runs that MLflow has
+        # Unlike the log's state, this state contains only events on disk. Only the tracker's thread uses it.
         self._state = SweepState()
-        self._applied = 0  # events
+        self._applied = 0  # number of applied events
 
     @property
     def sweep_run_id(self) -> str | None:
@@ -258,7 +258,7 @@ class Delivery:
         self._store.set_tags(self._runs[answer.run_key], fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
 
     def _keep_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
-        """Send the metrics and the checkpoint of a recommended epoch to the epoch's own run. May be called again."""
+        """Send the metrics and the checkpoint of a recommended epoch to the epoch's own run. Can be repeated."""
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
         new, at = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)

@@ -27,7 +27,7 @@ class RegistryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The model to register: the ``checkpoint`` of a trial, after ``epoch`` or, with None, after its last epoch.
+    """The model to register: the ``checkpoint`` of a trial after ``epoch`` (None: after the trial's last epoch).
 
     ``out`` is the sweep's folder. ``tags`` and ``description`` are set on the registered version.
     """
@@ -70,7 +70,7 @@ def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str |
     """Register the checkpoint as a version of the model ``name``, which is created if necessary, and set the alias.
 
     If the checkpoint is already registered, its version gets the alias. An epoch before the trial's last epoch has its
-    own MLflow run if the sweep recommended this epoch. Otherwise its checkpoint is first added to the trial's run.
+    own MLflow run if the sweep recommended this epoch. Otherwise the checkpoint is first added to the trial's run.
 
     Raises:
         RegistryError: the server does not answer, has no registry, or does not know the trial.
@@ -115,7 +115,7 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
-    """Return the epoch's own run if such a run has the checkpoint, otherwise the trial's run."""
+    """Return the epoch's own run if this run exists and has its checkpoint, otherwise the trial's run."""
     found = client.get_experiment_by_name(experiment)
     of_epoch = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "

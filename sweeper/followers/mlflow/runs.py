@@ -17,15 +17,15 @@ from sweeper.store.state import Trial
 from trainables.run.reports import Status
 
 SWEEP = "sweep"
-"""The trial id of the sweep's own run, the parent of the trials' runs."""
+"""The key and the ``trial_id`` tag of the sweep's own run, which is the parent of the trials' runs."""
 NOTE = "mlflow.note.content"
 """The tag that MLflow's UI renders as Markdown in the description of a run."""
 DELIVERED = "delivered"
-"""The tag of a run whose metrics and artifacts have all been sent. The tag's value is the time when the trial ended."""
+"""The tag of a run whose metrics and artifacts have all been sent. The value is the time when the trial ended."""
 PARETO = "pareto"
 """The tag of a trial's run: ``true`` while an epoch of the trial is on the frontier, ``false`` afterwards."""
 RECOMMENDED = "recommended"
-"""The tag of the run with the model that the sweep recommends; ``false`` on a run that is no longer recommended."""
+"""The tag of a run: ``true`` if the sweep recommends its model, ``false`` if the model is no longer recommended."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
 """The tags that identify the run of a recommended epoch within a sweep, if this epoch is not its trial's last epoch."""
 MLFLOW_STATUS = {

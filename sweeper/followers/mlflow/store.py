@@ -43,7 +43,7 @@ class StoredRun:
     """The tags, the metrics and the last step that MLflow has for a run.
 
     ``metrics`` has the last values, and ``step`` is the last step of any metric, or -1. ``sent`` is the state that this
-    session sent: "", "running", or the time when the trial ended.
+    process has sent: "" (none), "running", or the time when the trial ended.
     """
 
     id: str
@@ -65,7 +65,7 @@ class RefusedError(Exception):
 class Store:
     """One experiment of an MLflow store.
 
-    ``uri`` is MLflow's tracking URI. A relative path of a SQLite file is resolved by the constructor. If the experiment
+    ``uri`` is MLflow's tracking URI. The constructor makes a relative path of a SQLite file absolute. If the experiment
     is created in a database, its artifacts are stored in the folder ``artifact_root``; a server chooses its own
     artifact folder. A new database is built in the folder ``build``.
     """
@@ -183,7 +183,7 @@ class Store:
         self._client.set_terminated(run.id, status, end_time=at)
 
     def set_tags(self, run: StoredRun, tags: Mapping[str, str]) -> None:
-        """Set the tags that the run lacks or that have another value."""
+        """Set the tags whose values are missing or different in the run."""
         from mlflow.entities import RunTag
 
         changed = {name: value for name, value in tags.items() if run.tags.get(name) != value}
@@ -199,10 +199,10 @@ class Store:
 def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
     """Log a file or folder to a run, in the folder ``under`` of its artifacts ("" for the top).
 
-    If MLflow stores artifacts in a local folder, the files of a folder ``source`` are hard-linked, or copied to another
-    file system, so that a checkpoint of gigabytes takes neither time nor space. A single file is always copied, because
-    the next resume rewrites tables and the report, and the artifact must not change with them. An existing artifact is
-    replaced.
+    If MLflow stores artifacts in a local folder, the files of a folder ``source`` are hard-linked, so that a large
+    checkpoint takes no time and no space. On another file system, they are copied. A single file is always copied,
+    because the next resume rewrites tables and the report, and the artifact must not change with them. An existing
+    artifact is replaced.
 
     Raises:
         FileNotFoundError: ``source`` does not exist.
@@ -262,7 +262,7 @@ def plain_reason(error: BaseException) -> str:
 @contextmanager
 def _upload_timeout() -> Iterator[None]:
     # Only the value of an existing variable changes, because other threads may read the environment.
-    if os.environ.get(_TIMEOUT) != _ENVIRONMENT[_TIMEOUT]:  # set by the user
+    if os.environ.get(_TIMEOUT) != _ENVIRONMENT[_TIMEOUT]:  # the user has set another value
         yield
         return
     os.environ[_TIMEOUT] = _UPLOAD_TIMEOUT

@@ -23,11 +23,11 @@ logger = logging.getLogger(__name__)
 class Tracker(Follower):
     """Records a sweep in MLflow as a parent run for the sweep and a child run for each trial.
 
-    If the recommended epoch is not the last epoch of its trial, it gets a child run of the trial's run. Each event
-    wakes a thread, which sends the events that MLflow lacks. Only :meth:`close` waits for MLflow, the network or the
-    disk, and no method raises an error that MLflow, the network or the disk causes. After ``resume``, the tracker
-    continues the runs with the same ``sweep_id``. A trial that continues from a saved state repeats reports, but MLflow
-    gets each report once.
+    If the recommended epoch is not the last epoch of its trial, the epoch gets a child run of the trial's run. Each
+    event wakes a thread, which sends the events that MLflow lacks. Only :meth:`close` waits for MLflow, the network or
+    the disk, and no method raises an error that one of them causes. After ``resume``, the tracker continues the runs
+    with the same ``sweep_id``. A trial that continues from a saved state repeats reports, but MLflow gets each report
+    once.
     """
 
     def __init__(
