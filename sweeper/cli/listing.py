@@ -40,8 +40,8 @@ def _methods() -> list[dict[str, object]]:
     of_the_target = {
         Reference.SEQUENCE_NLL: "log-likelihoods, computed once",
         Reference.PAIR_NLL: "log-likelihoods, computed once",
-        Reference.LOGITS: "logits; one more forward pass per step",
-        Reference.HIDDEN: "hidden states; one more forward pass per step",
+        Reference.LOGITS: "logits, with one more forward pass per step",
+        Reference.HIDDEN: "hidden states, with one more forward pass per step",
     }
     rows: list[dict[str, object]] = []
     for name in method_names():
