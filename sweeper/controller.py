@@ -126,7 +126,7 @@ class Controller(Follower):
         return None if promoted is None else self._at_rung.pop(promoted)
 
     def _reuse(self, trial_id: str, found: CachedTrial) -> None:
-        """Copy the result of a trial that has already run, with its reports and checkpoints, to the new trial id."""
+        """Copy the reports, checkpoints and result of ``found``, a trial that has already run, to a new trial."""
         found.copy_files(self.log.path.parent, trial_id)
         self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
         for report in found.reports():

@@ -143,7 +143,7 @@ class Cluster:
         self._leaving: threading.Thread | None = None
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        """Return the number of trials that fit at the same time. Check that all nodes see the folders in ``sharing``.
+        """Return the number of trials that fit at the same time. Check that all nodes have the folders in ``sharing``.
 
         Signals are deferred while Ray starts, because an interrupted start may crash or leave Ray processes running.
 

@@ -26,9 +26,9 @@ _LOST_AFTER = 4.0
 _LOST_AFTER_ON_CLUSTER = 120.0
 """The same limit on a cluster. This limit is longer, because a cluster may restart its head node."""
 _MAIN_THREAD_GRACE = 5.0
-"""Seconds that the main thread has, after the head is lost, to return from its current call."""
+"""Seconds after the loss of the head in which the main thread may return from its current call."""
 _STARVED_AFTER = 60.0
-"""Seconds without a running trial after which a message is shown. A worker's imports take less, even on a slow disk."""
+"""Seconds without a running trial after which a message is shown. A worker's imports take less time."""
 _STARVATION_INTERVAL = 10.0
 
 

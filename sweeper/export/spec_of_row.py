@@ -31,7 +31,7 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
             values[name] = str(value) in ("True", "1.0")
         elif item.many:
             values[name] = tuple(str(value).split(","))
-        elif item.kind is str:  # the class named 3 is read as a number
+        elif item.kind is str:  # a forget class named 3 is read as a number
             values[name] = f"{value:g}" if isinstance(value, int | float) else str(value)
         else:
             values[name] = item.kind(float(str(value)))

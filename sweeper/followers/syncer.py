@@ -147,10 +147,7 @@ class Syncer(Follower):
         return self._result
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Queue downloads of a trial's missing files. For a reused trial, also queue uploads.
-
-        No worker uploads the files of a reused trial.
-        """
+        """Queue downloads of a trial's missing files. Upload a reused trial's files, because no worker uploads them."""
         outcome, items = trial.outcome, f"items/{trial.id}.json"
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}

@@ -34,9 +34,9 @@ def read_state(out: Path) -> SweepState:
 
 
 def events_of_tables(out: Path) -> list[Event]:
-    """Return the events that the tables in a folder record, in the order in which they happened.
+    """Return the events that can be rebuilt from the tables in a folder, in the order in which they happened.
 
-    A trial without a row in trials.csv has not ended. Its settings are left empty, because the study stores them.
+    A trial without a row in trials.csv has not ended. Its event contains no settings, because the study stores them.
     """
     tables = ResultTables(out)
     trials, history = {row["trial_id"]: row for row in tables.trials.read()}, tables.history.read()

@@ -50,7 +50,7 @@ class RunFile:
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
     """Return an error message if ``out`` holds an unfinished run of another spec, otherwise None.
 
-    If ``spec`` has no target key, it is assumed to have the same target as the unfinished run.
+    If ``spec`` has no target key, the target of the unfinished run is assumed.
     """
     if (found := RunFile.read(out)) is None:
         return None
