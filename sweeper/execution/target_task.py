@@ -212,7 +212,7 @@ class TargetTask:
         return [self._news.popleft() for _ in range(len(self._news))]
 
     def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
-        """Prepare the target in the folder ``cache`` (None: the node's own cache). Upload it to ``storage``, if given."""
+        """Prepare the target in the folder ``cache`` (None: the node's own cache). Upload it to ``storage``."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")
