@@ -25,7 +25,7 @@ class DataTable:
 def number(value: object) -> str:
     """Format a number with at most three significant digits, such as 0.0413, 1.6e-4 or 0.5; None becomes an en dash.
 
-    A rounded number keeps its trailing zeros (7.60). An exact number has none (0.5).
+    Trailing zeros are kept if the number was rounded (7.60), and removed if it is exact (0.5).
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value) if value not in (None, "") else "–"
@@ -92,13 +92,13 @@ def format_policy(variant: str, rate: object) -> str:
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """Return the variant of AutoLR, such as ``clip/fresh``, or ``clip/freshx4`` if each probe uses four batches.
+    """Return the variant of AutoLR, such as ``clip/fresh``; ``clip/freshx4`` means that each probe uses four batches.
 
     The values of the ``further`` columns are appended.
     """
     values = [cell(row.get(name)) for name in (*_variant_columns(row), *further)]
     batches = cell(row.get(PROBE_BATCHES))
-    # The number of batches matters: a rule with four batches differs from the same rule with one.
+    # The same rule is a different variant if it probes with a different number of batches.
     times = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
     words = (f"{value}{times}" if value == "fresh" else str(value) for value in values if value is not None)
     return "/".join(words)

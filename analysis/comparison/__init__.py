@@ -1,1 +1,1 @@
-"""Compute comparison tables like those of the paper: each row has the metrics of one method without and with AutoLR."""
+"""Compute comparison tables like the paper's. Each row has the metrics of a method without AutoLR and with AutoLR."""

@@ -1,4 +1,4 @@
-"""Compute a table like the paper's table: the metrics of each method, without and with AutoLR."""
+"""Compute a table like the paper's table, with the metrics of each method without AutoLR and with AutoLR."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from analysis.words import model_name
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
-    """Read every source (sweep folder or CSV file) with its objectives. Columns of the sweeps are added to ``columns``.
+    """Read every source (sweep folder or CSV file), and set the objectives by which its configurations are ranked.
 
-    A CSV needs a column ``method`` and a column for each metric. The configurations in a CSV are ranked by the primary
-    metrics, because a CSV has no bounds for the losses. If the CSV lacks the primary metrics, the objectives of a sweep
-    are used. If the sources have different objectives, all sources are ranked by the primary metrics.
+    ``columns`` is the column dictionary; columns of the sweeps are added. A CSV needs a column ``method`` and a column
+    for each metric. The objectives for a CSV are the primary metrics, because a CSV has no bounds for the losses. If
+    the CSV lacks the primary metrics, the objectives of a sweep are used. If the sources then have different
+    objectives, the primary metrics are used for all sources.
 
     Raises:
         AnalysisError: a source is neither a sweep folder nor a CSV file, or cannot be read.
@@ -55,10 +56,10 @@ def _ranked_by_scores(part: Sources) -> Sources:
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     """Return a table for every unlearning problem.
 
-    A problem is a model and a data set, together with the target and data settings that vary between trials.
+    A problem is a model, a data set, and the settings of the target and the data that vary between trials.
 
     Raises:
-        AnalysisError: there is no trial, or the sweeps on one problem started from different targets.
+        AnalysisError: there is no trial, or sweeps on the same problem started from different targets.
     """
     named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
@@ -80,10 +81,11 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Fill in the model and data set of each external row that allows only one such pair. Return all sources.
+    """Return the sources, and fill in the model and data set of each external row for which only one pair is possible.
 
-    The possible pairs are those of the sweeps' trials. If the external table has metrics of the target, only the pairs
-    of sweeps whose target has equal metrics are possible. A row with no possible pair or with several is not changed.
+    The possible pairs are those of the sweeps' trials. If the external table has metrics of the target, only pairs of
+    sweeps whose target has equal metrics are possible. If no pair or several pairs are possible, the row is not
+    changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -114,7 +116,7 @@ def _source(name: str) -> str:
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that the sweeps on a problem share, including the metrics of each sweep's target.
+    """Return the settings that the sweeps on a problem share. ``parts`` has the target of each sweep.
 
     If an external table has no metrics of the target, the trials in this table are compared with the target that the
     sweeps share.
@@ -150,7 +152,7 @@ def _table(
 
 
 def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """Return the notes on one model and data set. ``here`` has the trials, and ``targets`` the targets' metrics."""
+    """Return the notes on one problem. ``here`` has the trials, and ``targets`` the metrics of their targets."""
     return (
         *_lost(here),
         *_seeds(rows),
@@ -161,7 +163,7 @@ def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> t
 
 
 def _lost(here: TrialTable) -> Iterator[Note]:
-    """Yield a note for each method that has no finished trial without AutoLR, or no finished trial with AutoLR."""
+    """Yield a note for each arm (a method without AutoLR, or with AutoLR) that has no finished trial."""
     trials = here.trials.assign(automatic=auto_lr_on(here.trials))
     for (method, automatic), own in trials.groupby(["method", "automatic"], sort=False):
         if not (own["status"] == "finished").any():
@@ -170,8 +172,8 @@ def _lost(here: TrialTable) -> Iterator[Note]:
 
 
 def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
-    """Yield notes on methods that have different seeds without and with AutoLR, on methods with one seed (without or
-    with AutoLR), and on runs without a seed."""
+    """Yield notes on methods whose seeds without AutoLR differ from the seeds with AutoLR, on arms with only one seed,
+    and on runs without a seed."""
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:
@@ -184,7 +186,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note on thresholds that no trial allows to judge, and a note that the user's thresholds are not used."""
+    """Yield a note on thresholds that no trial can be compared with, and a note if stated thresholds are ignored."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)
@@ -198,7 +200,7 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
 
 
 def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note that only last epochs are compared, with the trials that succeed only at an earlier epoch."""
+    """Yield a note that only last epochs are compared. It lists the trials that succeed only at an earlier epoch."""
     if not here.every_epoch:
         return
     keys = ["sweep", "trial_id"]

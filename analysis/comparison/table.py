@@ -1,10 +1,10 @@
-"""The content of a comparison, and the configuration that represents a method.
+"""The content of a comparison, and the choice of the configuration that represents a method.
 
-There is one table for every unlearning problem (a model and a data set with their settings). It has the metrics of each
-method without and with AutoLR. A seed succeeds if it meets the paper's thresholds. Configurations are ranked by the
-lower end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934), so 3 of 3 seeds rank above
-1 of 1. Ties are broken by the hypervolume of the mean objectives. A seed whose trial diverged, failed or was stopped
-counts as unsuccessful, and its costs are 1, the worst value.
+Each unlearning problem (a model and a data set with their settings) has its own table. The table has the metrics of
+each method without AutoLR and with AutoLR. A seed succeeds if it meets the paper's thresholds. Configurations are
+ranked by the lower end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934), so 3 of 3
+seeds rank above 1 of 1. Ties are broken by the hypervolume of the mean objectives. If the trial on a seed diverged,
+failed or was stopped, the seed does not succeed, and its costs are 1 (the worst value).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The mean and standard deviation of a metric over the ``seeds`` on which it was measured.
+    """The mean and standard deviation of a metric. ``seeds`` is the number of seeds on which it was measured.
 
-    ``deviation`` is None for one seed. ``met`` is whether the metric meets its threshold; None if unknown.
+    ``deviation`` is None for one seed. ``met`` tells whether the metric meets its threshold; None if unknown.
     """
 
     mean: float
@@ -49,7 +49,7 @@ class Entry:
     """The results of one configuration.
 
     Attributes:
-        label: the configuration, such as ``lr 1e-4, c 0.9``, or AutoLR's variant and initial rate; may be empty.
+        label: the configuration as text, such as ``lr 1e-4, c 0.9`` (AutoLR: variant and initial rate); may be empty.
         seeds: the number of finished trials, over which the means are computed.
         lost: the number of trials that did not finish.
         values: the mean and deviation of each measured metric.
@@ -83,7 +83,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The entries of a method without and with AutoLR. An entry is None if the method was not run that way."""
+    """The results of a method without AutoLR and with AutoLR. An entry is None if there are no such runs."""
 
     method: str
     without: Entry | None
@@ -104,7 +104,7 @@ class ComparisonTable:
 
     Attributes:
         thresholds: the thresholds that a seed must meet to succeed.
-        problem_notes: the notes on the columns in which the problems of the whole comparison differ.
+        problem_notes: the notes on the columns that distinguish the problems of the whole comparison.
         notes: the notes below this table.
     """
 
@@ -122,9 +122,9 @@ class ComparisonTable:
         return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the entries of a row without and with AutoLR.
+        """Return the entry of a row without AutoLR and the entry with AutoLR.
 
-        Only the entry without AutoLR is returned for the target's row, or if no method was run with AutoLR.
+        For the target's row, or if no method was run with AutoLR, only the entry without AutoLR is returned.
         """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)
@@ -155,7 +155,7 @@ def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], t
 
 
 def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    """Return the sort key of a configuration: success, hypervolume of the means, and number of finished seeds."""
+    """Return the sort key of a configuration: success (lower end), hypervolume of the means, finished seeds."""
     done = [run.row for run in runs if run.row["status"] == "finished"]
     met = sum(succeeds(row, columns, targets) is True for row in done)
     size = next((len(run.costs) for run in runs if run.costs is not None), 0)
@@ -165,7 +165,7 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return whether a finished trial meets all thresholds; None if it misses no threshold but some cannot be judged.
+    """Return whether a finished trial meets all thresholds; None if none is missed but some cannot be judged.
 
     A threshold cannot be judged if the score is missing or impossible, such as a percentage instead of a share.
     """

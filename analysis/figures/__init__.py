@@ -1,1 +1,1 @@
-"""Report figures. For each figure, a pure function (``*_data``) computes the content, and another function draws it."""
+"""The figures of a report. For each figure, a pure function (``*_data``) computes the content, and another draws it."""

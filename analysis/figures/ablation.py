@@ -1,4 +1,4 @@
-"""The figure that compares each method with and without AutoLR."""
+"""The figure that compares each method without AutoLR with the same method with AutoLR."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class Change:
     """The mean of a metric of one method at a fixed rate (``without``) and with AutoLR (``with_auto``).
 
-    Each mean is over ``pairs`` pairs of trials that differ only in the use of AutoLR. If there is no such pair,
-    ``pairs`` is 0, and the values are the metric of the best trial without AutoLR and of the best trial with AutoLR.
+    ``pairs`` is the number of pairs of trials that differ only in the use of AutoLR; the means are over these pairs. If
+    there are none, the values are from the best trial without AutoLR and the best trial with AutoLR.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AblationPanel:
-    """The panel of one metric, for all methods. ``better`` says whether ``lower`` or ``higher`` values are better."""
+    """The panel of one metric, for all methods. ``better`` is ``lower`` or ``higher`` (the better values)."""
 
     label: str
     better: str
@@ -57,10 +57,10 @@ class AblationPanel:
 
 
 def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
-    """Return each metric of each method without and with AutoLR; None if no method has finished trials of both kinds.
+    """Return each metric of each method without and with AutoLR; None if no method finished trials without and with it.
 
-    Trials whose settings are equal except for AutoLR form pairs, and a method's values are means over its pairs. If a
-    method has no pairs, its values are those of the trial nearest to the ideal corner, without and with AutoLR.
+    Trials that differ only in the use of AutoLR form pairs, and a method's values are means over its pairs. A method
+    without pairs has the values of two trials nearest to the ideal corner, one without and one with AutoLR.
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
@@ -89,7 +89,7 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """Pair trials without and with AutoLR whose other settings are equal. Return a row for each pair.
+    """Return a row for each pair of trials, one without and one with AutoLR, whose other settings are equal.
 
     The index is the method and the other settings. The columns are False (without AutoLR) and True (with AutoLR).
     ``how`` is the aggregation over trials with the same settings. Settings are compared as text, and two missing values
@@ -103,7 +103,7 @@ def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
 
 
 def draw_ablation(data: PanelFigure[AblationPanel]) -> Figure:
-    """Draw a panel for each metric, with a line for each method from the value without to the value with AutoLR."""
+    """Draw a panel for each metric. In a panel, a line for each method joins the values without and with AutoLR."""
     with house_style():
         columns = min(2, len(data.panels))
         height = max(1.9, 0.9 + 0.34 * max(len(panel.changes) for panel in data.panels))

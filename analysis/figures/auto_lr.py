@@ -1,4 +1,4 @@
-"""Figures of AutoLR: the learning rate over steps, and the losses along the update directions."""
+"""Figures of AutoLR: the learning rate over steps, and the losses along the update direction."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the learning rate over steps, the fitted ``eta*``, and the updates at which no minimum was found.
+    """Return the learning rate over steps, the fitted ``eta*``, and the updates for which the parabola has no minimum.
 
-    Each panel shows one AutoLR trial. For each method, the finished trial nearest to the ideal corner is shown; if no
-    trial has finished, the first trials are shown. There are at most six panels. The rate changes at the step of an
-    update, because this step already uses the new rate.
+    Each panel shows one AutoLR trial. The finished trial of each method that is nearest to the ideal corner is shown.
+    If no trial has finished, the first trials are shown. There are at most six panels. The drawn rate changes at the
+    step of an update, because this step already uses the new rate.
     """
     updates, table = sources.auto_lr, sources.table
     if updates.empty:
@@ -61,7 +61,7 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
     places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int)
     at = [rows[numbers(rows, "step") == step] for step in steps[places]]
     unit = next((columns[name].unit for name in columns.losses), "")
-    # Each loss has its own panel: the forget loss rises so fast that the retain loss would look flat beside it.
+    # Each loss has its own panel, because the forget loss rises so fast that the retain loss would look flat.
     return figure_of(
         (_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at),
         name="loss_landscape",
@@ -75,7 +75,7 @@ def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[floa
     """Return the steps and learning rates of one trial, from its rows in auto_lr.csv and history.csv.
 
     Each update adds two points at its step: the rate before the update and the rate after the update. Each report adds
-    a point with its rate, unless the weights and the rate were rolled back.
+    a point with its rate, unless weights and rate were rolled back since the previous report.
     """
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")

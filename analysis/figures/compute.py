@@ -1,4 +1,4 @@
-"""Figures of the hypervolume over time and over the number of tried rates, and of empirical attainment surfaces."""
+"""Figures of the hypervolume (over time, and over the number of tried rates), and of attainment surfaces."""
 
 from __future__ import annotations
 
@@ -44,14 +44,13 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:
-    """Return the trial time in seconds, and the hypervolume that had been reached then, at the end of each trial.
+    """Return, at the end of each trial, the total trial time so far in seconds and the hypervolume reached so far.
 
-    Both arrays have the shape (ended trials,), in the order in which the trials ended. Each trial adds all its models.
+    Both arrays have the shape (ended trials,), in the order in which the trials ended. A trial adds all its models.
 
     The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
-    The startup time of a worker is not counted, because otherwise the worker's first trial would seem slower. A trial
-    that was reused from the same sweep takes no time. If trials run in parallel, the sum of their times is not
-    wall-clock time.
+    The startup time of a worker is not counted, because the worker's first trial would seem slower. A trial whose
+    result was reused from the same sweep takes no time. The total is not wall-clock time if trials run in parallel.
     """
     trials = table.trials
     if "ended_at" in trials.columns:
@@ -109,7 +108,7 @@ def tuning_figures(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
 def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[Panel]:
     """Return a figure of the expected hypervolume of the best of n rates. AutoLR is a point at its cost in runs.
 
-    The number n at which hand-tuning attains AutoLR's hypervolume is marked.
+    The interpolated n at which hand-tuning attains AutoLR's hypervolume is marked (``n*``).
     """
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))
@@ -128,7 +127,7 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[StudyAttainment]]:
-    """Yield a figure for each verdict with at least two fresh seeds: what AutoLR and the best single rate attain."""
+    """Yield a figure of what AutoLR and the best single rate attain, for each verdict with two or more fresh seeds."""
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
@@ -137,8 +136,8 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelF
 
 
 def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
-    """Draw the attainment surfaces of AutoLR and of the best single rate. Shade the regions that one of the two attains
-    more often."""
+    """Draw the attainment surfaces of AutoLR and of the best single rate. In a second panel, shade the regions that one
+    of the two attains more often."""
     (panel,) = data.panels
     with house_style():
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)

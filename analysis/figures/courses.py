@@ -1,4 +1,4 @@
-"""Figures of metrics, gradients and learning rates over training steps, and of final metrics over the learning rate."""
+"""Figures over training steps (metrics, gradients, learning rates), and of final metrics over the learning rate."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SHARES = ("grad_cosine", "c_t")
 _MOST_METHODS = 12
 _MOST_POINTS, _MOST_POINTS_OF_MANY = 400, 200
 _BUDGET = 4000
-"""The maximum number of points in a panel. Additional points would not be visible and would make the page large."""
+"""The maximum number of points in a panel. More points would not be visible, but would make the page larger."""
 
 
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return losses and reported scores over steps. Each method is shown by its trial nearest to the ideal corner.
+    """Return losses and primary metrics over steps, for each method's trial nearest to the ideal corner.
 
     If the target before unlearning was measured, each line starts with the target's score at step 0. The result is None
     if there is no history.
@@ -60,10 +60,10 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if no trial reported any.
+    """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if nothing was reported.
 
-    The same trials as in :func:`metrics_data` are shown. Only methods with two separate gradients measure norms and
-    cosine.
+    The same trials as in :func:`metrics_data` are shown. Norms and cosine are measured only for methods that compute
+    two separate gradients.
     """
     return figure_of(
         _courses_of_methods(sources, _GRADIENTS, from_target=False),
@@ -74,10 +74,10 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the final metrics over the learning rate, with a row of panels for each method.
+    """Return a panel for each method and metric, which shows the final metric over the learning rate.
 
     Every fixed-rate trial is a marker. If a rate was tried more than once, or if the trials differ only in the rate, a
-    line joins the medians at each rate. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
+    line joins the medians of the rates. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
     trials, and a band shows the range of the AutoLR trials. The result is None if no method was tried at two rates.
     """
     own = sources.table.own
@@ -93,7 +93,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return metrics over steps, with a line per trial; None if no method was tried at two rates.
+    """Return metrics over steps, with a line for each trial; None if no method was tried at two rates.
 
     The lines of fixed-rate trials are coloured by the rate. The lines of AutoLR trials are dashed.
     """
@@ -169,7 +169,7 @@ def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -
 
 
 def _final(table: TrialTable, metric: str) -> Panel | None:
-    """Return the panel of one metric over the learning rate, for the trials of one method; None if it has no data."""
+    """Return the panel of one metric over the learning rate, for the trials of one method; None without data."""
     done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
     absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
     on = auto_lr_on(done.trials)

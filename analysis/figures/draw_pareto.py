@@ -27,8 +27,8 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
     """Draw the frontier figure.
 
-    ``subtitle`` and ``notes`` are the counts and the notes in ``data`` as text. ``links`` maps trial ids to anchors; in
-    an SVG, a point links to the anchor of its trial.
+    ``subtitle`` has the counts in ``data`` as text, and ``notes`` the notes. ``links`` maps trial ids to anchors. In an
+    SVG, a point links to the anchor of its trial.
     """
     with house_style():
         from matplotlib.figure import Figure
@@ -37,7 +37,7 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
         axes = figure.add_subplot()
         apply_scale(axes, "x", data.x.scale, *data.x.limits)
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
-        # The calls are in the order of the legend; the zorder determines what is drawn on top.
+        # The order of the calls is the order of the legend. The zorder determines what is drawn on top.
         _trials(axes, data, links)
         _landmarks(axes, data)
         if data.staircase:
@@ -57,7 +57,7 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     """Draw dominated models in pale colours. Models on the frontier are larger, outlined and in full colours."""
     for series in data.methods:
         points, colour, marker = series.points, series.colour, series.marker
-        # Results of other programs are four-pointed stars for all methods.
+        # Results of other programs are drawn as four-pointed stars.
         if series.external:
             star: dict[str, Any] = {"marker": (4, 1, 0), "s": 110, "color": colour, "edgecolors": INK}
             _scatter(axes, points, links, **star, linewidths=0.7, zorder=4, clip_on=False, label=series.name)

@@ -34,8 +34,8 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable
     ("gradients", gradients_data, draw_panels),
     ("gradients", gradient_plane_data, draw_gradient_plane),
 )
-"""The figures for one problem (model and data set). Each entry has the section of the page, the data function and the
-drawing function."""
+"""The figures for one problem (model and data set), as triples (section of the page, data function, drawing
+function)."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
@@ -50,10 +50,10 @@ class GalleryFigure(NamedTuple):
 def gallery(
     sources: Sources, study: LrStudy | None = None, parts: Mapping[Problem, Sources] | None = None
 ) -> list[GalleryFigure]:
-    """Return the figures for which the tables and the study have data.
+    """Return the figures that have data in the tables or the study.
 
-    If there are several ``parts`` (one for each problem), each part has its own figures, because trials of different
-    problems are never combined.
+    ``parts`` has the sources of each problem. Each problem has its own figures, because trials of different problems
+    are never combined.
     """
     parts = parts or {Problem("", ""): sources}
     found = []

@@ -1,4 +1,4 @@
-"""The figure of the retain gradient, the forget gradient and each method's direction, in the plane of the gradients."""
+"""The figure of the two gradients and each method's update direction, in the plane that the gradients span."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 Vector = tuple[float, float]
 _MOST_METHODS = 9
 _FAR = 4.0
-"""A distance larger than the diagonal of a panel."""
+"""A distance that is larger than the diagonal of a panel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The gradients of one trial at one step, as vectors in the plane that they span. The longer gradient has length 1.
+    """The two gradients of a trial at one step, as vectors in the plane that they span. The longer one has length 1.
 
-    ``retain`` is the gradient of the retain objective, along the horizontal axis, and ``forget`` the gradient of the
-    forget objective; both objectives are minimized. ``direction`` is ``c_t retain + (1 - c_t) forget``, normalized to
-    length 1. The training step goes in the opposite direction.
+    ``retain`` is the gradient of the retain objective, and lies on the horizontal axis. ``forget`` is the gradient of
+    the forget objective. Both objectives are minimized. ``direction`` is ``c_t retain + (1 - c_t) forget``, normalized
+    to length 1. The training step goes in the opposite direction.
     """
 
     title: str
@@ -44,7 +44,7 @@ class Plane:
 
 
 def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
-    """Return the gradients of each method's selected trial, at the report nearest to the middle of the trial.
+    """Return the gradients of the trial that represents each method, at the report nearest to the middle of the trial.
 
     The result is None if no trial measured both norms, the cosine and ``c_t``.
     """
@@ -61,7 +61,7 @@ def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
         at = int(np.flatnonzero(away == away.min())[-1])
         step, retain, forget, cosine, c_t = (float(value) for value in values[at])
         if str(row["method"]) == "ngdiff" and retain + forget > 0:
-            # NGDiff computes c_t like this at every step, but reports a mean: a mean of ratios is not a ratio of means.
+            # NGDiff uses this ratio at every step, but reports its mean, which is not the ratio of the mean norms.
             c_t = forget / (retain + forget)
         planes.append(plane(f"{row['method']}, step {number(int(step))}", retain, forget, cosine, c_t))
     planes = planes[:_MOST_METHODS]
@@ -74,7 +74,7 @@ def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
 
 
 def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> Plane:
-    """Return the vectors for two gradients with these norms and this cosine; ``c_t`` is the retain weight."""
+    """Return the vectors for two gradients with these norms and this cosine; ``c_t`` weights the retain gradient."""
     longest = max(norm_retain, norm_forget) or 1.0
     # Rounding may put a mean of cosines outside [-1, 1].
     cosine = min(max(cosine, -1.0), 1.0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ABSENT = "no finished trial"
 GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
-"""The middle of the colour map viridis, because its ends are hard to see on black and on white."""
+"""The middle of the colour map viridis. Its ends are hard to see on black or on white."""
 _GRADES = 40
 _PANEL = (4.6, 3.0)
 _DASHES: dict[str, Any] = {"dashed": (0, (4, 2))}
@@ -40,7 +40,7 @@ _MARKED = 60
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line or a series of marks, given by finite points. ``name`` is the legend entry; "" for none.
+    """A line or a series of marks through finite points. ``name`` is the legend entry; "" for no entry.
 
     ``look`` is ``line``, ``dots`` (a line with a marker at each point), ``dashed`` or ``marks`` (markers only).
     """
@@ -76,12 +76,12 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One plot, with a field for each of its properties.
+    """One plot.
 
-    A scale is ``linear`` or ``log``. All values on a log axis are positive, and ", log scale" is added to its label. A
-    linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole numbers.
-    ``absent`` has the x values that have no y value. Each is drawn as a cross on the x axis, with the legend entry
-    :data:`ABSENT`.
+    A scale is ``linear`` or ``log``. On a log axis, all values must be positive, and ", log scale" is added to the
+    label. A linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole
+    numbers. ``absent`` has the x values without a y value. They are drawn as crosses on the x axis, with the legend
+    entry :data:`ABSENT`.
     """
 
     title: str
@@ -105,8 +105,8 @@ P = TypeVar("P")
 class PanelFigure(Generic[P]):
     """A figure that consists of panels of the same type.
 
-    ``name`` is the stem of the file names. figure_captions.j2 renders the note ``caption`` below the figure. If lines
-    are coloured by their learning rate (:func:`graded`), ``rates`` has the ends of the colour bar.
+    ``name`` is the stem of the file names. ``caption`` is a note that figure_captions.j2 renders below the figure. If
+    lines are coloured by their learning rate (:func:`graded`), ``rates`` has the ends of the colour bar.
     """
 
     name: str
@@ -130,7 +130,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return the line through the finite points (with y > 0 if ``positive``); () if there are no such points."""
+    """Return a line through the finite points, only those with y > 0 if ``positive`` is true; () if there are none."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)
@@ -163,7 +163,7 @@ def draw_panels(data: PanelFigure[Panel]) -> Figure:
         columns = min(data.columns, max(1, len(data.panels)))
         across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
         handles = _legend_handles(data)
-        # Approximate: a letter of 9 points is 0.08 inches wide; the marker and the gap around a name are 0.6 inches.
+        # At 9 points, a letter is about 0.08 inches wide. The marker and the gaps around a name take 0.6 inches.
         widest = 0.08 * max(map(len, handles), default=0) + 0.6
         in_a_row = max(1, min(4 if columns > 1 else 2, int(across / widest)))
         more = 0.7 + 0.25 * math.ceil(len(handles) / in_a_row)
@@ -271,7 +271,7 @@ def _colour_bar(figure: Figure, axes: list[Axes], low: float, high: float) -> No
 
     colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES), N=_GRADES))
     bar = figure.colorbar(colours, ax=axes, label="learning rate, log scale", aspect=30, pad=0.015)
-    # Draw shapes, because a page that may not load images does not show an embedded one.
+    # The colours are drawn as shapes, because the page does not allow images, not even embedded images.
     if bar.solids is not None:
         bar.solids.set_rasterized(False)
     bar.set_ticks([low, math.sqrt(low * high), high])

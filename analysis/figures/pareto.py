@@ -24,7 +24,7 @@ Position = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """One axis. For a loss, ``guess`` is the loss of a random guess; None if this loss is outside the limits."""
+    """One axis. On the axis of a loss, ``guess`` is the loss of a random guess; None if it is outside the limits."""
 
     label: str
     low_is_better: bool
@@ -85,15 +85,15 @@ class ParetoData:
     Attributes:
         methods: for each method, in alphabetical order, the last epochs of its finished trials and its epochs on the
             frontier.
-        unfinished: for each status, the stopped, diverged or failed trials that were measured before they ended.
-        sweeps_over_c: lines through at least two trials of gdiff that differ only in c, ordered by c.
+        unfinished: a series for each status (stopped, diverged, failed) with the trials measured before they ended.
+        sweeps_over_c: lines, ordered by c, through two or more trials of gdiff that differ only in c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
         staircase: the corners of the line that bounds the dominated region. Empty if there is no frontier, or if there
             are more than two objectives.
         corner: the reference point, which closes the dominated region.
         baseline: the target before unlearning; None if it was not measured.
         chosen: the model that the sweep's answer names.
-        notes: the notes on models that are not drawn and on objectives that are not shown.
+        notes: the notes on models and objectives that are not drawn.
         paths: for each trial with an epoch on the frontier, the line through all its epochs.
     """
 
@@ -114,7 +114,7 @@ class ParetoData:
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
-    """Return the frontier figure of a sweep, with the first two objectives as axes and the chosen model marked.
+    """Return the content of the frontier figure. The axes are the first two objectives, and the chosen model is marked.
 
     Raises:
         AnalysisError: the table lacks a column of the objectives.
@@ -139,7 +139,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     ended = ((status, _points(table.with_status(status), pair)) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in ended if len(points))
     before = [sweep.baseline.get(item.column) for item in pair]
-    # An external table only allows capping the mean; a sweep caps the loss of each token.
+    # A sweep caps the loss of each token. An external table has only the mean loss, so the mean is capped.
     clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [position for series in methods + unfinished for position in _positions(series.points)]
@@ -171,7 +171,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the primary metrics as objectives; () if they were not measured or are already the objectives."""
+    """Return the two primary metrics as objectives; () if one was not measured or they are already the objectives."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -225,7 +225,7 @@ def _sweeps_over_c(
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
-    """Yield a line through the epochs of each trial that has several epochs and at least one on the frontier."""
+    """Yield a line through the epochs of each trial that has two or more epochs and one of them on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
@@ -237,9 +237,8 @@ def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Ite
 def scale_of(objective: Objective, values: Sequence[float], *, loss: bool) -> str:
     """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
 
-    A loss that the search minimizes ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good
-    trials would overlap, so this axis is ``log`` or ``symlog``. For a score in [0, 1] and for a loss that the search
-    maximizes, the axis is linear.
+    A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
+    overlap, so its axis is ``log`` or ``symlog``. The axis of a score in [0, 1] or of a maximized loss is linear.
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]
@@ -277,7 +276,7 @@ def _staircase(front: Frontier) -> tuple[Position, ...]:
 
 
 def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
-    """Return the model and the data set that it unlearns, such as ``phi-1.5 on tofu``."""
+    """Return the title of a sweep, which is the model and the data set, such as ``phi-1.5 on tofu``."""
     names = []
     base = sweep.settings.get("base", sweep.settings)
     for column in ("model", "dataset"):

@@ -27,9 +27,10 @@ def panel_title(columns: Columns, name: str) -> str:
 
 
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Return, for each group, the finished trial that is nearest to the ideal corner; ties go to the first.
+    """Return, for each group of trials with equal values in the columns ``by``, the one nearest to the ideal corner.
 
-    A group without a finished trial that has all objectives is left out. Without objectives, the result is empty.
+    Only finished trials with all objectives are considered. Ties go to the first. Without objectives, nothing is
+    returned.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)
@@ -38,9 +39,9 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """Return the selected trials that have a history.
+    """Return the trials from :func:`selected` that have a history.
 
-    If no selected trial has a history, return the first trial of each method that has a history.
+    If there are none, return the first trial of each method that has a history.
     """
     table = sources.table
     reporting = set(table.history["trial_id"])

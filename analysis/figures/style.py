@@ -19,7 +19,8 @@ frontier, and yellow is darkened so that it is visible on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 
 INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#eff3f7"
-"""The colours of text and frontier (INK), secondary text and guides, grid, background, and dominated region (SHADE)."""
+"""The colours of text and frontier, of secondary text and guides, of the grid, of paper, and of the dominated
+region."""
 
 DOTS_PER_INCH = 160
 
@@ -50,9 +51,9 @@ _SETTINGS: dict[Any, Any] = {
     "ytick.labelcolor": INK,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
-    # Names from the sweep may contain a dollar sign, which must not start a formula.
+    # A dollar sign in a name from the sweep must not start a formula.
     "text.parse_math": False,
-    # Without a fixed salt, equal figures would give different SVG files.
+    # With a random salt, the SVG files of equal figures would differ.
     "svg.hashsalt": "figure",
 }
 
@@ -97,7 +98,7 @@ def scale_for(values: Iterable[float]) -> str:
 
 
 def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
-    """Return limits around the values with a margin, on the scale of the axis.
+    """Return axis limits: the range of the values plus a margin, which depends on the scale.
 
     A linear axis spans at least ``least``, because otherwise a negligible difference, such as 0.008, would fill the
     plot.
@@ -112,7 +113,7 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
     if scale == "symlog":
         return min(low, 0.0), high * 1.4
     air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
-    # If the values are near 0, the axis does not extend far below 0.
+    # An axis of small values of at least 0 does not extend far below 0.
     near_zero = low >= 0 and low - air < 0 and high + air < least
     return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 

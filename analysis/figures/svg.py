@@ -25,13 +25,13 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 def save_figure(figure: Figure, folder: Path, name: str) -> str:
     """Write ``name``.png and ``name``.svg into ``folder``, which is created if needed. Return the SVG document.
 
-    The SVG file has no links, because the links of points only work inside a page.
+    Only the returned document has links, because the links of points work only inside a page.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     folder.mkdir(parents=True, exist_ok=True)
     document = svg_text(figure)
-    # The layout is expensive and relative to the size of the figure, so it is computed once for both files.
+    # The layout is slow to compute and independent of the resolution, so it is computed once for both files.
     figure.set_layout_engine("none")
     figure.dpi = DOTS_PER_INCH
     picture = io.BytesIO()
@@ -57,7 +57,7 @@ def svg_text(figure: Figure) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PointLabel:
-    """The label of a point: the model's name with epoch and status, the model's settings, and the model's values."""
+    """The label of a point: the model's name (with epoch and status), its settings, and its values."""
 
     name: str
     settings: str
@@ -77,10 +77,10 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
     (:func:`point_link`) leads to the row of the trial. The point's label becomes ``aria-label`` and data attributes.
     """
     svg = document[document.index("<svg") :]
-    # Comments repeat names from the sweep, but the text is drawn as outlines.
+    # Comments are removed, because they repeat names from the sweep.
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg).replace("xlink:href", "href")
-    # Round to a hundredth of a point, which is invisible. Numbers below 1 are kept, because they may be scales.
+    # Coordinates are rounded to 0.01 points, which is invisible. Numbers below 1 are kept, because they may be scales.
     svg = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", svg)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = svg.replace("url(#", f"url(#{prefix}-")

@@ -1,1 +1,1 @@
-"""Analyze the trade-off: compute the frontier and its hypervolume, judge the models, and recommend a model."""
+"""Compute the frontier and its hypervolume, judge the models, and recommend one of them."""

@@ -1,10 +1,11 @@
-"""Determine the thresholds that a model must meet, and assess one model: compare its scores with every threshold.
+"""Determine the thresholds that a model must meet, and compare the scores of a model with every threshold.
 
 The user states thresholds with ``--constraint``. The paper's thresholds apply to data sets without a stated threshold.
-If no threshold shows whether a model forgot (or kept) enough, another score serves as a stand-in: another primary
-metric of the same data set, or the loss on this data set. A stand-in has two bounds. A model that misses the first
-bound (``least``) is bad, and a model that meets the second (``proof``) is good. Between the bounds, the stand-in
-decides nothing.
+Forgetting and keeping are the two *sides*. A threshold *decides* a side if it shows whether a model forgot (or kept)
+enough. If no threshold decides a side, another score serves as a *stand-in*: another primary metric of the same data
+set, or the loss on this data set. A stand-in has two bounds. A model that misses the first bound (``least``) forgot (or
+kept) too little. A model that meets the second bound (``proof``) forgot (or kept) enough. Between the bounds, the side
+stays unknown.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from analysis.tables.trial_table import finite_cell
 from search_spaces.constraint import Constraint, all_met, parse_constraint
 
 NEAR_GUESS = 0.75
-"""A model counts as keeping nothing if its retain loss is at least this share of the loss of a random guess."""
+"""A model keeps nothing if its retain loss is at least this fraction of the loss of a random guess."""
 _SHOWN = 0.1
-"""A share of the way from the target's loss to the loss of a random guess. A forget loss above the point at this share
-shows forgetting, and a retain loss below the point shows keeping."""
+"""The fraction f in the bound ``target + f (guess - target)``, where ``target`` is the target's loss and ``guess`` the
+loss of a random guess. A forget loss of at least this bound shows forgetting; a retain loss of at most this bound shows
+keeping."""
 _FELL, _HALVED, _KEPT = 0.95, 0.5, 0.7
-"""Shares of the target's score. If a metric of the forget set is above the first share, nothing was forgotten; if it is
-below the second share, something was forgotten. A metric of the retain set must reach the third share (from the paper).
+"""Fractions of the target's score. A metric of the forget set shows too little forgetting above 0.95, and enough
+forgetting below 0.5. A metric of the retain set must be at least 0.7 times the target's score, as in the paper.
 """
 FORGETTING, KEEPING = "forgetting", "keeping"
 SIDES = (FORGETTING, KEEPING)
@@ -42,7 +44,7 @@ class Thresholds:
     """The thresholds that the models of a sweep must meet.
 
     Attributes:
-        all: the thresholds that apply; the ``stated`` thresholds come first.
+        all: all thresholds that apply; the ``stated`` thresholds come first.
         baseline_of: a function that returns the metrics of the target from which a row started.
     """
 
@@ -57,7 +59,7 @@ class Thresholds:
 
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
-    """Return the stated thresholds, and the paper's thresholds for data sets that have no stated threshold."""
+    """Return the stated thresholds, and the paper's thresholds on data sets without a stated threshold."""
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.
@@ -70,7 +72,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:
-    """Return whether a threshold is about ``forgetting`` or ``keeping``; "" if it is about neither."""
+    """Return the side that a threshold is about, ``forgetting`` or ``keeping``; "" if it is about neither."""
     column = columns[item.name]
     if column.of not in _OF.values() or column.direction is None:
         return ""
@@ -79,14 +81,14 @@ def asks_for(item: Constraint, columns: Columns) -> str:
 
 
 def bound_of(item: Constraint, before: float | None) -> float:
-    """Return the bound of a threshold as a score. A relative bound is a share of ``before``, the target's score."""
+    """Return the bound of a threshold as a score. A relative bound is multiplied by ``before``, the target's score."""
     return item.bound * (before or 0.0) if item.relative else item.bound
 
 
 def stand_ins(
     row: pd.Series, target: Mapping[str, float], columns: Columns
 ) -> dict[str, tuple[Constraint, Constraint]]:
-    """Return the bounds ``least`` and ``proof`` on the stand-in score for forgetting and for keeping.
+    """Return the bounds (``least``, ``proof``) on the stand-in score for each side, forgetting and keeping.
 
     A side is left out if no suitable score was measured, or if the target has nothing to keep.
     """
@@ -94,7 +96,7 @@ def stand_ins(
     for name, column in columns.entries.items():
         if column.primary and column.threshold is None and finite_cell(row, name) is not None and target.get(name):
             is_kept, rises = column.of == _OF[KEEPING], column.direction == "max"
-            # The inverse share is used if smaller values mean keeping, or larger values mean forgetting.
+            # If smaller values mean keeping, or larger values mean forgetting, the inverse of the fraction is used.
             shares = [x if rises == is_kept else 1.0 / x for x in ((_KEPT, _KEPT) if is_kept else (_FELL, _HALVED))]
             least, proof = (Constraint(name, ">=" if rises else "<=", share, relative=True) for share in shares)
             found.setdefault(KEEPING if is_kept else FORGETTING, (least, proof))
@@ -115,7 +117,7 @@ def _rounded(value: float) -> float:
 
 
 REPETITION_MARGIN = 0.05
-"""A model is not fluent if its repetition score on retain answers exceeds the target's score by more than this."""
+"""A model is not fluent if the repetition score of its retain answers exceeds the target's score by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +126,10 @@ class Check:
 
     Attributes:
         wanted: the threshold.
-        value, target: the score of the model, and the score of the target before unlearning; None if not measured.
+        value, target: the scores of the model and of the target before unlearning; None if not measured.
         met: whether the model meets the threshold; None if the threshold cannot be judged.
         source: ``stated`` (by the user), ``paper`` or ``stand-in``.
-        side: whether the threshold is about ``forgetting`` or ``keeping``; "" if neither.
+        side: the side that the threshold is about, ``forgetting`` or ``keeping``; "" if neither.
         miss: 0 if the model does not miss the threshold; otherwise the size of the miss, ``x / (1 + x)`` in (0, 1).
             Here, x is the distance from the score to the threshold, divided by the distance from the worst score to the
             threshold. The worst score is the target's score for forgetting, and the worst bound of the score for
@@ -144,7 +146,7 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """Why the result is unknown: ``unmeasured``, ``no target value`` or ``target is 0``; "" if it is known."""
+        """Why ``met`` is None: ``unmeasured``, ``no target value`` or ``target is 0``; "" if ``met`` is known."""
         if self.met is not None:
             return ""
         return "unmeasured" if self.value is None else "no target value" if self.target is None else "target is 0"
@@ -154,7 +156,7 @@ class Check:
 class Evidence:
     """The evidence about one side (forgetting or keeping) that no threshold decides.
 
-    ``least`` and ``proof`` are the results for the two bounds of the stand-in score; None if there is no such score.
+    ``least`` and ``proof`` are the checks of the two bounds of the stand-in score; None if there is no such score.
     ``by_loss`` is false if the stand-in is a metric, not a loss.
     """
 
@@ -166,7 +168,7 @@ class Evidence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the stand-in score decides the side, because the model misses ``least`` or meets ``proof``."""
+        """Whether the stand-in score shows the result for the side: the model misses ``least`` or meets ``proof``."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
@@ -175,11 +177,11 @@ class Assessment:
     """The assessment of one model.
 
     Attributes:
-        checks: the results for every threshold that applies.
+        checks: a check of every threshold that applies.
         evidence: the evidence about each side (forgetting or keeping) that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
-        repetition, target_repetition, forget_repetition: the largest repetition score of the model's retain answers, of
-            the target's retain answers, and of the model's forget answers, in [0, 1]; infinite if unknown.
+        repetition, target_repetition, forget_repetition: the largest repetition score, in [0, 1], of the model's retain
+            answers, the target's retain answers and the model's forget answers; infinite if unknown.
         repeats: whether the repetition score of the model's retain answers exceeds the target's score by more than
             :data:`REPETITION_MARGIN`; None if unknown.
         unchecked_repetition: whether the model is a language model whose repetition was not measured.
@@ -196,27 +198,28 @@ class Assessment:
 
     @property
     def applied(self) -> tuple[Check, ...]:
-        """The results for all thresholds, and the known results for the bounds ``least`` of stand-in scores."""
+        """The checks of all thresholds, and the checks of the bounds ``least`` that have a known result."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
     def missed(self) -> tuple[Check, ...]:
-        """The results in :attr:`applied` for thresholds that the model misses."""
+        """The checks in :attr:`applied` that the model misses."""
         return tuple(check for check in self.applied if check.miss > 0)
 
     @property
     def met(self) -> bool | None:
-        """Whether all thresholds are met; None if there are none, or if some are unknown and the others are met."""
+        """Whether all thresholds are met; None if there are no thresholds, or if none is missed but some are
+        unknown."""
         return all_met(check.met for check in self.checks)
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The sides (forgetting, keeping) that are decided by a threshold."""
+        """The sides (forgetting, keeping) that a threshold decides."""
         return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The sides (forgetting, keeping) that neither a threshold nor a stand-in score decides."""
+        """The sides (forgetting, keeping) for which neither a threshold nor a stand-in score shows a result."""
         return tuple(item.side for item in self.evidence if not item.is_shown)
 
     @property
@@ -226,21 +229,22 @@ class Assessment:
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """The number of sides in :attr:`not_shown` and of unjudged thresholds, and whether repetition is unknown."""
+        """The number of sides in :attr:`not_shown`, the number of unknown checks, and whether repetition is unknown."""
         return len(self.not_shown), [check.met for check in self.applied].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged.
-        Forgetting and keeping are both shown, at least one of the two by a threshold, the other by a threshold or a
-        stand-in score."""
+        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged. A
+        threshold decides at least one side (forgetting or keeping); a threshold or a stand-in score shows the other
+        side."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.applied)
         return stated and not missed and not self.unknown and bool(self.decided)
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """The thresholds on forgetting that the target already meets. Empty if another threshold decides forgetting."""
+        """Checks of thresholds on forgetting that even the target meets. Empty if another threshold decides
+        forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
@@ -249,7 +253,7 @@ class Assessment:
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
     def not_judged(self, reason: str) -> tuple[str, ...]:
-        """Return the names of the columns whose thresholds cannot be judged for the given reason."""
+        """Return the columns whose thresholds cannot be judged because of ``reason`` (:attr:`Check.reason`)."""
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
@@ -258,7 +262,7 @@ class Assessment:
 
 
 def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
-    """Compare one model (a row of a table of models) with every threshold."""
+    """Compare the scores of one model with every threshold. ``row`` is a row of a table of models."""
     target, columns = thresholds.baseline_of(row), thresholds.columns
 
     def check(item: Constraint, source: str) -> Check:
@@ -298,7 +302,7 @@ def _miss(item: Constraint, value: float | None, target: float | None, side: str
         return 0.0
     bound, (low, high) = bound_of(item, target), columns[item.name].bounds
     worst = {FORGETTING: target, KEEPING: low if item.sign.startswith(">") else high}.get(side)
-    # Without a worst score, the scale is the threshold itself. If this is 0, the scale is the range of the score.
+    # Without a worst score, the scale is the bound of the threshold or, if this bound is 0, the score's range.
     scale = abs(bound - worst) if worst is not None else abs(bound)
     scale = scale or (high - low if low is not None and high is not None else 1.0)
     return max(by / (by + scale), math.ulp(0.0))
@@ -310,10 +314,10 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
-    """Return whether a check decides if a model meets the thresholds of a side.
+    """Return whether the check of one threshold decides a side, which makes a stand-in score unnecessary.
 
-    Its result must be known, and its threshold must be stated by the user or be about a primary metric. A threshold
-    that the target already meets cannot show forgetting.
+    The result of the check must be known. Its threshold must be stated by the user or be on a primary metric. A
+    threshold that the target already meets cannot show forgetting.
     """
     if check.met is None or check.side != side:
         return False

@@ -1,7 +1,7 @@
 """Compute the frontier of a table of trials, and its hypervolume.
 
 Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so the hypervolume is
-the dominated share of the box, in [0, 1]. Functions raise a ValueError if a cost is NaN or outside [0, 1].
+the dominated share of the box, in [0, 1]. The functions raise a ValueError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from analysis.words import format_settings, model_name
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: the name (``trial 00007 after epoch 3``), the settings as text, and the checkpoint folder, if any.
+    """One model: its name (``trial 00007 after epoch 3``), settings as text, and checkpoint folder ("" if none).
 
     ``epoch`` is None if only the last epochs of trials can be selected.
     """
@@ -51,8 +51,8 @@ class Frontier:
         members: the rows of the k models. If several models have equal objectives, all of them are members.
         values: the measured objectives, shape (k, m).
         costs: the costs in [0, 1], shape (k, m).
-        contributions: the hypervolume that would be lost without each member, shape (k,). Members with equal objectives
-            are removed together.
+        contributions: for each member, the hypervolume that would be lost without it, shape (k,). Members with equal
+            objectives count as one.
         hypervolume: the share of the reference box that the members dominate, in [0, 1].
         unscored: the ids of the trials that have no model with finite values of all objectives.
     """
@@ -74,14 +74,14 @@ class Frontier:
     def distances(self) -> Floats:
         """The Euclidean distance of each member's costs from the ideal corner (0, ..., 0), shape (k,).
 
-        The knee is the first member with the smallest distance. The knee is a better recommendation than the member
-        with the largest contribution, because all contributions are tiny if many good trials are close together.
+        The knee is the first member with the smallest distance. The knee is recommended instead of the member with the
+        largest contribution, because all contributions are tiny if many good trials are close together.
         """
         return np.asarray(np.linalg.norm(self.costs, axis=1), dtype=np.float64)
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """Return the frontier of the finished rows of a table. To include every evaluated epoch, pass ``table.models``.
+    """Return the frontier of the finished rows of a table. Pass ``table.models`` to include every evaluated epoch.
 
     Dominance is decided by the measured values. For the hypervolume, the values are clipped to the bounds. If there are
     no objectives, because the sweep is still making its target, the frontier is empty.
@@ -126,14 +126,14 @@ def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> Tri
 
 
 LEAST_GAIN = 0.01
-"""A model has begun to unlearn if at least one of its costs is lower than the target's cost by more than this value."""
+"""A model has begun to unlearn if one of its costs is lower than the target's cost by more than this value."""
 
 
 def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
-    """Return a mask of the models that are better than the target in at least one objective, shape (rows,).
+    """Return a mask, shape (rows,), of the models that are better than the target in at least one objective.
 
-    These models have begun to unlearn. A model whose target was not measured is in the mask. If no model is better than
-    its target, the mask is true for all models.
+    These models have begun to unlearn. The mask is also true for a model whose target was not measured. If no model is
+    better than its target, the mask is true for all models.
     """
     columns = [item.column for item in sweep.objectives]
     starts = [sweep.baseline_of(row) for _, row in rows.iterrows()]
@@ -163,10 +163,10 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 
 
 def contributions(costs: npt.ArrayLike) -> Floats:
-    """Return how much hypervolume would be lost without each of the non-dominated ``costs``.
+    """Return, for each of the non-dominated ``costs``, how much hypervolume would be lost without it.
 
-    ``costs`` has the shape (n, m), and the result the shape (n,). Equal points are removed together, so they all have
-    the same contribution.
+    ``costs`` has the shape (n, m), and the result the shape (n,). Equal points count as one point, so they have the
+    same contribution.
     """
     array = checked_costs(costs)
     if len(array) == 0:

@@ -1,9 +1,9 @@
-"""Compute quality indicators and attainment surfaces of sets of costs, and the effect of the reference point.
+"""Compute quality indicators and attainment surfaces of sets of costs, and how the reference point affects them.
 
 Costs are in [0, 1], and smaller is better. For attainment, a run is the set of costs of one seed, shape (n, 2). A run
-attains every position that one of its points weakly dominates. If every trial of a run diverged, the run has no points
-and attains nothing. Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete
-and Stützle (2010) for the comparison of two groups.
+attains every position that one of its points weakly dominates. A run whose trials all diverged has no points and
+attains nothing. Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and
+Stützle (2010) for the comparison of two groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
-"""The reference points (x, ..., x) that are tried, given by x. For x = 1, the point is the worst corner."""
+"""The values x of the reference points (x, ..., x) that are tried. x = 1 is the worst corner."""
 LOG_FLOOR = 1e-3
 """The lower bound of a loss on a log scale, as a share of its upper bound."""
 LOG_RETAIN = "log retain loss"
@@ -35,8 +35,8 @@ class Indicators:
         hypervolume: the share of the reference box that the set dominates, in [0, 1]; larger is better.
         igd_plus: the mean distance from a point of the pooled front to the region that the set dominates (Ishibuchi et
             al. 2015); 0 is best. None for a set without points.
-        epsilon: the smallest amount by which all costs of the set must be lowered, so that the set weakly dominates the
-            pooled front (Zitzler et al. 2003); 0 is best. None for a set without points.
+        epsilon: the smallest number that must be subtracted from all costs of the set so that the set weakly dominates
+            the pooled front (Zitzler et al. 2003); 0 is best. None for a set without points.
     """
 
     hypervolume: float
@@ -61,11 +61,11 @@ class ReferenceSensitivity:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Return additional reference boxes, keyed by name. They describe trials; search and tests do not use them.
+    """Return additional reference boxes, keyed by name. Reports show them; the search and the statistical tests do not.
 
     - :data:`LOG_RETAIN` has the same objectives, but the retain loss has a log scale from :data:`LOG_FLOOR` times ln|V|
-      to ln|V|. On a linear scale, a loss at which half of the utility is lost has a cost of only 0.1.
-    - The other box, such as ``verbmem and utility``, has the primary score of the forget set and the primary score of
+      to ln|V|. On the linear scale, a retain loss at which half of the utility is lost still has a cost of only 0.1. -
+      The other box, such as ``verbmem and utility``, has the primary score of the forget set and the primary score of
       the retain set, if both are ``measured``. If no primary score of the forget set was measured, the first other
       score of the forget set with a direction and bounds is used.
     """
@@ -136,12 +136,12 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
 def reference_sensitivity(
     sets: Mapping[str, npt.ArrayLike], *, references: Sequence[float] = REFERENCES
 ) -> ReferenceSensitivity:
-    """Return the hypervolumes for each reference point (x, ..., x), x in ``references``, as shares of [0, x]^m."""
+    """For each x in ``references``, return the share of the box [0, x]^m that each set dominates."""
     table = np.zeros((len(sets), len(references)))
     for row, costs in enumerate(sets.values()):
         array = checked_costs(costs)
         for column, place in enumerate(references):
-            # Points beyond the reference are clipped to a face of the box, where they add no volume.
+            # A point beyond the reference point is clipped to a face of the box, where it adds no volume.
             table[row, column] = hypervolume(np.minimum(array / place, 1.0))
     orders = [np.sign(np.subtract.outer(column, column).round(12)) for column in table.T]
     stable = all(np.array_equal(order, orders[0]) for order in orders)
@@ -150,7 +150,7 @@ def reference_sensitivity(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentSurface:
-    """The corners, shape (k, 2), of the region that at least ``runs`` runs attain, out of all ``of`` runs."""
+    """The corners, shape (k, 2), of the region that at least ``runs`` of all ``of`` runs attain."""
 
     runs: int
     of: int
@@ -164,8 +164,8 @@ class AttainmentDifference:
     Attributes:
         boxes: the corners (x low, y low, x high, y high) of disjoint boxes in cost space, shape (k, 4).
             Outside the boxes, both groups have the same share.
-        differences: for each box, the share of runs of the first group that attain the box, minus the share of runs of
-            the second group that do; shape (k,).
+        differences: for each box, the share of the first group's runs that attain the box, minus this share of the
+            second group; shape (k,).
     """
 
     boxes: Floats
@@ -180,7 +180,7 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
     filled = len(np.unique(labels))
     if filled:
         attained = np.asarray(moocore.eaf(points, sets=labels), dtype=np.float64)
-        # moocore counts in percent of the runs that have points.
+        # moocore returns percentages of the runs that have points.
         levels = np.rint(attained[:, 2] * filled / 100).astype(int)
         for level in np.unique(levels):
             surface = attained[levels == level, :2]
@@ -189,7 +189,7 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:
-    """Return the regions that the ``first`` group attains more often (above 0) or less often than ``second``."""
+    """Return the regions that ``first`` attains more often (difference above 0) or less often than ``second``."""
     groups = _runs(first), _runs(second)
     points, _ = _labelled([*groups[0], *groups[1]])
     if len(points) == 0:

@@ -34,7 +34,8 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""If a score moved at most this share of the way from the target's score to the threshold, nothing was forgotten."""
+"""Nothing was forgotten if no score moved more than this fraction of the way from the target's score to the
+threshold."""
 
 
 class Outcome(StrEnum):
@@ -58,7 +59,7 @@ class Decisive(NamedTuple):
 
     Attributes:
         wanted: the threshold.
-        best: the score that is closest to meeting the threshold.
+        best: the score, among the compared models, that is nearest to meeting the threshold.
         uniform: whether all models have this score.
     """
 
@@ -77,9 +78,9 @@ class Judgement:
             None if no row can be compared with the thresholds.
         considered, judged: the number of rows, and the number of rows that could be judged.
         decisive: the threshold that the outcome is about; None if the outcome is not about a single threshold.
-        unknown: the unknown side (``forgetting`` or ``keeping``), if the outcome is that one side is unknown.
+        unknown: the side (``forgetting`` or ``keeping``) that is unknown if the outcome is ``ONE_SIDED``; "" otherwise.
         near: whether some models forget enough and others keep enough, but no model does both.
-        selection: how the row was selected among the acceptable rows; None if no row is acceptable.
+        selection: how the recommended row was selected; None if no row is recommended.
         assessment: the assessment of the row at ``place``.
     """
 
@@ -95,7 +96,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the selected row is recommended. It is recommended if it is good or if it cannot be judged."""
+        """Whether the selected row is recommended, which requires that the row is good or that it cannot be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property
@@ -133,7 +134,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     distance = _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
     judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
-    # If no threshold can be judged, only the scores that replace thresholds are used (``stand_ins``).
+    # If no threshold can be judged, only the stand-in scores are used.
     asked = judged or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
     if not asked:
         return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)
@@ -163,7 +164,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the outcome if every judged row misses a threshold. ``missed`` has the missed thresholds of these rows.
+    """Return the outcome if every judged row misses a threshold. ``missed`` has the missed checks of each row.
 
     Also return the threshold that the outcome is about, and whether some rows forget enough and others keep enough.
     """
@@ -180,7 +181,7 @@ def _outcome(
     if forgets.any() and keeps.any():
         return Outcome.NO_TRADE_OFF, None, True
     for side, other in ((FORGETTING, keeps), (KEEPING, forgets)):
-        # A row that misses this side by less, but also misses the other side, shows that the two sides conflict.
+        # The sides conflict if a row misses this side by less but also misses the other side.
         if other.any() and not (size[side][~other] < size[side][other].min()).any():
             places = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
             counts = Counter(check.wanted for checks in places for check in checks if check.side == side)
@@ -205,7 +206,7 @@ def _degree(rows: pd.DataFrame, values: pd.Series, item: Constraint, thresholds:
             for value, before, bound in zip(values, starts, bounds, strict=True)
         )
         return Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE
-    # If a loss replaces the threshold, a model misses the loss's bound only if the model keeps nothing.
+    # If a loss is the stand-in, only a model that keeps nothing misses its bound.
     collapsed = (thresholds.columns.is_loss(item.name) and item not in thresholds.all) or all(
         value < bound / 2 if item.sign.startswith(">") else value > 2 * bound
         for value, bound in zip(values, bounds, strict=True)
@@ -235,10 +236,10 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The settings that the considered models used, on which the advice is based. Unknown settings are () or None.
+    """The settings of the considered models, on which the advice is based. Unknown settings are () or None.
 
-    ``diverged_lr`` is the lowest learning rate at which a trial diverged. The rate is None if a considered model has
-    the same or a higher rate.
+    ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is None if a considered model has this
+    rate or a higher rate.
     """
 
     epochs: tuple[float, ...]

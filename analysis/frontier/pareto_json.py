@@ -44,7 +44,7 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
 
 
 def whole(value: float) -> float | int | None:
-    """Return a whole number as an integer (3 for 3.0) and any other number unchanged; None for NaN."""
+    """Convert a whole number to an integer (3.0 to 3) and NaN to None. Return any other number unchanged."""
     return None if math.isnan(value) else int(value) if float(value).is_integer() else float(value)
 
 

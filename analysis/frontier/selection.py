@@ -1,12 +1,12 @@
 """Select the model to recommend among the acceptable models.
 
-The selected model answers fluently, and no other model beats it. If thresholds state how much must be forgotten, the
-model that keeps most is selected, because forgetting more than required is no advantage. Otherwise, the model nearest
+The selected model answers fluently, and no other model beats it. If a threshold states how much must be forgotten, the
+model that keeps most is selected, because forgetting more than required has no advantage. Otherwise, the model nearest
 to the ideal corner is selected.
 
 Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
-nats. The cost of any other score is the score divided by the range of the score. Differences in cost of at most
-:data:`TOLERANCE` count as noise: 2% of the range of a score, or 0.02 nats of a retain loss (2% of a token's
+nats. The cost of any other score is the score divided by the range of the score. A difference in cost of at most
+:data:`TOLERANCE` counts as noise. This is 2% of the range of a score, or 0.02 nats of a retain loss (2% of a token's
 probability).
 """
 
@@ -29,7 +29,7 @@ TOLERANCE = 0.02
 
 
 class Decision(StrEnum):
-    """The criterion that decided between the fluent models that no other model beats."""
+    """The criterion that selected the model among the fluent models that no other model beats."""
 
     ONLY = "only one left"
     KEEPING = "keeps most"
@@ -43,10 +43,10 @@ class Selection:
 
     Attributes:
         place: the position of the selected model in the rows.
-        decision: the criterion that decided between the remaining models.
+        decision: the criterion that selected the model among the remaining models.
         eligible: the number of acceptable models.
         repeating: the number of models left out because their answers on the retain set are repetitive.
-        unmeasured: the number of models left out because another model has fewer thresholds that cannot be judged.
+        unmeasured: the number of models left out because another model has fewer unknown checks.
         beaten: the number of models left out because another model beats them.
     """
 
@@ -70,15 +70,15 @@ def select(
     objectives: Sequence[Objective],
     columns: Columns,
 ) -> Selection | None:
-    """Select one of the rows at the positions ``acceptable``; None if all have repetitive answers on the retain set.
+    """Select one of the rows at the positions ``acceptable``; None if all give repetitive answers on the retain set.
 
-    First, models with repetitive answers on the retain set are left out. Next, only the models with the fewest
-    thresholds that cannot be judged are kept, and of these only the models that no other model beats. Each remaining
-    model has a cost: the cost of the primary metric of the retain set (:func:`_keeping`), or the distance from the
-    ideal corner if the metric cannot be used. Models whose cost exceeds the smallest cost by at most the tolerance are
-    kept, and of these the models whose repetition in forget answers exceeds the least repetition by at most the
-    tolerance. Of the models that are left, the model nearest to the ideal corner is selected. ``distance`` has a pair
-    for each row: the distance from the ideal corner, and a number that breaks ties.
+    First, models with repetitive answers on the retain set are left out. Second, only the models with the fewest
+    unknown checks (:attr:`Assessment.unknowns`) are kept. Third, models that another model beats are left out. Each
+    remaining model has a cost: the cost of the primary metric of the retain set (:func:`_keeping`), or the distance
+    from the ideal corner if the metric cannot be used. Fourth, models are kept if their cost is within the tolerance of
+    the smallest cost. Fifth, models are kept if their repetition in forget answers is within the tolerance of the least
+    repetition. Of these models, the model nearest to the ideal corner is selected. ``distance`` has a pair for each
+    row: the distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
@@ -109,9 +109,9 @@ def beaten_rows(costs: Floats) -> Mask:
     """Return a mask, shape (n,), of the models that another model beats. ``costs`` has the shape (n, scores).
 
     The cost of an unmeasured score is NaN. Model A beats model B if three conditions hold: every score measured for B
-    was measured for A; no cost of A is higher by more than the tolerance; some cost of A is lower by more than the
-    tolerance. Models can beat each other in a cycle. If every model is beaten, the model with the smallest sum of costs
-    counts as not beaten.
+    was also measured for A; no cost of A exceeds B's cost by more than the tolerance; at least one cost of A is below
+    B's cost by more than the tolerance. Models can beat each other in a cycle. If every model is beaten, the model with
+    the smallest sum of costs counts as not beaten.
     """
     n = len(costs)
     beats: Mask = np.zeros((n, n), dtype=bool)
@@ -129,8 +129,8 @@ def beaten_rows(costs: Floats) -> Mask:
 
 
 def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
-    """Return the cost of the primary metric of the retain set for each row. Return None if a value is missing, or if no
-    threshold decides whether a model forgot enough, because then a model that forgets nothing would be best."""
+    """Return the cost of the primary metric of the retain set for each row. Return None if a value is missing. Also
+    return None if no threshold decides forgetting, because then a model that forgets nothing would be best."""
     measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
     scores = [
         item

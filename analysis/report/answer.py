@@ -1,6 +1,6 @@
-"""The answer of a sweep: the recommended checkpoint, the reason, and the scores compared with the target's scores.
+"""The answer of a sweep: the recommended checkpoint, why it was selected, and its scores beside the target's scores.
 
-A model is recommended only if the model is good enough. All finished trials are judged, not only the trials on the
+A model is recommended only if it is good enough. All finished trials are judged, even trials that are not on the
 frontier.
 """
 
@@ -27,10 +27,10 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of the target (``before``) and of the model that the answer names (``after``).
+    """One score of the model that the answer names: ``before`` is the target's value, and ``after`` the model's value.
 
-    A score that was not measured is None. ``met`` is whether the model meets the thresholds ``wanted`` on this score;
-    None if unknown or if there are no such thresholds.
+    A value that was not measured is None. ``wanted`` has the thresholds on this score, and ``met`` is whether the model
+    meets them; None if unknown or if there are no thresholds.
     """
 
     column: str
@@ -52,7 +52,7 @@ class Member:
         met: whether the model meets all thresholds; None if unknown.
         roles: labels such as "nearest to ideal" or "largest contribution"; empty for most members.
         measured: whether any metric other than the losses was measured.
-        collapsed: whether a loss to be minimized is near the loss of a random guess, or above it.
+        collapsed: whether a loss that should be minimized is near or above the loss of a random guess.
     """
 
     model: Model
@@ -70,21 +70,21 @@ class Answer:
 
     Attributes:
         noun: the noun for a model, ``epoch`` or ``trial``.
-        statuses: the number of trials for each status that occurs.
+        statuses: the number of trials with each status; statuses without trials are left out.
         has_target: whether the target model exists; false while the sweep is still making the target.
         judgement: the judgement on all models.
         members: the models on the frontier.
-        model: the recommended model, or else the model closest to the thresholds; None if no model can be compared. The
-            fields below are about this model.
+        model: the recommended model, or the model closest to the thresholds if none is recommended; None if no model
+            can be compared. The fields below are about this model.
         objectives: the scores that are objectives.
         scores: every score that was measured for the model or the target.
-        compared: the number of compared models, which are evaluated epochs or finished trials.
+        compared: the number of compared models (evaluated epochs, or finished trials).
         on_front: whether the model is on the frontier.
         nearer: the name and method of an external row that is nearer to the ideal corner than the model; "" if there is
             no such row.
-        no_gain: whether the target before unlearning is at least as good in every objective.
-        seeds: among the trials with the same settings as the model, the number of good trials and of all trials; None
-            if all these trials are good, or if the model is not good.
+        no_gain: whether the target before unlearning is at least as good as the model in every objective.
+        seeds: the number of good trials and of all trials with the model's settings (seeds may differ); None if all of
+            these trials are good, or if the model is not good.
     """
 
     noun: str
@@ -125,7 +125,7 @@ class Answer:
 
     @cached_property
     def reason(self) -> str:
-        """The reason why the model was selected; "" if no model is acceptable."""
+        """Why the model was selected; "" if no model is recommended."""
         return say("answer.reason", answer=self)
 
     @cached_property
@@ -134,7 +134,7 @@ class Answer:
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the answer in the form in which pareto.json stores it. The console and MLflow read this entry."""
+        """Return the entry ``answer`` of pareto.json, which the console and MLflow read."""
         model, selection = self.model, self.judgement.selection
         return {
             "headline": self.headline,
@@ -207,7 +207,7 @@ def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) ->
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
-    """Return the numbers of good trials and of all trials with the same settings as ``row``; None if all are good."""
+    """Return the numbers of good trials and of all trials with the settings of ``row``. Return None if all are good."""
     if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished
@@ -238,7 +238,7 @@ def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterato
         before, after = baseline.get(name), finite_cell(row, name)
         if name not in row or (before is None and after is None):
             continue
-        # If a set has two losses, only one of them is capped, which the label must show.
+        # If a data set has two losses, only one is capped. The labels must say which.
         twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
         cap = ", uncapped" if name in twins[:1] else ", at most a random guess"
         wanted = thresholds.of(name)

@@ -29,7 +29,7 @@ _LATEX = str.maketrans({
 
 
 def comparison_content(tables: Sequence[ComparisonTable]) -> object:
-    """Return the content of ``compare --json``. NaN and infinite numbers become null."""
+    """Return the output of ``compare --json``. NaN and infinite numbers become null."""
     return plain({
         "tables": [
             table.problem._asdict()
@@ -57,8 +57,8 @@ def _rule(table: ComparisonTable) -> str:
 
 
 def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
-    """Render the tables as text. A cell has a pair (text, whether the text is bold) for each side, without AutoLR and
-    with AutoLR. The last two columns are the success and the configuration."""
+    """Render the tables with a template. A cell has a pair (text, whether the text is bold) for each entry of the row,
+    without and with AutoLR. The last two columns are the success and the configuration."""
     shown = []
     for table in tables:
         names = " on ".join(filter(None, table.problem[:2])) or "All methods"
@@ -86,13 +86,13 @@ def _cell(entry: Entry | None, name: str) -> tuple[str, bool]:
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
-    """Return a GitHub-flavoured Markdown table for every problem (model and data set), and the rule by which
-    configurations are chosen."""
+    """Return a GitHub-flavoured Markdown table for every problem (model and data set), followed by the rule that
+    chooses the configurations."""
     return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """Return a LaTeX table environment for every model and data set. They need ``\\usepackage{booktabs,graphicx}``."""
+    """Return a LaTeX table environment for every model and data set. It needs ``\\usepackage{booktabs,graphicx}``."""
     return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
@@ -102,9 +102,9 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
-    """Return a CSV with a row for each model, data set, method, policy and metric. Numbers are not rounded.
+    """Return a CSV with a row for each metric of each model, data set, method and policy (AutoLR off or on), unrounded.
 
-    If no seed finished for a method and policy, the CSV has one row without a metric for this method and policy.
+    A method and policy for which no seed finished has one row without a metric.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

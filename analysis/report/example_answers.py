@@ -1,4 +1,4 @@
-"""Compare the answers of the recommended model with the target's, from the per-item logs in the folder items/."""
+"""Compare the answers of the recommended model with the target's answers, from the per-item logs in items/."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ PER_SET = 5
 TARGET_ITEMS = "target-{key}.json"
 """The name of the file in items/ that contains the answers of the target; the key identifies the target."""
 _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
-"""The key of each evaluation set in a per-item log, which has the format of the TOFU authors' evaluation logs."""
+"""The key of each evaluation set in a per-item log. The logs have the format of the TOFU authors' evaluation logs."""
 
 
 Words = tuple[tuple[str, bool], ...]
-"""An answer as runs of words. A run is marked true if the compared answer has other words there."""
+"""An answer as pairs (consecutive words, whether the other answer has different words at this place)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedSet:
     """The answers to the questions of one evaluation set.
 
-    ``examples`` are evenly spread over the set: the question, and the answers before and after. ``same`` of all
-    ``total`` answers have the same words before and after.
+    ``examples`` has triples (question, answer before, answer after), evenly spread over the set. ``same`` is the number
+    of the ``total`` answers that have the same words before and after.
     """
 
     examples: tuple[tuple[str, Words, Words], ...]
@@ -48,10 +48,9 @@ class ExampleAnswers:
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Compare the answers of the model at ``checkpoint``; None if no generated answers were recorded.
+    """Compare the answers of the model at ``checkpoint`` with the target's; None if no answers were recorded.
 
-    ``checkpoint`` is a path relative to the report's folder ``out``. The path leads into the folder ``checkpoints`` of
-    a sweep.
+    ``checkpoint`` is a path in the folder ``checkpoints`` of a sweep, relative to the report's folder ``out``.
     """
     place = out / checkpoint
     items = place.parent.parent / "items"
@@ -82,7 +81,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the shared text of all prompts before and after the question: ``Question: `` and ``\\nAnswer:``."""
+    """Return the text before the question and the text after the question that all prompts share."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

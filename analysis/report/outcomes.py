@@ -15,7 +15,7 @@ _REST = "loading, saving, waiting"
 
 
 class Failure(NamedTuple):
-    """Trials that failed or diverged for the same reason. If ``varied``, their reasons differ in numbers."""
+    """Trials that failed or diverged for the same reason. If ``varied``, the reasons differ, but only in numbers."""
 
     status: str
     reason: str
@@ -25,9 +25,10 @@ class Failure(NamedTuple):
 
 
 class EarlyStops(NamedTuple):
-    """The number of trials that a scheduler stopped, and of all trials. ``after`` has pairs (epoch, trials stopped).
+    """A scheduler stopped ``stopped`` of all ``trials``. ``after`` has pairs (epoch, number of trials stopped after
+    it).
 
-    ``saved`` of all ``planned`` epochs were not run; both are None if the epochs were not recorded.
+    ``saved`` is the number of the ``planned`` epochs that were not run. Both are None if epochs were not recorded.
     """
 
     stopped: int
@@ -38,7 +39,7 @@ class EarlyStops(NamedTuple):
 
 
 class CostLine(NamedTuple):
-    """The seconds of a group of trials. ``mean`` is per trial (None without trials), ``share`` is of the total."""
+    """The seconds of a group of trials, the mean per trial (None without trials), and the share of the total."""
 
     name: str
     trials: int
@@ -53,8 +54,8 @@ class Cost:
 
     Attributes:
         seconds: the total cost.
-        groups: the total cost by ``part`` (training, evaluation, the rest), and the cost by ``status`` and ``method``.
-            If answers were generated, the evaluation is split into their generation and the rest.
+        groups: the cost, split by ``part`` (training, evaluation, the rest), by ``status`` and by ``method``. If
+            answers were generated, the part evaluation is split into the generation of answers and the rest.
         starts: the time from the start of each worker's first trial to the trial's first step. This time depends on the
             order of the trials, so ``lost`` and the groups by status and method do not include it.
         lost: the cost of the trials that did not finish.
@@ -104,11 +105,11 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
 
 
 def cost(table: TrialTable) -> Cost:
-    """Return the cost of the trials. If ``wall_seconds`` is missing, training and evaluation times are used."""
+    """Return the cost of the trials. Training plus evaluation time replaces a missing ``wall_seconds``."""
     trials = table.trials
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
-    # The rest must not be negative if the clock was set back.
+    # If the clock was set back, the rest must not become negative.
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
     own = held - _starts(trials, most=held - busy)
     total, whole = float(held.sum()), float(own.sum())

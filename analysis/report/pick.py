@@ -1,4 +1,4 @@
-"""Select a model of a sweep for the command ``pick``: by a rule, or without a rule the model of the report."""
+"""Select a model of a sweep for the command ``pick``, either by a rule or (without a rule) as in the report."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from search_spaces.messages import counted, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
-"""``KNEE`` selects the model on the frontier nearest to the ideal corner. ``CONSTRAINT`` (among models within the
-limits) and ``SUCCESS`` (among models that meet all thresholds) select the model with the best primary metric of the
-retain set.
+"""``KNEE`` selects the model on the frontier nearest to the ideal corner. The other rules select the model with the
+best primary metric of the retain set: ``CONSTRAINT`` among the models within the limits, and ``SUCCESS`` among the
+models that meet all thresholds.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """A column, and whether the model with the largest ("max") or the smallest ("min") value is selected."""
+    """The column by which a model is selected: by its largest value if ``direction`` is "max", else by its smallest."""
 
     column: str
     direction: str
@@ -57,9 +57,9 @@ class Pick:
         eligible: the number of models from which the rule selected.
         noun: the noun for a model in messages, ``epoch`` or ``trial``.
         limits: the limits on scores that every eligible model meets.
-        by_thresholds: whether the eligible models had to meet all thresholds that can be judged.
-        best, value: the column that decided and its value for this model; None if the distance decided.
-        distance: the Euclidean distance of the costs from the ideal corner; None if a column decided.
+        by_thresholds: whether only good models were eligible (the rule ``SUCCESS``).
+        best, value: the column by which the model was selected, and the model's value; None if the distance was used.
+        distance: the Euclidean distance of the model's costs from the ideal corner; None if a column was used.
     """
 
     row: pd.Series
@@ -73,7 +73,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """Raised if no finished trial meets the request. The message names the value nearest to a missed limit."""
+    """Raised if no finished trial meets the request. If all miss a limit, the message names the nearest value."""
 
 
 def pick(
@@ -87,14 +87,14 @@ def pick(
     """Select a model of a sweep by a rule, among the models within the ``limits``.
 
     The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the rule
-    only decides which models are eligible, and the eligible model with the best value in this column is selected.
-    Without ``best``, epochs that have not begun to unlearn are left out, unless there are no other epochs. If several
-    models have the same primary metric of the retain set, the primary metric of the forget set decides, then the
-    distance from the ideal corner, then the order of the models.
+    only determines which models are eligible; the eligible model with the best value in this column is selected.
+    Without ``best``, epochs that have not begun to unlearn are left out, unless there are no other epochs. Ties in the
+    primary metric of the retain set are broken by the primary metric of the forget set, then by the distance from the
+    ideal corner, then by trial id and step.
 
     Raises:
         NothingQualifies: no trial has finished, or no model is within the limits or meets the thresholds.
-        AnalysisError: the column of a limit does not exist, or a share of an unknown score of the target is asked for.
+        AnalysisError: the column of a limit does not exist, or a limit is relative to an unknown score of the target.
     """
     objectives, columns = sweep.objectives, table.columns
     models = selectable_models(table, objectives).trials
@@ -127,7 +127,7 @@ def pick(
     if best is not None:
         away = np.linalg.norm(scored(within, objectives)[1], axis=1)
         costs = [item.oriented(numbers(within, item.column)) for item in scores]
-        # lexsort sorts by the last key first. NaN comes last.
+        # The last key of lexsort is the primary key. NaN comes last.
         order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
         row = within.iloc[int(order[0])]
         value, distance = float(row[best.column]), None
@@ -168,7 +168,7 @@ def choose(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> JudgedPick:
-    """Select a model by a rule. Without a rule, select the model that the report's answer names.
+    """Select a model by a rule, or (without a rule) select the model that the report's answer names.
 
     Raises:
         AnalysisError: see :func:`pick`.
@@ -206,9 +206,9 @@ def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:
             there = found_instead([limit.name], models.columns)
-            raise AnalysisError(f"trials.csv has no column {limit.name} to put a limit on: {there}")
+            raise AnalysisError(f"the limit {limit} needs the column {limit.name} in trials.csv: {there}")
         if limit.relative and limit.name not in sweep.baseline:
-            raise AnalysisError(f"constraint {limit}: {limit.name} of the target before unlearning is unknown")
+            raise AnalysisError(f"the limit {limit} is relative to the target's {limit.name}, which was not measured")
         values = numbers(within, limit.name)
         before = (sweep.baseline_of(row).get(limit.name) for _, row in within.iterrows())
         kept = within[[limit.met(*pair) is True for pair in zip(values, before, strict=True)]]

@@ -1,7 +1,7 @@
 """Render sentences, HTML pages and text tables with the Jinja2 templates in templates/.
 
-A template for sentences is a file of macros. Values are escaped only in ``*.html.j2``, so an HTML template must not
-import macros from other files but must call :func:`say`.
+A template for sentences is a file of macros. Values are escaped only in ``*.html.j2``. An HTML template must therefore
+not import macros from other files; it calls :func:`say` instead.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def listed(items: Iterable[object], last: str = "and") -> str:
 
 
 def sentence(text: str) -> str:
-    """Return ``text`` with a capital first letter. The other letters are not changed."""
+    """Return ``text`` with its first letter capitalized and all other letters unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def note_text(note: Note) -> str:
-    """Render a note with its macro in note.j2. The text starts with the source and has no capital and no full stop."""
+    """Render a note with its macro in note.j2. The text starts with the note's source and has no full stop."""
     text = say(f"note.{note.code}", **dict(note.facts))
     return f"{note.source}: {text}" if note.source else text
 

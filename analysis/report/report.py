@@ -59,7 +59,7 @@ HEADINGS = {
     "courses": "Training curves",
     "gradients": "Gradient norms and angles",
 }
-"""The heading of each section, keyed by its anchor, in the order of the page."""
+"""The heading of each section, keyed by the anchor of the section, in the order of the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def findings(
     figures: Sequence[tuple[str, PageFigure]],
     study: LrStudy | None = None,
 ) -> Iterator[Finding]:
-    """Yield the sections that have data. ``figures`` has pairs (anchor of a section, figure in this section).
+    """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of the section, figure).
 
     If the ``study`` has verdicts, the section on AutoLR shows these verdicts. Otherwise, the section describes the
-    trials of each model and data set.
+    trials on each problem (model and data set).
     """
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
@@ -132,7 +132,7 @@ def _auto_lr(sources: Sources) -> tuple[str, ...]:
 
 
 class PageFrontier(NamedTuple):
-    """A drawn frontier as ``<svg>``. ``kind`` and ``labels`` name the scores on the axes; empty for the objectives."""
+    """A drawn frontier as ``<svg>``. ``kind`` and ``labels`` name scores on the axes; empty for the objectives."""
 
     svg: str
     kind: str
@@ -143,9 +143,8 @@ class PageFrontier(NamedTuple):
 class PageAnswer:
     """The answer for one problem (model and data set).
 
-    ``anchor`` is the suffix of HTML ids; "" if there is only one problem.
-
-    ``hypervolumes`` has the hypervolume in each additional reference box, keyed by the name of the box.
+    ``anchor`` is the suffix of HTML ids; "" if there is only one problem. ``hypervolumes`` has the hypervolume in each
+    additional reference box, keyed by the name of the box.
     """
 
     title: str
@@ -165,13 +164,13 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     (folders of sweeps or runs, CSV tables) are given, the report is about these sources, and ``out`` may be any folder.
 
     Raises:
-        AnalysisError: a table or sweep.json cannot be read. In this case, nothing was written.
+        AnalysisError: a table or sweep.json cannot be read. Nothing is written in this case.
         OSError: a file cannot be written into the folder.
     """
     read = read_sources(list(sources) or [out], out=out)
     parts, notes = by_problem(read)
     study = study_in(read)
-    # If every sweep is a learning-rate study, the page starts with the verdict of the study.
+    # If all sweeps are learning-rate studies, the page starts with the verdicts.
     is_study = bool(read.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in read.sweeps)
     wanted = gallery(read, study, parts)
     answers = {
@@ -246,7 +245,7 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
 
 
 def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
-    """Draw the frontiers over the objectives and over the primary scores, as files and for the page."""
+    """Draw and save two frontiers: over the objectives and over the primary scores. Yield them for the page."""
     table, sweep = part.table, part.sweep
     scores = score_objectives(table, sweep)
     units = {table.columns[score.column].unit for score in scores}
@@ -275,7 +274,7 @@ def _page(
     *,
     study: LrStudy | None,
 ) -> str:
-    """Return the HTML page, which loads no other file. If ``study`` is given, the page starts with its verdict."""
+    """Return the HTML page, which loads no other file. If ``study`` is given, the page starts with its answer."""
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
@@ -322,7 +321,7 @@ def _page(
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
     """Return the content of pareto.json.
 
-    For several problems, ``front`` has the models of all frontiers, and ``places`` has an entry for each problem.
+    If there are several problems, ``front`` has the models of all frontiers, and ``places`` an entry for each problem.
     """
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)

@@ -1,4 +1,4 @@
-"""Present a learning-rate study: write lr_study.json and lr_study.csv, and return sentences and tables."""
+"""Write lr_study.json and lr_study.csv, and build the sentences and tables that present a learning-rate study."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _NOTHING = "\u2013"
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write the study as JSON to ``path``, and a CSV table with a row for each Pareto front into the same folder."""
+    """Write the study to ``path`` as JSON. Write a CSV file with a row for each Pareto front beside it."""
     write_json(path, study_content(study))
     write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
 
 def study_title(study: LrStudy) -> str:
-    """Return the answer of the study in a few words. If there is a primary question, answer only this question."""
+    """Return the answer of the study as a title. The title is only about the primary question, if there is one."""
     return say("study_headline.title", study=study)
 
 
 def study_lines(study: LrStudy) -> tuple[str, ...]:
-    """Return the answer for each method and AutoLR variant, with collapsed runs. A primary question comes first."""
+    """Return the answer and the number of collapsed runs for each method and AutoLR variant, primary question first."""
     return paragraphs("study_headline.lines", study=study)
 
 
@@ -53,7 +53,7 @@ def sensitivity_line(item: Sensitivity) -> str:
 
 
 def study_content(study: LrStudy) -> dict[str, object]:
-    """Return the content of lr_study.json: the fields of the records. NaN and infinite numbers become null."""
+    """Return the content of lr_study.json. NaN and infinite numbers become null."""
     columns = study.grid.configuration_columns
     content = {
         "settings": list(columns),
@@ -71,7 +71,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
 
 
 def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
-    """Return the fields of a record. The model, the data set, the settings and the method replace the task."""
+    """Return the fields of a record. The field ``task`` is replaced by the model, data set, settings and method."""
     found = asdict(item)
     del found["task"]
     return item.task.problem._asdict() | {"method": item.task.method} | found

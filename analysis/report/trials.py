@@ -1,4 +1,4 @@
-"""Build the table of all trials in a report, and the data for the charts of each trial."""
+"""Build the table of all trials for the report page, and the data for the charts of each trial."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.words import format_settings, model_name, number
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
-"""The approximate maximum number of reports on the page, over all trials, which limits the size of the page."""
+"""The approximate maximum number of reports on the page, summed over all trials. It limits the size of the page."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
@@ -52,7 +52,7 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
-    """Return the labels of the points in a frontier figure, keyed by the link of the point, such as ``#trial-3@13``."""
+    """Return the label of each point in a frontier figure, keyed by the point's link, such as ``#trial-3@13``."""
     shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
     places = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
@@ -71,7 +71,7 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
 
 
 def charts(table: TrialTable) -> list[dict[str, Any]]:
-    """Return the small charts of a trial over epochs or steps, for the page's script.
+    """Return the definitions of the charts that the page's script draws for a trial, over epochs or steps.
 
     ``lines`` has pairs (column, name). If ``log`` is true, the y axis may be logarithmic. If ``losses`` is true, the
     lines start with the target's losses, and the loss of a random guess is shown.

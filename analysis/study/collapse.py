@@ -1,4 +1,4 @@
-"""Count the runs in which the model collapsed, because a mean over a few seeds does not show rare collapses."""
+"""Count the runs in which the model collapsed. A mean over a few seeds does not show rare collapses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Collapse:
     Attributes:
         seeds: the share of seeds on which all runs of a front collapsed. A front has the runs of all configurations
             (values of c) with the same seed and learning rate. If AutoLR has several fronts on a seed (one for each
-            initial rate), one collapsed front is enough. Seeds that cannot be judged are not in the share;
-            ``seeds_unknown`` is the number of these seeds.
-        runs: the number of collapsed runs among the ``of`` judged runs. ``runs_unknown`` runs could not be judged.
+            initial rate), one collapsed front is enough. ``seeds_unknown`` is the number of seeds that cannot be
+            judged, which the share excludes.
+        runs: the number of collapsed runs among ``of`` judged runs. ``runs_unknown`` more runs cannot be judged.
     """
 
     seeds: Share
@@ -41,7 +41,7 @@ def with_collapse(part: Sources) -> TrialTable:
     """Return the table with an additional column :data:`COLLAPSED`: 1 if the model of a trial collapsed, else 0.
 
     A model collapsed if its primary metric on the retain set is below the required share of the target's value (in the
-    paper, 70% of the utility). The cell is NaN if one of the two values is unknown.
+    paper, 70% of the utility). The cell is NaN if the model's value or the target's value is unknown.
     """
     table, sweep = part.table, part.sweep
     found = pd.Series(np.nan, index=table.trials.index)
@@ -58,7 +58,7 @@ def with_collapse(part: Sources) -> TrialTable:
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
     """Count the collapsed runs. ``seeds`` has a list of fronts for each seed. AutoLR has a front per initial rate."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
-    # A front collapsed if all its runs collapsed, and a seed if any of its fronts collapsed. None means unknown.
+    # A front collapsed if all its runs collapsed. A seed collapsed if any of its fronts collapsed. None means unknown.
     lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
     known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
     share = exact_share(sum(known), len(known))
@@ -71,6 +71,6 @@ def _any(found: Iterable[bool | None]) -> bool | None:
 
 
 def _collapsed(unit: Unit) -> list[bool | None]:
-    """For each trial with an outcome, return whether the model collapsed; None if unknown."""
+    """Return, for each trial with an outcome, whether the model collapsed; None if unknown."""
     lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
     return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

@@ -1,4 +1,4 @@
-"""Compare the Pareto fronts of a study's arms by indicators, by hypervolumes and by attainment over seeds.
+"""Compare the Pareto fronts of a study's arms: their indicators, their hypervolumes, and their attainment over seeds.
 
 An arm has all runs of one method on one problem (model and data set) with fixed rates, or with one AutoLR variant.
 """
@@ -32,13 +32,12 @@ class ArmFronts:
     """The comparison of all arms of a problem.
 
     Attributes:
-        indicators: the quality indicators of each arm, which compare all trials of the arm with the Pareto front of all
-            arms together.
+        indicators: the quality indicators of each arm, from all its trials, relative to the Pareto front of all arms
+            together.
         sensitivity: the hypervolumes of the arms for several reference points.
-        trials: the number of trials with an outcome in each arm. An arm with more trials than the other arms has an
-            advantage.
-        further: the indicators in each additional reference box, keyed by the name of the box. Arms with unmeasured
-            trials are left out.
+        trials: the number of trials with an outcome in each arm. Arms with more trials have an advantage.
+        further: the indicators in each additional reference box, keyed by box. Arms with trials that lack a score of
+            the box are left out.
     """
 
     problem: Problem
@@ -56,9 +55,9 @@ class StudyAttainment:
     each pair of an initial rate and a seed.
 
     Attributes:
-        axes: the names of the two costs, which are in [0, 1] (smaller is better).
+        axes: the names of the two costs. Costs are in [0, 1], and smaller is better.
         arms: the names of AutoLR's variant and of the best single rate.
-        surfaces: for each of the two, the surfaces that at least one run, two runs, ..., all runs attain.
+        surfaces: the surfaces of each arm. The k-th surface bounds the region that at least k runs attain.
         difference: the regions that AutoLR attains in a larger or smaller share of runs than the best single rate.
     """
 
@@ -85,7 +84,7 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
 
 
 def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
-    """Return all points of each arm, scaled to a reference box. Arms with a unit that was not measured are left out."""
+    """Return the costs of all trials of each arm in one reference box. Arms with an unknown cost are left out."""
     parts = {arm: [unit.points(box) for unit in own] for arm, own in units.items()}
     filled = {arm: [part for part in own if part is not None and len(part)] for arm, own in parts.items()}
     axes = next((own[0].shape[1] for own in filled.values() if own), 2)
@@ -94,7 +93,7 @@ def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict, axes: tuple[str, str]) -> StudyAttainment:
-    """Return the attainment of AutoLR and of the best single rate, which a verdict with two objectives compares."""
+    """Return the attainment of AutoLR and of the best single rate for a verdict. The study must have two objectives."""
     rate = next(iter(verdict.single.choice.values()))
     hand = [grid.arm(verdict.task)[rate][seed] for seed in verdict.fresh]
     auto = [units[seed] for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]

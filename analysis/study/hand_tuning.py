@@ -14,7 +14,7 @@ from analysis.study.study_runs import Configuration
 
 _MOST_ASSIGNMENTS = 4096
 _STEP = 10**0.5
-"""If only one rate was tried, the rates to try next are lower and higher by this factor."""
+"""If only one rate was tried, the rates to try next are this rate divided by and multiplied by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edge if the hypervolume is highest at an edge of the grid; None otherwise.
+    """Return the edges of the grid at which the hypervolume is highest; None if it is highest at an inner rate.
 
-    ``volumes`` has the mean hypervolume of each rate, shape (L,). A tie between the edge and an inner rate gives None.
+    ``volumes`` has the mean hypervolume of each rate, shape (L,). The result is None if an edge and an inner rate tie.
     """
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
@@ -49,8 +49,7 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
 def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
     """Return the edges at which some configuration has its best rate; None if there are none.
 
-    The rate at an edge is best if its replacement by the next inner rate lowers the mean hypervolume on the tuning
-    seeds.
+    An edge rate counts as best if the mean hypervolume on the tuning seeds is lower with the next inner rate instead.
     """
     rates = tuple(hand)
     if len(rates) == 1:
@@ -77,8 +76,8 @@ def oracle_choice(
 ) -> dict[Configuration, float]:
     """Choose a rate for every configuration, so that the mean hypervolume on the tuning seeds is largest.
 
-    If there are few possible choices, all of them are tried, and the result is exact. Otherwise, the search starts with
-    the best single rate for all configurations and improves one configuration at a time.
+    If there are at most 4096 possible choices, all are tried, and the result is exact. Otherwise, the search starts
+    with the best single rate for all configurations and improves one configuration at a time.
     """
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)
@@ -99,7 +98,7 @@ def oracle_choice(
 
 
 def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequence[int]) -> float:
-    """Return the mean hypervolume of the Pareto fronts in which each configuration has its rate from ``choice``."""
+    """Return the mean hypervolume over ``seeds`` if each configuration uses its learning rate in ``choice``."""
     return float(np.mean([hand.chosen(choice, seed).hypervolume() for seed in seeds]))
 
 

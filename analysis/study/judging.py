@@ -2,23 +2,21 @@
 
 The rules, for one method on one model and data set:
 
-- On each seed, AutoLR and hand-tuning have one number each: the hypervolume of the Pareto front over all values of c.
-  AutoLR's number is the mean over all initial rates, so that nothing about AutoLR is tuned.
-- Seeds are split in advance, in ascending order: the first ``max(1, n // 3)`` are for tuning, the others are fresh. The
-  hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only seeds that both
-  sides ran are split. A seed with an incomplete frontier is left out after the split, so the other seeds keep their
-  roles.
-- There are two baselines. The best single rate is used for all c. The per-c oracle chooses a rate for every c, so that
-  the mean hypervolume of the front on the tuning seeds is largest. With L rates, both baselines cost L runs per c.
-- If the best rate is at the edge of the grid (on the tuning seeds or on all seeds), a rate outside the grid may be
-  better. In this case, the only possible conclusion is that AutoLR is worse.
-- The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any
-  distribution in [-1, 1]. Holm's correction covers both directions of every comparison in the report (all methods,
-  variants, baselines, models and data sets), so the probability of any wrong decision is at most 5%. If there are too
-  few seeds to reach this level, nothing is concluded.
-- A primary question, named before the results are known (:class:`analysis.study.verdict.Primary`), is corrected
-  separately: the probability of a wrong decision is at most 5% for the primary question, and at most 5% for all other
-  comparisons jointly.
+- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning: that of the Pareto front over
+  all values of c. For AutoLR, the hypervolume is the mean over all initial rates, so that nothing about AutoLR is
+  tuned. - The n seeds, in ascending order, are split in advance: the first ``max(1, n // 3)`` are for tuning, the rest
+  are fresh. The hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only
+  seeds that both AutoLR and hand-tuning ran are split. Seeds with an incomplete frontier are left out after the split,
+  so that the other seeds keep their roles. - There are two baselines. The best single rate is used for all c. The per-c
+  oracle chooses a rate for every c, so that the mean hypervolume of the front on the tuning seeds is largest. With L
+  rates, each baseline costs L runs per c. - If the best rate (on the tuning seeds or on all seeds) is at the edge of
+  the grid, a rate outside the grid may be better. Then the only possible conclusion is that AutoLR is worse. - The mean
+  of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any distribution in
+  [-1, 1]. Holm's correction covers both directions of every comparison in the report (all methods, variants, baselines,
+  models and data sets), so the probability of any wrong decision is at most 5%. If there are too few seeds to reach
+  this level, nothing is concluded. - A primary question, named before the results are known
+  (:class:`analysis.study.verdict.Primary`), is corrected separately: the probability of a wrong decision is at most 5%
+  for the primary question, and at most 5% for all other comparisons jointly.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ from analysis.tables.trial_table import finite_cell
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
-    """Return a verdict for every task and AutoLR variant that has a seed on which all Pareto fronts are complete.
+    """Return a verdict for each pair of task and AutoLR variant that has at least one seed with complete Pareto fronts.
 
     A task is a method on one model and data set.
 
@@ -78,7 +76,7 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 
 def described(verdict: Verdict) -> Verdict:
-    """Return a copy of the verdict without tested outcomes, p-values and bounds, for results that are not tested."""
+    """Return a copy of the verdict whose results are only described. It has no p-values, bounds or tested outcomes."""
     baselines = []
     for item in verdict.baselines:
         result = replace(item.result, p_above=math.nan, p_below=math.nan, sign_flip_p=None)
@@ -142,8 +140,8 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> float:
     """Return the cost of an AutoLR run, as a multiple of a fixed-rate run.
 
     The cost is the median ratio of training times over pairs of runs, but at least :data:`PROBE_CHARGE`, because
-    measured times are noisy. In a pair, the initial rate of AutoLR is the fixed rate of the other run, and seed and
-    configuration are equal. Without recorded times, the cost is :data:`PROBE_CHARGE`.
+    measured times are noisy. The two runs of a pair have the same seed and configuration, and AutoLR starts at the
+    fixed rate of the other run. Without recorded times, the cost is :data:`PROBE_CHARGE`.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
@@ -158,7 +156,7 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> float:
 
 
 def _median_updates(auto: Arm) -> float | None:
-    """Return the median number of AutoLR updates per finished trial; None if the settings of no trial give it."""
+    """Return the median number of AutoLR updates per finished trial; None if it is unknown for all trials."""
     counts = []
     for row in (run.row for run in auto.runs if run.row["status"] == "finished"):
         steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
@@ -176,7 +174,7 @@ def _baseline(
     of_auto: tuple[float, ...],
     in_boxes: Mapping[str, float],
 ) -> Baseline:
-    """Compare the baseline's ``fronts`` on the seeds of the report with AutoLR's hypervolumes on the same seeds."""
+    """Compare the baseline's ``fronts``, one for each seed of the report, with AutoLR's hypervolumes on these seeds."""
     of_hand = tuple(unit.hypervolume() for unit in fronts)
     sides = {box: Sides(auto, _mean(unit.hypervolume(box) for unit in fronts)) for box, auto in in_boxes.items()}
     further = {box: found for box, found in sides.items() if np.isfinite(found).all()}
@@ -207,20 +205,20 @@ def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator
 
 
 def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
-    """Yield the baselines after correcting their comparisons jointly."""
-    # Comparisons that cannot be tested do not enter the correction. They are known before the differences are known.
+    """Yield the baselines with their comparisons corrected jointly for multiple testing."""
+    # Comparisons that cannot be tested are not counted. Which these are is known before the differences are known.
     tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
     results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
     adjusted = iter(holm([p for result in results for p in (result.p_above, result.p_below)]))
     for (verdict, baseline), is_tested in zip(asked, tested, strict=True):
         p_holm = (next(adjusted), next(adjusted)) if is_tested else None
-        # With more seeds, an untested comparison would be tested, so its correction counts all comparisons.
+        # An untested comparison reports what a test with more seeds would need, and such a test counts all comparisons.
         counted = replace(baseline, comparisons=sum(tested) if is_tested else len(asked))
         yield counted if verdict.same_seeds else _decided(counted, p_holm)
 
 
 def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
-    """Add the bounds of the difference, the outcome and (if it was tested) the Holm p-value to a baseline."""
+    """Return the baseline with the bounds of the difference. If it was tested, add the outcome and the Holm p-value."""
     differences = np.subtract(baseline.auto, baseline.hand)
     level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)
@@ -236,7 +234,7 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline
 
 
 def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoVerdict, ...]:
-    """Return every task and AutoLR variant of the grid without a verdict (not in ``judged``), with the reason."""
+    """Return each pair of task and AutoLR variant that has no verdict (is not in ``judged``), with the reason."""
     found = []
     for task in grid.tasks:
         for variant in grid.variants(task) or ("",):

@@ -1,5 +1,5 @@
-"""The units of a learning-rate study. A unit is the Pareto front over all values of c for one task, one seed
-and one (initial) rate.
+"""The units of a learning-rate study. A unit is the Pareto front over all values of c for one task, seed and learning
+rate (AutoLR: initial rate).
 
 The points of a front are not independent samples, so each seed contributes only the hypervolume of its front.
 """
@@ -40,22 +40,23 @@ class Unit:
     missing: tuple[Configuration, ...]
 
     def points(self, box: str = "") -> Floats | None:
-        """Return the finished trials' costs, scaled to a reference box, shape (k, m); None if a cost is unknown.
+        """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown.
 
-        The default is the box of the objectives, in which the costs of all finished trials are known.
+        The default is the box of the objectives, which never gives None.
         """
         found = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
         known = [costs for costs in found if costs is not None]
         return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
 
     def hypervolume(self, box: str = "") -> float:
-        """Return the hypervolume in a reference box; 0 if all trials diverged, NaN if a run or a cost is missing."""
+        """Return the hypervolume in a reference box. It is 0 if all trials diverged, NaN if a run or cost is
+        missing."""
         points = self.points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 
 
 class Arm(dict[float, dict[int, Unit]]):
-    """The units of a task with fixed rates or with one AutoLR variant, keyed by (initial) rate, then by seed."""
+    """The units of a task with fixed rates, or with one AutoLR variant, keyed by (initial) rate and then by seed."""
 
     @property
     def units(self) -> list[Unit]:
@@ -81,7 +82,7 @@ class Arm(dict[float, dict[int, Unit]]):
         return all(seed in units and not units[seed].missing for units in self.values())
 
     def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:
-        """Return the runs of ``seed`` in which each configuration uses its learning rate in ``choice``."""
+        """Return a unit with the runs on ``seed`` in which each configuration uses its learning rate in ``choice``."""
         runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
         return replace(next(iter(self.values()))[seed], runs=runs)
 
@@ -94,7 +95,7 @@ class LrGrid:
         configuration_columns: the columns of a :data:`Configuration`, in order.
         notes: the notes on runs that were left out.
         boxes: the names of the additional reference boxes in which the units are scored.
-        seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``. Everything else is equal in all runs.
+        seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
     """
 
     units: tuple[Unit, ...]
@@ -114,7 +115,7 @@ class LrGrid:
         return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.task == task and unit.variant))
 
     def arm(self, task: Task, variant: str = "") -> Arm:
-        """Return the units of a task with fixed rates or with an AutoLR variant, sorted by rate, then by seed."""
+        """Return the units of a task with fixed rates (default) or with an AutoLR variant, sorted by rate and seed."""
         found: dict[float, dict[int, Unit]] = defaultdict(dict)
         for unit in self.units:
             if unit.task == task and unit.variant == variant:
@@ -123,7 +124,7 @@ class LrGrid:
 
 
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
-    """Return the units of one or more sweeps. Each part is the table of a sweep with the sweep's objectives.
+    """Return the units of one or more sweeps. Each part is a pair (table of a sweep, objectives of the sweep).
 
     Trials with different data or training settings belong to different tasks and are not pooled. Settings that depend
     on the seed are ignored.

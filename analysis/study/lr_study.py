@@ -22,13 +22,13 @@ from analysis.tables.trade_off import Objective
 
 @dataclass(frozen=True, slots=True)
 class LrStudy:
-    """The sensitivity of every method, the verdicts on AutoLR, and the compared Pareto fronts.
+    """The sensitivity of each method to the learning rate, the verdicts on AutoLR, and the compared Pareto fronts.
 
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
         without: the methods and AutoLR variants without a verdict.
         primary: the primary question, which was named before the results were known; None if none was named.
-        afterwards: a note that the objectives were chosen after the results were known; else None.
+        afterwards: a note that the objectives were chosen after the results were known; None if they were not.
     """
 
     grid: LrGrid
@@ -56,12 +56,12 @@ class LrStudy:
         return any(map(self.is_primary, self.asked))
 
     def subject(self, verdict: Verdict) -> str:
-        """Return the method and AutoLR variant of a verdict as text. Add the problem (model and data set) if the study
-        has several."""
+        """Return the method and AutoLR variant of a verdict as text, with the problem if the study has several
+        problems."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text. If the study has several variants or problems (models and data sets), add them.
+        """Return the method as text. If the study has several AutoLR variants or several problems, they are added.
 
         The text of the primary question ends with "(the primary question)".
         """
@@ -117,7 +117,7 @@ def study_in(sources: Sources) -> LrStudy | None:
 
 
 def study_of(parts: Sequence[Sources]) -> LrStudy:
-    """Build the study from the sources of one or more sweeps, which were already read.
+    """Build the study from the sources of one or more sweeps.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ.
@@ -128,7 +128,7 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
         seeds_vary=varied.pop() if len(varied) == 1 else "",
     )
     notes = [*(item for part in parts for item in part.table.notes), *grid.notes]
-    # A primary question is valid only if all sweeps named the same one before their results were known.
+    # A primary question is valid only if all sweeps named the same question before their results were known.
     named = dict.fromkeys(str(file.settings.get("primary") or "") for part in parts for file in part.sweeps)
     primary = Primary.parse(next(iter(named))) if len(named) == 1 and any(named) else None
     if len(named) > 1:
@@ -139,10 +139,10 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
 
 
 def fronts_table(grid: LrGrid) -> pd.DataFrame:
-    """Return the content of lr_study.csv, which has a row for each Pareto front, with its hypervolume in every box.
+    """Return the content of lr_study.csv: a row for each Pareto front, with its hypervolume in every reference box.
 
-    Each combination of problem (model, data set and settings), method, learning rate (or AutoLR's initial rate) and
-    seed has a front.
+    There is a front for each combination of problem (model, data set and settings), method, AutoLR variant, learning
+    rate (AutoLR: initial rate) and seed.
     """
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "collapsed_runs")
     rows = []

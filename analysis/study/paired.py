@@ -1,11 +1,12 @@
 """Test the mean of paired differences over seeds, and correct p-values for multiple comparisons.
 
-The mean of bounded differences is tested by betting, which is valid for any distribution. A bettor stakes the share
-``f`` of the largest possible stake on "the mean is above m". For each difference d in [-1, 1], the bettor's capital is
-multiplied by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the expected capital does not grow, so the capital
-reaches 1/p with probability at most p (Waudby-Smith & Ramdas 2024). The capital is divided among several fixed f, so
-the order of the seeds does not matter. The test takes into account that a rare collapse may not have been observed: for
-n differences of +d, no valid test can have a p-value below (1 + d)^-n. The largest f attains this limit.
+The mean of bounded differences is tested by betting, which is valid for any distribution. A bettor bets that the mean
+is above m, and stakes the fraction ``f`` of the largest possible stake. For each difference d in [-1, 1], the bettor's
+capital is multiplied by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the expected capital does not grow, so
+the capital reaches 1/p with probability at most p (Waudby-Smith & Ramdas 2024). The capital is divided among several
+fixed f, so the order of the seeds does not matter. The test takes into account that a rare collapse may not have been
+observed. If all n differences are +d, no valid test can have a p-value below (1 + d)^-n. The bet with f = 1 attains
+this limit.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ ALPHA = 0.05
 CONFIDENCE = 0.95
 """The confidence level of the exact interval of a share and of the paired-t interval of a mean."""
 TIE = 1e-12
-"""Hypervolumes with a difference below this value count as equal, because rounding errors may differ."""
+"""Hypervolumes that differ by less than this value count as equal, because of rounding errors."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
-"""The part of the capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py).
+"""The fraction of the capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py).
 """
 _MOST_SEEDS = 1_000_000
 _BISECTIONS = 60
@@ -36,7 +37,7 @@ _MOST_EXACT, _DRAWS = 22, 100_000
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A share, ``count`` of ``n``, with the exact 95% interval of the probability (Clopper & Pearson 1934)."""
+    """A share ``count / n``, with the exact 95% interval of the underlying probability (Clopper & Pearson 1934)."""
 
     count: int
     n: int
@@ -73,7 +74,8 @@ def upper_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return how many seeds with this difference give a one-sided p-value below ``level``; None if > 1,000,000."""
+    """Return how many seeds with this difference make the one-sided p-value less than ``level``; None if >
+    1,000,000."""
     if not 0 < abs(difference) <= 1:
         return None
 
@@ -85,7 +87,7 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
 
 
 def exact_share(count: int, n: int) -> Share:
-    """Return the share ``count`` of ``n`` with the exact two-sided 95% confidence interval of the probability."""
+    """Return the share ``count / n`` with the exact two-sided 95% confidence interval of the probability."""
     tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
@@ -103,13 +105,13 @@ def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """The tests and statistics of the differences "first minus second" over n seeds, in [-1, 1].
+    """The tests and statistics of n differences "first minus second", one for each seed, in [-1, 1].
 
     Attributes:
         mean: the mean difference.
         p_above: the one-sided p-value of "the mean is at most 0"; valid for any distribution.
-        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution. Both p-values are not
-            corrected for other comparisons.
+        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution. Neither p-value is
+            corrected for multiple comparisons.
         ahead: the share of seeds on which the first value is larger, with the exact 95% interval; None without pairs.
         tied: the number of seeds on which both values are equal.
         t_interval: the paired-t 95% interval of the mean. Valid only if the differences are normally distributed; None
@@ -159,7 +161,7 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of the sign-flip test (Fisher 1935).
 
     The p-value is the share of sign assignments whose sum is at least as far from 0 as the observed sum. For n <= 22,
-    all 2^n assignments are tried; for larger n, 100,000 random assignments and the observed assignment.
+    all 2^n assignments are tried. For larger n, 100,000 random assignments and the observed assignment are tried.
     """
     values = np.asarray(differences)
     observed = abs(values.sum())

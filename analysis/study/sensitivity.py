@@ -1,7 +1,7 @@
 """Measure how much a method's result depends on the learning rate.
 
-The result of a learning rate is the hypervolume of its Pareto front over all values of c. The hypervolume is averaged
-over the seeds on which all compared rates have a complete frontier, so that a rate has no advantage from missing seeds.
+The result of a learning rate is the hypervolume of its Pareto front over all values of c. It is averaged only over
+seeds on which all compared rates have a complete frontier, so that missing seeds do not favour a rate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RateRow:
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
         metrics: the mean of each measured metric over the finished trials of the compared seeds.
-        further: the mean hypervolume in each additional reference box, keyed by box; NaN if not measured.
+        further: the mean hypervolume in each additional reference box, keyed by box; NaN if a score is missing.
     """
 
     lr: float
@@ -50,12 +50,12 @@ class Sensitivity:
         rates: a row for each fixed learning rate, in ascending order.
         best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None if
             there is no complete frontier, or if every hypervolume is zero.
-        near_best: the lowest and the highest rate of the range around the best rate in which the hypervolume is at
+        near_best: the lowest and the highest rate of the range around the best rate in which every hypervolume is at
             least 95% of the best.
         spread: the difference between the largest and the smallest hypervolume of the rates.
         auto: a row for each initial rate of each AutoLR variant, on the seeds that AutoLR shares with the fixed rates.
         left_out: the seeds on which only some of the rates have a complete frontier.
-        paired: whether the rates are compared on the same seeds; False if no seed has complete frontiers at all rates.
+        paired: whether the rates are compared on the same seeds. False if no seed has complete frontiers at all rates.
     """
 
     task: Task
@@ -119,13 +119,13 @@ def _whole(units: Mapping[int, Unit]) -> set[int]:
 
 
 def _shared(*arms: Arm) -> set[int]:
-    """Return the seeds on which every rate has a complete frontier. Rates without any complete frontier are ignored."""
+    """Return the seeds with a complete frontier at every rate, ignoring rates that have no complete frontier at all."""
     found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
     return set.intersection(*found) if found else set()
 
 
 def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    """Return a row for each rate, computed on the ``shared`` seeds, or on all seeds of the rate if none are shared."""
+    """Return a row for each rate on the ``shared`` seeds. If there are none, each rate has its own seeds."""
     return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
 
 
@@ -133,7 +133,7 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
     whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
     volumes = [unit.hypervolume() for unit in whole]
     further = {box: [unit.hypervolume(box) for unit in whole] for box in grid.boxes}
-    # Without a complete frontier there is nothing to compare, so the metrics of all runs are averaged.
+    # If no frontier is complete, the metrics of all runs are averaged.
     rows = [run.row for unit in whole or units.values() for run in unit.runs.values()]
     finished = [row for row in rows if row["status"] == "finished"]
     metrics = {}

@@ -20,15 +20,15 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, cell, rounded_cell
 
 Configuration = tuple[object, ...]
-"""The values of all settings that vary between trials, such as c, except the learning rate."""
+"""The values of all settings, such as c, that vary between trials of a task, without the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """An unlearning problem and the unlearning method.
 
-    ``problem.apart`` has the data and training settings, such as ``epochs 3, batch size 8``, if the study has the same
-    model and data set with several such settings.
+    If the study has several data or training settings for this model and data set, ``problem.apart`` has the settings
+    as text, such as ``epochs 3, batch size 8``.
     """
 
     problem: Problem
@@ -52,9 +52,9 @@ class StudyRun:
         lr: the fixed learning rate, or the rate from which AutoLR started; None if an external table does not give the
             rate.
         seed: the seed; None if an external table does not give the seed.
-        costs_in: the costs in each reference box, shape (m,), in [0, 1]; None unless the trial finished and has all
-            objectives. The key "" is the box of the problem's objectives; the other keys are the names of the boxes of
-            :func:`analysis.frontier.indicators.further_objectives`.
+        costs_in: the costs in each reference box, shape (m,), in [0, 1]; None if the trial did not finish or lacks a
+            score of the box. The key "" is the box of the problem's objectives. The other keys are the names of the
+            additional boxes (:func:`analysis.frontier.indicators.further_objectives`).
         row: the row of the trial table.
     """
 
@@ -68,14 +68,14 @@ class StudyRun:
 
     @property
     def costs(self) -> Floats | None:
-        """The costs by the objectives, shape (m,), in [0, 1]; None unless the trial finished and has all objectives."""
+        """The costs of the objectives, shape (m,), in [0, 1]; None if the trial did not finish or lacks one of them."""
         return self.costs_in.get("")
 
     @property
     def judged(self) -> bool:
-        """Whether the trial has an outcome, which means that it finished with costs or diverged (hypervolume zero).
+        """Whether the trial has an outcome: it finished and has :attr:`costs`, or it diverged (hypervolume 0).
 
-        A trial that failed, or that a user or scheduler stopped, has no outcome.
+        A trial has no outcome if it failed, or if a user or a scheduler stopped it.
         """
         return self.costs is not None or self.diverged
 
@@ -94,7 +94,7 @@ class StudyRun:
 class StudyRuns:
     """All runs of a study. ``configuration_columns`` has the names of the settings in a configuration.
 
-    ``problems`` has the problem (model and data set) of every trial, even of trials left out (see ``notes``).
+    ``problems`` has the problem (model and data set) of every trial, including trials left out (see ``notes``).
     """
 
     runs: tuple[StudyRun, ...]
@@ -113,12 +113,12 @@ def study_runs(
 ) -> StudyRuns:
     """Return the runs of one or more sweeps. Each part is the table of a sweep with the sweep's objectives.
 
-    If two trials have the same task, policy, configuration (compared to nine digits) and seed, only the first is used.
-    Every trial without a seed is a separate run. Trials belong to different tasks if they differ in a column whose role
-    is in ``roles``: ``data`` (target, split, ...) or ``training`` (epochs, batch size, optimizer, ...). Columns that
-    depend on the seed are ignored; see :func:`analysis.tables.problems.problems_of`, which also receives ``sweep``. All
-    trials of a problem (model, data set and settings) are scored in the smallest reference box that contains the boxes
-    of their sweeps.
+    If two trials have the same task, learning-rate policy, configuration (floats are rounded to nine digits) and seed,
+    only the first is used. A trial without a seed is always a separate run. Trials belong to different tasks if they
+    differ in a column whose role is in ``roles``: ``data`` (target, split, ...) or ``training`` (epochs, batch size,
+    optimizer, ...). Columns that depend on the seed are ignored; see :func:`analysis.tables.problems.problems_of`,
+    which also receives ``sweep``. All trials of a problem (model, data set and settings) are scored in the smallest
+    reference box that contains the boxes of their sweeps.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
@@ -154,7 +154,7 @@ def study_runs(
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
-    """Return a note on trials that were run twice, with the number of pairs and the pairs with different results."""
+    """Return a note on trials that were run twice. It has the number of pairs, and the pairs whose results differ."""
     compared = ("status", *columns.outcomes)
     different = tuple(
         (_named(first, later), _named(later, first))
@@ -165,7 +165,7 @@ def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) ->
 
 
 def _named(trial: pd.Series, other: pd.Series) -> str:
-    """Return the id of a trial, prefixed with its sweep if the other trial has the same id."""
+    """Return the id of a trial. If the other trial has the same id, the name of the sweep is added."""
     name = str(trial["trial_id"])
     return f"{trial['sweep']}/{name}" if name == other["trial_id"] else name
 
@@ -188,7 +188,7 @@ def _costs(
 
 
 def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
-    """Return whether the column is part of a configuration, so that its value distinguishes runs of one task."""
+    """Return whether the column is part of a configuration, which distinguishes the runs of a task."""
     role = table.columns[name].role
     return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
@@ -198,5 +198,5 @@ def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
     trials = table.trials[auto_lr_on(table.trials)]
     options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
     options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]
-    # Boolean options are excluded: they only control logging.
+    # Boolean options are excluded, because they only control logging.
     return tuple(name for name in options if trials[name].dtype.kind in "if" and trials[name].nunique() > 1)

@@ -1,4 +1,4 @@
-"""Compare AutoLR with the best of n learning rates that a person picks at random, by the expected hypervolume.
+"""Compare the hypervolume of AutoLR with the expected hypervolume of the best of n randomly picked learning rates.
 
 The expectation is the exact mean over all subsets of n rates (Dodge et al. 2019; unbiased estimator of Tang et al.
 2020).
@@ -17,7 +17,7 @@ from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
-"""The cost of the paper's AutoLR in fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs."""
+"""The cost of the paper's AutoLR, in fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +29,9 @@ class TuningCurve:
         expected: the expected hypervolume of the best of n rates, shape (L,). All subsets are equally likely.
         auto: the hypervolume of AutoLR.
         charge: the cost of an AutoLR run, in fixed-rate runs.
-        equals: the number of rates, interpolated, from which hand-tuning attains ``auto``. The number is 1 if a single
-            rate attains ``auto``, and infinite if even all L rates do not attain it. ``expected`` may fall with n,
-            because the best rate on the tuning seeds may not be the best on the seeds of the report.
+        equals: the interpolated number of rates from which on ``expected`` is at least ``auto``: 1 if this holds for
+            every n, infinite if it does not hold for n = L. ``expected`` may fall with n, because the best rate on the
+            tuning seeds may not be the best on the seeds of the report.
     """
 
     picks: npt.NDArray[np.intp]
@@ -42,23 +42,23 @@ class TuningCurve:
 
     @property
     def above_all_rates(self) -> bool:
-        """Whether no number of hand-picked rates attains AutoLR's hypervolume."""
+        """Whether AutoLR's hypervolume is above the hypervolume of the best of all L rates."""
         return math.isinf(self.equals)
 
 
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:
-    """Return the hypervolume of the best of n rates, averaged over all subsets of n rates, for n = 1, ..., L.
+    """Return the hypervolume of the best of n rates for n = 1, ..., L, averaged over all subsets of n rates.
 
     ``choice`` has the hypervolume of each rate on the tuning seeds, and ``report`` on the seeds of the report (default:
-    ``choice``); both have the shape (L,). In each subset, the rate with the highest ``choice`` is chosen. The
-    result is the mean over the subsets of the chosen rate's ``report``. Ties go to the first rate.
+    ``choice``); both have the shape (L,). In each subset, the rate with the highest ``choice`` is chosen; ties go to
+    the first rate. The result is the mean of the chosen rates' ``report`` over all subsets.
 
     The rate with the r-th lowest ``choice`` is chosen in C(r-1, n-1) of the C(L, n) subsets.
     """
     chosen = np.asarray(choice, dtype=np.float64)
     scores = chosen if report is None else np.asarray(report, dtype=np.float64)
     count = len(chosen)
-    # Ties go to the first rate, so it must come last in ascending order.
+    # The last rate in this order is chosen. Of equal rates, the first rate must therefore come last.
     rising = scores[sorted(range(count), key=lambda index: (chosen[index], -index))]
     return np.array(
         [
@@ -71,14 +71,14 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """Compare AutoLR's hypervolume ``auto`` at a cost of ``charge`` runs with the curve of :func:`expected_best`."""
+    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume ``auto``, at a cost of ``charge`` runs."""
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     return TuningCurve(picks, expected, auto, charge, _reached(expected, auto))
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
-    """Return the smallest interpolated n with ``expected(n) >= auto``; infinite if there is none."""
+    """Return the interpolated n from which on ``expected`` is at least ``auto``; infinite if the last value is less."""
     below = np.flatnonzero(np.asarray(expected) < auto - TIE)
     if len(below) == 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""The classes of a verdict, which compares AutoLR with hand-tuned learning rates. judging.py computes verdicts."""
+"""The classes for a verdict on AutoLR against hand-tuned learning rates. judging.py computes the verdicts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from analysis.tables.note import Note
 
 BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
 DESCRIBED = "described"
-"""The outcome if the objectives were chosen after the results were known: results are described, but not tested."""
+"""The outcome if the objectives were chosen after the results were known. Such results are not tested."""
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 WITHIN = 0.05
-"""A hypervolume counts as near the best if it is lower than the best by at most this share."""
+"""A hypervolume counts as near the best if it is lower than the best by at most this fraction of the best."""
 FEW_UPDATES = 5
 """If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
 SETS_ITS_RATE_ONCE = ("safe",)
-"""The rules that choose the rate at their first update, whatever the initial rate is."""
+"""The rules that choose the rate at their first update, independently of the initial rate."""
 
 
 class Sides(NamedTuple):
@@ -59,7 +59,7 @@ class Primary:
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """A task and AutoLR variant without a verdict, and the reason. ``variant`` is "" if AutoLR was not run."""
+    """The reason why a task and AutoLR variant have no verdict. ``variant`` is "" if AutoLR was not run."""
 
     task: Task
     variant: str
@@ -68,7 +68,7 @@ class NoVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A hand-tuned baseline and its comparison with AutoLR. The fields are shown in reports and lr_study.json.
+    """A hand-tuned baseline and its comparison with AutoLR. Reports and lr_study.json show the fields.
 
     Attributes:
         name: :data:`SINGLE` or :data:`ORACLE`.
@@ -76,12 +76,12 @@ class Baseline:
         hand, auto: the hypervolumes of the baseline and of AutoLR on each seed of the report.
         result: the paired test of ``auto - hand``.
         collapse: the number of collapsed runs of the baseline.
-        edge: the edge of the grid, if a rate outside the grid may be better; else None.
+        edge: the edge of the grid, if the best rate is at the edge and a rate outside may be better; else None.
         further: the hypervolumes of AutoLR and the baseline in each additional reference box, averaged over the seeds
-            of the report and keyed by box. A box is left out if a trial was not measured.
+            of the report and keyed by box. A box is left out if a trial lacks a score of the box.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
-        bounds: the confidence bounds of the mean difference, which hold jointly for all comparisons at 95%; None if
-            the rates were chosen on the seeds of the report.
+        bounds: the confidence bounds of the mean difference, at 95% jointly for all comparisons; None if the rates were
+            chosen on the seeds of the report.
         outcome: whether AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. :data:`OPEN` means that AutoLR is
             not worse, but that the best rate is at the edge of the grid. :data:`TOO_FEW` means that there are too few
             seeds, and :data:`DESCRIBED` that nothing was tested.
@@ -105,34 +105,35 @@ class Baseline:
 
     @property
     def fresh_least(self) -> int:
-        """The number of fresh seeds below which nothing can be decided, even if the differences are large."""
+        """The smallest number of fresh seeds with which a decision is possible, however large the differences are."""
         return least_seeds(self.comparisons)
 
     @property
     def fresh_needed(self) -> int | None:
-        """The number of fresh seeds that would suffice if every difference were the mean; None if no number would."""
+        """The number of fresh seeds that suffice if every difference equals the mean; None if no number suffices."""
         return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The comparison of one AutoLR variant with both hand-tuned baselines, for one task.
+    """The comparison of one AutoLR variant with the two hand-tuned baselines on one task.
 
-    The fields are shown in reports and lr_study.json.
+    Reports and lr_study.json show the fields.
 
     Attributes:
         starts: the initial rates of AutoLR.
         of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
         rates: the fixed learning rates.
-        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If one of these groups
-            would be empty, all complete seeds are used for both.
+        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If one of the two would be
+            empty, both have all seeds with complete frontiers.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
-        planned: the fresh seeds that the report would use if no seed had been lost.
-        failed_seeds: the lost seeds on which a run failed or was stopped. On the other lost seeds, runs were not made.
+        planned: the fresh seeds before seeds without a complete frontier were left out.
+        failed_seeds: the planned seeds that were lost because a run failed or was stopped, not because a run is
+            missing.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
         seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``; "" if the merged studies disagree.
-        updates: the median number of AutoLR updates in a run, by the settings; None if unknown.
+        updates: the median number of AutoLR updates in a run, computed from the settings; None if unknown.
     """
 
     task: Task
@@ -164,7 +165,7 @@ class Verdict:
 
     @property
     def compared(self) -> tuple[Baseline, ...]:
-        """The baselines, without an oracle that chooses the best single rate for all configurations."""
+        """The distinct baselines: only the best single rate if the oracle chooses this rate everywhere, else both."""
         single, oracle = self.baselines
         return (single,) if single.choice == oracle.choice else (single, oracle)
 
@@ -180,7 +181,7 @@ class Verdict:
 
     @property
     def start_decides(self) -> bool:
-        """Whether AutoLR's initial rate decides if AutoLR or the best single rate is ahead, by over 5% either way."""
+        """Whether AutoLR is over 5% above the best single rate from one initial rate and over 5% below from another."""
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 
@@ -212,7 +213,7 @@ def seeds_for(fresh: int) -> int:
 
 
 def least_seeds(comparisons: int) -> int:
-    """Return the smallest number of fresh seeds with which any of ``comparisons`` comparisons can be decided.
+    """Return the smallest number of fresh seeds with which one of ``comparisons`` comparisons can be decided.
 
     With this number, a comparison is decided only if every difference has the largest possible value, 1.
     """

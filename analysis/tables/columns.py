@@ -12,7 +12,7 @@ from analysis.tables.trade_off import Objective
 from search_spaces.constraint import Constraint, all_met
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
-"""The roles of columns with a trial's settings."""
+"""The roles of the columns that contain settings of a trial."""
 _NUMBERS = frozenset({"loss", "metric", "cost", "progress", "course"})
 _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "training", "seed": "training"} | {
     "auto_lr": "auto_lr"
@@ -79,7 +79,7 @@ class Columns:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """The name of the loss on each data set. If a data set has several losses, the first one is used."""
+        """The names of the losses, one for each data set (the first, if a data set has several)."""
         found: dict[str | None, str] = {}
         for name in filter(self.is_loss, self.entries):
             found.setdefault(self[name].of, name)
@@ -96,7 +96,7 @@ class Columns:
         return tuple(name for name in self.entries if self[name].role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
-        """Return the names of the primary metrics on the forget set and the retain set that are among ``measured``."""
+        """Return the names in ``measured`` that are the primary metric of the forget set or of the retain set."""
         there = set(measured)
         found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
@@ -115,11 +115,11 @@ class Columns:
         return f"{self.label(name)} ({unit})" if unit else self.label(name)
 
     def better(self, name: str) -> str:
-        """Return ``higher`` or ``lower``, whichever is better; "" if the column has no direction."""
+        """Return ``higher`` or ``lower``, depending on which values are better; "" if the column has no direction."""
         return {"max": "higher", "min": "lower"}.get(self[name].direction or "", "")
 
     def limits(self, name: str) -> tuple[float, float] | None:
-        """Return axis limits: the bounds of a score plus a margin. Return None for a loss or if a bound is missing."""
+        """Return axis limits for a score (its bounds plus a margin); None for a loss, or if a bound is missing."""
         low, high = self[name].bounds
         if self.is_loss(name) or low is None or high is None:
             return None
@@ -182,7 +182,7 @@ def _column(name: str, values: object) -> Column:
 
 
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
-    """Return the threshold "below ``below``" or "at least ``share`` of the value before unlearning"."""
+    """Return the threshold "less than ``below``" or "at least ``share`` times the target's score"."""
     if (below is None) == (share is None):
         raise ValueError("its threshold needs exactly one of the keys below and share")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

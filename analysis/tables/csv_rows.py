@@ -19,24 +19,24 @@ _TEXT = frozenset(
     {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
     | {"name", "fallback"}
 )
-"""Columns that stay text even if their cells are empty or look like numbers, such as the trial id "00007"."""
+"""Columns that are always text, even if their cells are empty or look like numbers (the trial id "00007")."""
 _PLACES = ("trial_id", "checkpoint")
-"""Columns with paths of files or folders, which must be inside the folder of the table."""
+"""Columns that contain paths. Each path must be inside the table's folder."""
 _TRUTH = {"True": True, "False": False}
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> tuple[pd.DataFrame, bool]:
     """Read every complete record of the CSV file ``path``. Also return whether an incomplete last record was left out.
 
-    All cells are text. The index of the table has the number of the line where each record starts; the header is line
-    1. If the file has no header yet, the table has the ``required`` columns and no rows. If ``growing`` is true, a last
-    line without a newline is left out, because the process that writes the file is still writing or was killed. Use
-    ``growing=False`` for tables of other programs, which may end without a newline.
+    All cells are text. The index of the data frame is the number of the line on which each record starts; the header is
+    line 1. If the file has no header yet, the table has the ``required`` columns and no rows. If ``growing`` is true, a
+    last line without a newline is left out, because the process that writes the file is still writing or was killed.
+    Use ``growing=False`` for tables of other programs, which may end without a newline.
 
     Raises:
         AnalysisError: a required column is missing, a column is repeated, a record has more or fewer cells than the
-            header, a path leads out of the table's folder, a quote before the last record is not closed, or the file
-            is not UTF-8 CSV.
+            header, a path leads out of the table's folder, a quote is not closed before the last record, or the file is
+            not UTF-8 CSV.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
@@ -74,9 +74,9 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
 
 
 def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
-    """Return the records of a CSV text, keyed by their first line, and whether the text ends inside a quoted cell.
+    """Return the records of a CSV text, keyed by their first line number, and whether the text ends in a quoted cell.
 
-    In that case, the last record is incomplete and is left out.
+    If it does, the last record is incomplete and is left out.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     records: dict[int, list[str]] = {}

@@ -18,25 +18,25 @@ from analysis.tables.trial_table import TrialTable, check_status, typed_trials
 _BASELINES = ("no-unlearn", "target")
 """Values of the column ``method`` that mark the model before unlearning."""
 _DEFAULTS = {"name": "", "status": "finished"}
-"""The values of optional columns that a table lacks."""
+"""The values that are used if a table lacks these optional columns."""
 
 
 def read_external(
     path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()
 ) -> tuple[TrialTable, dict[str, float]]:
-    """Return the rows of a CSV file as trials, and the metrics of the model before unlearning (the baseline).
+    """Return the rows of a CSV file as trials, and the baseline (the metrics of the model before unlearning).
 
     The column ``method`` is required. A row whose method is No-unlearn or target is the baseline, not a trial; without
     such a row, the baseline is empty. Optional columns are ``name`` (default: the line number), ``status`` (default:
     finished) and every column in the dictionary ``columns``. Any other numeric column becomes a metric. In the result,
-    the column ``external`` is true for all trials. If an objective is a capped loss and the table has only the mean
-    loss, the capped mean loss is used. The capped mean loss is an upper bound of the capped loss, which is the mean of
-    the losses capped at each token.
+    the column ``external`` is true for all trials. A sweep caps the loss at each token before it takes the mean. If an
+    objective is such a capped loss and the table has only the mean loss, the mean loss is capped instead, which gives
+    an upper bound.
 
     Raises:
         AnalysisError: the file is missing or empty, a row has no method, two rows have the same name, or a numeric
-            column contains text. Also raised if ``objectives`` are given and the table has neither their columns, nor
-            the losses, nor the primary metrics.
+            column contains text. Also raised if ``objectives`` are given, and the table has none of these: the columns
+            of the objectives, the losses, the primary metrics.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is not a file: expected a sweep's folder or a CSV with named columns")
@@ -49,7 +49,7 @@ def read_external(
     trials = trials.drop(columns="name").assign(trial_id=pd.Series(names, dtype=object))
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
-            # A sweep caps the loss of each token, but the table has only the mean, so the mean is capped.
+            # A sweep caps the loss of each token. The table has only the mean loss, so the mean is capped.
             trials[objective.column] = objective.clip(trials[objective.name])
     known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
     further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]
@@ -69,7 +69,7 @@ def read_external(
 def _check_objectives(
     path: Path, header: Iterable[str], there: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
-    """Raise an error if a table has neither the columns of the objectives, nor the losses, nor the primary metrics."""
+    """Raise an error if a table has none of these: the columns of the objectives, the losses, the primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
     if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
         return
@@ -79,7 +79,7 @@ def _check_objectives(
 
 
 def _names(path: Path, cells: pd.DataFrame) -> list[str]:
-    """Return the name of each row, after checking that names are unique and that methods and statuses are valid."""
+    """Check that names are unique and that methods and statuses are valid. Return the name of each row."""
     names: list[str] = []
     for line, name, method, status in cells[["name", "method", "status"]].itertuples():
         name = name or f"line {line}"

@@ -12,8 +12,8 @@ class Note:
     Attributes:
         code: the name of the macro in analysis/report/templates/note.j2 that renders the note as text.
         facts: the names and values of the macro's arguments; all values are hashable.
-        source: the sweep, table or problem (model and data set) that the note is about; "" if the note is about all of
-            them.
+        source: the sweep, table or problem (model and data set) that the note is about; "" if the note is not about a
+            single source.
     """
 
     code: str

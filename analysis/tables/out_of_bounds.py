@@ -14,9 +14,9 @@ _ROUNDING = 1e-6
 
 
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
-    """Return a note for each loss or metric that has values outside its bounds in a trial table.
+    """Return a note for each loss or metric of which a trial table has values outside the bounds.
 
-    The upper bound is not checked for losses, which may exceed the loss of a random guess, or for columns in percent.
+    The upper bound is not checked for columns in percent and for losses, which may exceed the loss of a random guess.
     Missing values, infinite values and rounding errors are ignored.
     """
     notes = []
@@ -33,7 +33,7 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
                     value=float(values.iloc[0]),
                     trial=beyond["trial_id"].iloc[0],
                     count=len(beyond),
-                    # Shares written in percent are a likely reason.
+                    # The table probably has percentages instead of shares.
                     percent=bool((low, high) == (0, 1) and values.between(1, 100).all() and values.max() > 2),
                     bounds=(low, high if math.isfinite(high) else None),
                 )

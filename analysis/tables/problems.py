@@ -18,7 +18,7 @@ from analysis.tables.trial_table import TrialTable
 from analysis.words import number, rounded_cell
 
 STRUCTURE = ("model", "dataset", "method", "lr", "seed")
-"""Columns that do not distinguish problems on the same model and data set."""
+"""Columns that never distinguish two problems with the same model and data set."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
 """The columns whose value depends on the seed, for each value of the setting ``seeds_vary``."""
 
@@ -26,7 +26,7 @@ _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "dat
 class Problem(NamedTuple):
     """An unlearning problem: the model, the data set, and the settings that distinguish the problem from others.
 
-    ``apart`` has these settings as text, such as ``forget split forget01``. The text is empty if there is only one
+    ``apart`` has the distinguishing settings as text, such as ``forget split forget01``; "" if there is only one
     problem with this model and data set.
     """
 
@@ -50,8 +50,8 @@ class Problems:
 
     Attributes:
         of: the problem of each trial, in the order of the table.
-        differ: for each pair (model, data set), the columns in which its problems differ.
-        given: the value of each trial in the columns that may distinguish problems; None if the value is missing.
+        differ: for each pair (model, data set), the columns that differ between its problems.
+        given: a row for each trial, with the columns that may distinguish problems; a missing value is None.
     """
 
     of: tuple[Problem, ...]
@@ -75,9 +75,9 @@ def problems_of(
     ``roles``. Columns whose value depends on the seed (``seeds_vary``) are ignored. The hash ``target_key`` is left out
     if the other columns distinguish the same problems.
 
-    If ``sweep`` is given, an empty cell counts as unknown if the row is external or if the sweep of the trial lacks the
-    column. If the model and data set have only one known value in the column, the unknown cell takes this value.
-    Otherwise, the trial has a problem of its own.
+    If ``sweep`` is given, an empty cell counts as unknown if the row is external or if the trial's sweep lacks the
+    column. If all other trials on the same model and data set have the same value in the column, the unknown cell takes
+    this value. Otherwise, the trial belongs to a problem of its own.
     """
     own = table.own.trials
     asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
@@ -106,7 +106,7 @@ def problems_of(
 
 
 def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
-    """Return the columns whose values depend on the seed. If one of them has several values for a seed, return ()."""
+    """Return the columns that depend on the seed; () if one of these columns has several values for a seed."""
     names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
     others = [name for name in asked if name not in names]
     seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
@@ -114,7 +114,7 @@ def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> 
 
 
 def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
-    """Return a boolean table in the shape of ``given``: true for the empty cells whose value is unknown."""
+    """Return a mask of the empty cells of ``given`` whose value is unknown. The mask has the shape of ``given``."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
@@ -129,11 +129,11 @@ def _in_words(name: str, value: object) -> str:
 
 
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
-    """Split the sources by problem, in the order of the table. Return the sources of each problem, and all notes.
+    """Return the sources of each problem, in the order of the table, and the notes on all problems.
 
     If an external row lacks a model, a data set or another distinguishing value, the row belongs to every problem that
-    matches the known values of the row. An external row that matches no problem of a sweep is left out. If the sweeps
-    have no trials, the result has one problem with empty names.
+    matches the known values of the row. An external row that matches no problem of any sweep is left out. If the sweeps
+    have no trials, all sources belong to one problem with empty names.
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
@@ -146,7 +146,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
     parts = {problem: _part(sources, mask, alone=len(found) == 1) for problem, mask in inside.items()}
     notes = [*table.notes, *problems.notes]
     if len(parts) > 1:
-        # Only differences between sweeps on the same problem are noted, because only these are scored together.
+        # Only sweeps on the same problem are scored together, so only differences between these sweeps are noted.
         notes = [item for item in notes if item not in differences(sweep)]
         notes += [
             replace(item, source=str(problem)) for problem, part in parts.items() for item in differences(part.sweep)
@@ -157,7 +157,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 
 def file_stem(name: str, *words: str) -> str:
-    """Return the file stem of a figure: ``name`` and ``words`` joined by ``_``, with special characters replaced."""
+    """Return the file stem of a figure: ``name`` and ``words``, joined by ``_``. Special characters are replaced."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
@@ -176,14 +176,14 @@ def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
 
 
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
-    """Return the sources with only the trials in ``mask``, and with the baseline and bounds of the trials' sweeps."""
+    """Return the sources of the trials in ``mask``. The baseline and the bounds are from the sweeps of these trials."""
     table = sources.table
     part = table.with_trials(table.trials[mask])
     if alone:
         return replace(sources, table=part)
     names = set(part.trials["sweep"])
     files = {name: file for name, file in sources.sweep.parts.items() if name in names}
-    # A single run has no sweep.json with the scores of its target, and another problem's baseline does not apply.
+    # A single run has no sweep.json with the scores of its target, and must not use the baseline of another problem.
     sweep = shared(files) if files else replace(sources.sweep, baseline={}, parts={})
     others = set(table.trials.loc[~mask, "sweep"])
     if not files or names & others & set(files):

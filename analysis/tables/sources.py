@@ -48,13 +48,13 @@ class Sources:
 
     @property
     def sweeps(self) -> tuple[SweepFile, ...]:
-        """The settings of each sweep, which include the command that started the sweep."""
+        """The settings of each sweep, including the command that started the sweep."""
         return tuple(self.sweep.parts.values())
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out. A sweep
-        that is still making its target has no bounds yet and is also left out."""
+        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out, and so
+        are sweeps that are still making their target, because they have no bounds yet."""
         return [
             replace(self, table=self.table.of_sweep(name), sweep=shared({name: file}))
             for name, file in self.sweep.parts.items()
@@ -67,11 +67,11 @@ def read_source(
 ) -> Sources:
     """Read the folder of a sweep, the folder of a single run (with metrics.json), or an external CSV.
 
-    ``columns`` is the column dictionary for a source without a sweep.json. ``sweep`` replaces the sweep's name in the
-    column ``sweep``. ``objectives`` are the objectives that an external CSV must contain.
+    ``columns`` is the column dictionary for a source without a sweep.json. If ``sweep`` is given, the column ``sweep``
+    has this name instead of the sweep's own name. ``objectives`` are the objectives that an external CSV must contain.
 
     Raises:
-        AnalysisError: a file cannot be read. The message names the file, the place and the expected content.
+        AnalysisError: a file cannot be read. The message names the file, the line or key, and the expected content.
     """
     if (path / "sweep.json").is_file():
         file = SweepFile.read(path)
@@ -130,7 +130,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
-    """Prefix the trial ids and the notes, and replace each checkpoint path by ``checkpoint(path)``."""
+    """Add the prefix to the trial ids and the notes, and replace each checkpoint path with ``checkpoint(path)``."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
@@ -154,11 +154,11 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 
 
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
-    """Return the settings that one or more sweeps share. ``parts`` of the result has the settings of each sweep.
+    """Return the settings that one or more sweeps share. The field ``parts`` has the settings of each sweep.
 
-    The bounds of each objective are the widest bounds of any sweep, so all trials are scored in the same reference box.
-    The result has a baseline only if the sweeps agree on every baseline metric that they have in common. Each trial is
-    still compared with the baseline of its own sweep.
+    The bounds of an objective contain its bounds in every sweep, so that all trials are scored in the same reference
+    box. The result has a baseline only if sweeps with a common baseline metric have the same value. Each trial is still
+    compared with the baseline of its own sweep.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ in more than their bounds.
@@ -202,14 +202,14 @@ def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 
 def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the metrics of all baselines in one dictionary; an empty dictionary if two baselines disagree."""
+    """Merge the baselines into one dictionary; the result is empty if two baselines disagree."""
     if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
         return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
     return {}
 
 
 def differences(sweep: SweepFile) -> list[Note]:
-    """Return notes on the differences between the ``parts`` of a sweep, which are scored together."""
+    """Return notes on the differences between the merged sweeps (``parts``), whose trials are scored together."""
     files = list(sweep.parts.values())
     known = [file for file in files if file.objectives]
     found = []

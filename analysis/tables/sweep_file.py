@@ -24,14 +24,14 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFile:
-    """The content of sweep.json that figures and reports use, of one sweep or of several merged sweeps. A source
-    without a sweep.json has the same fields.
+    """The part of sweep.json that figures and reports use, for one sweep or for several merged sweeps. Sources without
+    a sweep.json also have a ``SweepFile``.
 
     ``columns`` is the column dictionary. ``random_guess_loss`` is ln|V| in nats per token, and ``baseline`` has the
     metrics of the target before unlearning. While the sweep is making its target, ``objectives`` and ``baseline`` are
     empty and ``random_guess_loss`` is None. If every seed has its own target, ``baselines`` has the metrics of each
-    target, and ``baseline`` the means. ``parts`` has the settings of each sweep in a trial table, keyed by the sweep's
-    name in the column ``sweep``.
+    target, keyed by seed, and ``baseline`` has the means. ``parts`` has the settings of each sweep of a trial table,
+    keyed by the name in the column ``sweep``.
     """
 
     name: str
@@ -96,11 +96,11 @@ class SweepFile:
         return varied.pop() if len(varied) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
-        """Return the metrics of the target model from which a trial (a row of the trial table) started.
+        """Return the metrics of the target model from which a trial started. ``trial`` is a row of the trial table.
 
-        The target is the target of the trial's sweep or, if each seed has its own target, the sweep's target for the
-        trial's seed. The result is empty if the sweep has not measured its target. The shared ``baseline`` is used if
-        the row belongs to no sweep, or if no sweep has measured its target.
+        If each seed of the trial's sweep has its own target, the target for the trial's seed is used. The result is
+        empty if the sweep has not measured its target. If the row belongs to no sweep, or if no sweep has measured its
+        target, the result is the shared ``baseline``.
         """
         measured = any(file.baseline for file in self.parts.values())
         file = self.parts.get(str(trial.get("sweep")), self) if measured else self

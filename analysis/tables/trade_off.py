@@ -1,4 +1,4 @@
-"""The objectives of a sweep, with column, direction and bounds. The bounds are fixed before the sweep starts."""
+"""The objectives of a sweep: their columns, directions and bounds. The bounds are fixed before the sweep starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from analysis.errors import AnalysisError
 from search_spaces.messages import found_instead
 
-if TYPE_CHECKING:  # every command reads sweep.json, and only some of them a table
+if TYPE_CHECKING:  # every command reads sweep.json, but only some commands read a table
     import pandas as pd
 
 Floats = npt.NDArray[np.float64]
@@ -42,7 +42,7 @@ class Objective:
             raise AnalysisError(f"objective {self.name}: direction is '{self.direction}', expected min or max")
         if not -math.inf < self.low < self.high < math.inf:
             raise AnalysisError(
-                f"objective {self.name}: expected finite bounds, low < high, got {self.low:g}, {self.high:g}"
+                f"objective {self.name}: expected finite bounds with low < high, got {self.low:g} and {self.high:g}"
             )
         if self.log and self.low <= 0:
             raise AnalysisError(f"objective {self.name}: a logarithmic scale needs a bound above 0, got {self.low:g}")
@@ -89,7 +89,7 @@ class Objective:
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
-    """Return the smallest reference box that contains all ``boxes``. All trials of a problem are scored in this box.
+    """Return the smallest reference box that contains all ``boxes``, in which all trials of a problem are scored.
 
     A problem is a model and a data set with their settings. Trials of different problems are scored in different boxes,
     because the bound ln|V| depends on the model.
@@ -122,12 +122,12 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
 
 
 def measured(values: Floats) -> Mask:
-    """Return a mask, shape (rows,), of the rows of ``values``, shape (rows, objectives), without NaN or infinity."""
+    """Return a mask of the rows of ``values`` that contain only finite numbers. The mask has the shape (rows,)."""
     return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
-    """Return a mask of the finished trials that have a value of every objective, shape (rows,), and the costs.
+    """Return a mask, shape (rows,), of the finished trials that have a value for every objective, and the costs.
 
     The costs have the shape (rows, objectives) and are NaN for all rows outside the mask. If there are no objectives,
     because the sweep is still making its target, the mask is false for all rows.

@@ -35,9 +35,9 @@ class TrialTable:
         candidates: one row per evaluated epoch, with ``sweep`` and the columns of candidates.csv. Empty if the sweep
             evaluates only the last epoch of a trial.
         columns: the column dictionary.
-        notes: the notes on rows that were left out when the tables were read.
-        methods: the methods of all trials in the report, even if this table has only some of the trials. Colours are
-            assigned in this order.
+        notes: notes on rows that were left out while the tables were read.
+        methods: the methods of all trials in the report, even if this table has only some of these trials. The order
+            determines the colours.
     """
 
     trials: pd.DataFrame
@@ -147,13 +147,13 @@ class TrialTable:
 
     @cached_property
     def models(self) -> TrialTable:
-        """The table with one row for each model that may be on a frontier. These models are all evaluated epochs of
-        trials with candidates, and the last epochs of finished trials without candidates."""
+        """The table with one row for each model that may be on a frontier. For a trial with candidates, each evaluated
+        epoch is a model. For a finished trial without candidates, only the last epoch is a model."""
         return self.with_trials(_models_of(self.trials, self.candidates))
 
     @cached_property
     def every_epoch(self) -> bool:
-        """Whether epochs other than the last can be selected, because some trial has candidates."""
+        """Whether earlier epochs than the last can be selected. This requires that some trial has candidates."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
@@ -233,7 +233,7 @@ def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
 def typed_trials(
     path: Path, cells: pd.DataFrame, columns: Columns, sweep: str, *, external: bool = False
 ) -> pd.DataFrame:
-    """Convert text cells to trials, and add every missing required column. Unknown numbers are NaN; unknown text is "".
+    """Convert text cells to a table of trials. Add each required column that is missing, filled with NaN or "".
 
     Raises:
         AnalysisError: see :func:`typed_frame`.
@@ -247,11 +247,11 @@ def typed_trials(
 
 
 def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate data frames. A column that a frame lacks is filled with "" if it contains text, else with NaN."""
+    """Concatenate data frames. Missing cells are "" in text columns and NaN in numeric columns."""
     whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     for frame in frames:
         for column in frame.columns:
-            # A table without rows must still have the columns that its readers need.
+            # Even a table without rows must have all columns, because readers use them.
             if column not in whole.columns:
                 whole[column] = pd.Series(index=whole.index, dtype=frame[column].dtype if len(whole) == 0 else object)
     text = [name for name in whole.columns if not pd.api.types.is_numeric_dtype(whole[name])]
@@ -305,7 +305,7 @@ def _by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
 
 
 def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
-    """Return the ids of the finished trials of a sweep whose last epoch is not among the candidates."""
+    """Return the ids of the finished trials whose last epoch is not among the candidates. Reused trials are ignored."""
     if "steps" not in trials:
         return ()
     ended = trials[trials["status"] == "finished"]
@@ -316,7 +316,7 @@ def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...
 
 
 def _models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each model, with the columns ``epoch`` and ``step`` before the columns of ``trials``.
+    """Return one row for each model, with the columns ``epoch`` and ``step``, then the columns of ``trials``.
 
     The status of every row is ``finished``. A candidate has the settings of its trial and the values that were measured
     at its epoch. Values that were not measured are missing.
