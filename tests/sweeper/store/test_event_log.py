@@ -77,7 +77,9 @@ def test_a_torn_last_line_is_cut_and_the_log_continues(path: Path) -> None:
     assert [event.seq for event in read_events(path)] == [0, 1]
 
 
-@pytest.mark.parametrize("line", [b"{}\n", Event.new(2, Kind.TRIAL_STARTED, "00000", {}).to_line()])
+@pytest.mark.parametrize(
+    "line", [b"{}\n", Event.new(2, Kind.TRIAL_STARTED, "00000", {}).to_line()], ids=["no event", "gap"]
+)
 def test_a_line_that_is_no_event_or_follows_a_missing_line_is_named(path: Path, line: bytes) -> None:
     propose(EventLog(path), "00000")
     path.write_bytes(path.read_bytes() + line)
