@@ -20,7 +20,7 @@ OptionValues = Mapping[str, Sequence[float]]
 
 LR_RANGE = (1e-5, 1e-3)
 AUTO_START = "auto_lr.lr"
-"""The key of the parameter for AutoLR's start rates in a study. The parameter sets ``lr``."""
+"""The key of the parameter that sets AutoLR's start rate in a learning-rate study. Its plain name is ``lr``."""
 _NONE: OptionValues = MappingProxyType({})
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
@@ -56,7 +56,7 @@ def default_space(
         methods: the methods and their options.
         lr: learning rates that replace the range. If AutoLR is on, its start rates are taken from this list.
         auto_lr: ``off``, ``on``, or ``both`` to search over off and on.
-        options: values for options of the methods. An option with values is not searched over its range.
+        options: values of method options, by key. If an option has values here, its range is not searched.
         lr_range: the range of the learning rate, on a logarithmic scale.
 
     Raises:
@@ -105,8 +105,8 @@ def lr_study_space(
     start_lr: Sequence[float] = (),
     options: OptionValues = _NONE,
 ) -> Space:
-    """Return the grid of a learning-rate study: every method and option value with each fixed learning rate, and with
-    each pair of an AutoLR variant and a start rate.
+    """Return the grid of a learning-rate study. The grid combines each method and option value with each fixed learning
+    rate, and also with each pair of an AutoLR variant and a start rate.
 
     Args:
         methods: the methods and their options, as for :func:`default_space`.
@@ -135,8 +135,8 @@ def lr_study_space(
 
 
 def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = True) -> list[Parameter]:
-    """Return a parameter for each option that has given values or, if ``ranges`` is true, a default range. Each
-    parameter is conditional on the methods that have the option."""
+    """Return a parameter for each option that has values in ``given`` and, if ``ranges`` is true, for each other option
+    with a range. A parameter applies only to the methods that have the option."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)

@@ -1,4 +1,4 @@
-"""Write and verify the checksums of the files in a folder. A file in the same folder lists the checksums."""
+"""Write and verify the checksums of the files in a folder. The checksums are listed in a file of the same folder."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def write_checksums(folder: Path) -> None:
 
 
 def format_checksums(folder: Path, names: Iterable[str]) -> str:
-    """Return the list of checksums of the named files, as text. The list does not include itself."""
+    """Return the text of a list with the checksums of the named files. The list has no entry for its own file."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
     """Return the checksums of a folder by file name.
 
-    If the list of checksums cannot be parsed, the result has only the name of the list. Then the list counts as
-    damaged.
+    If the list of checksums cannot be parsed, the result has only an entry for the list itself, so that
+    :func:`damaged_files` reports the list.
 
     Raises:
         OSError: the list is missing.
@@ -56,17 +56,17 @@ def parse_checksums(content: bytes) -> dict[str, str]:
 def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
     """Return the names of files that do not match their checksums.
 
-    The checksums are ``known``, or those of the folder's list if ``known`` is None.
+    If ``known`` is None, the checksums are read from the folder's list.
 
     Raises:
-        OSError: the folder's list is needed but missing.
+        OSError: ``known`` is None, and the folder has no list of checksums.
     """
     known = read_checksums(folder) if known is None else known
     return sorted(name for name, checksum in known.items() if _checksum(folder / name) != checksum)
 
 
 def _checksum(path: Path) -> str:
-    """Return the checksum of a file: the CRC-32 of its blocks' CRC-32s, in 8 hex digits; "" if the file is missing."""
+    """Return the CRC-32 of the CRC-32s of a file's blocks, in 8 hex digits; "" if the file is missing."""
     try:
         with path.open("rb") as file, ThreadPoolExecutor() as pool:
             offsets = range(0, max(1, path.stat().st_size), _BLOCK)

@@ -45,10 +45,10 @@ class Constraint:
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return the amount by which ``value`` violates the bound (0 or less if met); None if a value is missing.
+        """Return the amount by which ``value`` violates the bound (0 or less if met); None if ``value`` is missing.
 
-        ``baseline`` is the target's value, needed for a relative bound. If ``value`` equals a strict bound, the
-        violation is the smallest positive number.
+        ``baseline`` is the target's value. If the bound is relative and ``baseline`` is missing, the result is None. If
+        ``value`` equals a strict bound, the violation is the smallest positive number.
         """
         if value is None or math.isnan(value):
             return None
@@ -77,7 +77,7 @@ def contradictions(given: Iterable[Constraint]) -> list[str]:
     constraints = tuple(given)
     least, most = ([item for item in constraints if item.sign.startswith(way)] for way in "><")
     return [
-        f"constraints {low} and {high} contradict each other: no {low.name} meets both"
+        f"constraints {low} and {high} contradict each other: no value of {low.name} meets both constraints"
         for low, high in itertools.product(least, most)
         if (low.name, low.relative) == (high.name, high.relative)
         and (low.bound > high.bound or (low.bound == high.bound and min(len(low.sign), len(high.sign)) == 1))
@@ -99,6 +99,6 @@ def parse_constraint(text: str) -> Constraint:
             relative = bool(form["percent"])
             return Constraint(form["name"], form["sign"], number / 100 if relative else number, relative)
     raise ConstraintError(
-        f"constraint '{text}': expected a metric, >=, <=, > or <, and a number or a share of the target's value, "
-        "such as utility>=0.7 or utility>=70%"
+        f"constraint '{text}': expected a metric, a sign (>=, <=, > or <) and a number or percentage, such as "
+        "utility>=0.7 or utility>=70% (70% of the target's value)"
     )

@@ -3,7 +3,7 @@
 This module is in ``search_spaces`` because all other packages may import that package.
 
 Content is first written to ``.NAME.01234567`` in the same folder, and the file is renamed when complete. So readers see
-either the old or the new content. A killed writer leaves such a temporary file. A later write of NAME removes temporary
+either the old or the new content. A killed writer leaves its temporary file. A later write of NAME removes temporary
 files that are more than a day old; :func:`remove_leftovers` can remove all temporary files.
 """
 
@@ -34,7 +34,7 @@ def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
     """Yield a temporary path. The file or folder written there replaces ``path`` when the block ends.
 
     Parent folders are created. ``path`` does not change if the block raises or writes nothing. With ``keep_existing``,
-    an existing ``path`` is kept, for example if another process was faster.
+    an existing ``path`` is kept, for example if another process has created it.
 
     Raises:
         OSError: the disk cannot be written; ``path`` does not change.
@@ -113,8 +113,8 @@ def is_leftover(path: Path) -> bool:
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
     """Append whole lines to a file. If an error occurs, no line is appended. An empty file gets the ``header`` first.
 
-    The file must have no other writer. An incomplete last line of a killed writer is removed first. With ``sync``, the
-    content is on the disk when the call returns.
+    The file must have no other writer. If a killed writer left an incomplete last line, this line is removed first.
+    With ``sync``, the content is on the disk when the call returns.
 
     Raises:
         OSError: the disk cannot be written or the folder is missing; the file keeps its previous lines.
@@ -130,7 +130,7 @@ def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = Fals
             if sync:
                 os.fsync(file.fileno())
         except OSError:
-            # The next line would be joined to an incomplete line.
+            # Otherwise, the next line would be appended to an incomplete line.
             file.truncate(size)
             raise
 
@@ -200,7 +200,7 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Decides when to save: saves take at most ``share`` of the time, with at least ``pause`` seconds between them."""
+    """Decides when to save: saves take at most ``share`` of the time, and are at least ``pause`` seconds apart."""
 
     share: float
     pause: float = 0.0
@@ -223,7 +223,7 @@ class Throttle:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes on the disk of ``folder``, which need not exist yet."""
+    """Return the number of free bytes on the disk of ``folder``. The folder need not exist yet."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 

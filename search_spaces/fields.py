@@ -16,7 +16,7 @@ from search_spaces.messages import expected_one_of
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
 """The subject of a setting. Settings with the role ``placement`` name locations on this machine."""
 Scope = Literal["trial", "command"]
-"""Whether a setting is a field of a trial, or an option of a command only."""
+"""``trial``: the setting is a field of a trial. ``command``: the setting is only an option of a command."""
 
 LINEAR, LOG, LOG_TO_ONE = "linear", "log", "log to one"
 """The scales on which values are sampled: uniformly in x, in log x, or in log(1 - x)."""
@@ -48,7 +48,8 @@ class Field:
         help: the description in ``--help`` and in lists.
         label, unit: the name on a plot's axis, and the unit of the numbers, if any.
         kind: the type of the values. ``many`` allows several values, ``optional`` allows None.
-        low, high: the closed interval of allowed numbers. ``above`` excludes its lower end; infinity is never allowed.
+        low, high: the closed interval of allowed numbers. Numbers must also be greater than ``above``; infinity is
+            never allowed.
         choices: all allowed texts, or a function that returns them; empty if any text is allowed.
         words: words that stand for a value on the command line, such as ``none`` for 0.
         role: the subject of the setting.
@@ -59,8 +60,9 @@ class Field:
         is_path: whether the value is a path.
         metavar: the placeholder for the value in ``--help``; empty for the usual placeholder.
         flag: the command-line option; empty if the setting has none.
-        decides: whether the setting can change the result. Only such settings are part of a trial's hash.
-        when: other fields with values. This field has an effect only if each of these fields has one of its values.
+        decides: whether the setting can change the result. If it cannot, it is not part of a trial's hash.
+        when: values of other fields, by name. The setting has an effect only if each of these fields has a listed
+            value.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
         range: the default search range.
     """
@@ -102,7 +104,7 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The name in messages: the option or, for a trial's field, its name (and the option, if that differs)."""
+        """The name in messages. For a trial's field: its name, and the option if it differs. Otherwise: the option."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")
@@ -129,7 +131,7 @@ class Field:
         return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
     def read(self, value: object) -> Any:
-        """Convert text from the command line or a file, or a keyword argument, to a value of the field.
+        """Convert a keyword argument, or a text from the command line or a file, to a value of the field.
 
         Raises:
             ValueError: the text is not a value of this kind; the message names the option.
@@ -146,7 +148,7 @@ class Field:
                 raise ValueError(f"{option} needs at least one name; see 'python -m sweeper list {self.name}'")
             return names
         parts = text.replace(",", " ").split()
-        each = f"; a sweep takes several as {' '.join(f'{option} {part}' for part in parts)}"
+        each = f"; to give a sweep several values, write {' '.join(f'{option} {part}' for part in parts)}"
         hint = each if self.repeats and len(parts) > 1 else ""
         if self.kind is str:
             if hint and self.scope == "trial":

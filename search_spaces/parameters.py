@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import optuna
 
 Condition = Mapping[str, tuple[Value, ...]]
-"""The allowed values of earlier parameters or constants, by key. Each of these must have one of its allowed values."""
+"""Allowed values of earlier parameters or constants, by key. The condition holds if all have such values."""
 
 _MOST_WHOLE_POINTS = 1000
 _DECIMALS = 12
@@ -31,8 +31,7 @@ class Number:
     With ``log``, the number is sampled uniformly in log x. With ``log_to_one``, it is sampled uniformly in log(1 - x),
     for shares whose interesting values are close to 1. Optuna then stores 1 - x under ``1-KEY``, and values have at
     most 12 decimals, so that 1 - (1 - x) is exactly x. ``grid`` lists the points of a grid search. Without ``grid``, a
-    grid search visits every integer of a range of at most 1,000 integers; a grid search is not possible over any other
-    range.
+    grid search is possible only over a range of at most 1,000 integers, and visits each integer.
     """
 
     name: str
@@ -81,7 +80,7 @@ class Number:
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
-        """Return the points of a grid search: ``grid``, or the integers of a range of at most 1,000; otherwise None."""
+        """Return the points of a grid search: ``grid``, or all integers if there are at most 1,000; otherwise None."""
         if not self.grid and self.whole and self.high - self.low < _MOST_WHOLE_POINTS:
             return tuple(range(int(self.low), int(self.high) + 1))
         return self.grid or None
@@ -108,7 +107,7 @@ class Number:
         if self.log_to_one and high >= 1:
             found.append(f"{key}: a range with log_to_one must have high less than 1, got {high:g}")
         if self.log_to_one and not all(map(self._is_exact, numbers)):
-            found.append(f"{key}: numbers with log_to_one have at most {_DECIMALS} decimals")
+            found.append(f"{key}: numbers with log_to_one must have at most {_DECIMALS} decimals")
         return found
 
     def _is_exact(self, value: float) -> bool:
@@ -150,7 +149,7 @@ class Choice:
         return CategoricalDistribution(self.values)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Return the value that an Optuna trial suggests. A single value is returned without Optuna."""
+        """Return the value that an Optuna trial suggests. Optuna is not asked if there is only one value."""
         if len(self.values) == 1:
             return self.values[0]
         value: Value = trial.suggest_categorical(self.key, self.values)
@@ -180,7 +179,7 @@ Parameter = Number | Choice
 
 
 def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
-    """Return ``1e-05 to 0.001, log, with method gdiff``; if ``grid`` is true, grid points replace the range."""
+    """Return ``1e-05 to 0.001, log, with method gdiff``. If ``grid`` is true, list the grid points, not the range."""
     if isinstance(parameter, Choice) or (grid and parameter.points()):
         values = ", ".join(map(str, parameter.points() or ()))
     else:

@@ -1,6 +1,5 @@
-"""Parse the configurations that a sweep tries first: ``lr=1e-3,c=0.5``, or a file with a list of mappings.
-
-Such a configuration is called a point. The sampler chooses the parameters that a point does not set.
+"""Parse points, which are the configurations that a sweep tries first. A point is a text such as ``lr=1e-3,c=0.5``, or
+a mapping in a file. The sampler chooses the parameters that a point does not set.
 """
 
 from __future__ import annotations
@@ -84,7 +83,9 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     for name, value in point.items():
         if name not in names and name not in space.constants:
             near = f" ({meant})" if (meant := did_you_mean(name, names)) else ""
-            raise PointError(f"the space has no {name}{near}: it searches {', '.join(names) or 'nothing'}")
+            raise PointError(
+                f"the space has no parameter {name}{near}; its parameters are {', '.join(names) or 'all constant'}"
+            )
         if name not in names and not same(value, space.constants[name]):
             raise PointError(f"{name} is {space.constants[name]} in every trial and cannot be {value}")
     chosen = {**space.constants, **point}

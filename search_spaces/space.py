@@ -81,8 +81,8 @@ class Space:
         if endless:
             named = " and ".join(f"{item.key} ({item.low:g} to {item.high:g})" for item in endless)
             raise ValueError(
-                f"a grid search cannot visit every value of {named}: list the values to visit "
-                "on the command line or in a space file (as values, or as grid beside low and high), "
+                f"a grid search cannot visit every value of {named}. List the values to visit "
+                "on the command line or in a space file (with 'values', or with 'grid' next to 'low' and 'high'), "
                 "or use another sampler"
             )
         branches = [(dict(self.constants), dict(self.constants))]
@@ -184,7 +184,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
-    """Yield the configuration, and its values by key (``seen``), with each point of the parameter."""
+    """Yield ``config`` (values by plain name) and ``seen`` (values by key), extended by each point of the parameter."""
     if not _is_active(parameter, seen):
         yield config, seen
         return
@@ -219,7 +219,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the keys of earlier parameters and constants with the parameter's name that can apply together with it."""
+    """Yield the key of each earlier parameter or constant with the same name that can apply with ``parameter``."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():

@@ -89,7 +89,7 @@ class _Reader:
             if parameter is not None:
                 parameters.append(parameter)
                 self.problems += [(self.lines[parameter.key], sentence) for sentence in parameter.problems()]
-        # Report no problem about a condition on a parameter whose values could not be read.
+        # If a parameter's values could not be read, do not report problems with conditions on this parameter.
         for parameter in parameters:
             if not self._unclear.isdisjoint(parameter.when):
                 self._unclear.add(parameter.key)
@@ -132,10 +132,12 @@ class _Reader:
         when = self._when(key, parts["when"]) if "when" in parts else {}
         if "values" in parts:
             if clash := [part for part in _PARTS[:5] if part in parts]:
-                self._add(node, f"{key}: give either values or a range, not both values and {', '.join(clash)}")
+                self._add(
+                    node, f"{key}: values and a range are mutually exclusive: remove values or {', '.join(clash)}"
+                )
             return self._choice(key, parts["values"], when)
         if missing := [part for part in ("low", "high") if part not in parts]:
-            self._add(node, f"{key}: needs low and high, or values; {' and '.join(missing)} missing", lost=True)
+            self._add(node, f"{key}: needs low and high, or values; missing: {' and '.join(missing)}", lost=True)
             return None
         kind = self._fields[key].kind
         if kind not in (int, float):

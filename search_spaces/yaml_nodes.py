@@ -31,7 +31,7 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that gives a scalar without quotes and without a tag the tag ``_PLAIN``, not a YAML 1.1 type."""
+    """A YAML loader that sets the tag ``_PLAIN`` for scalars without quotes and tags, instead of a YAML 1.1 type."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
         if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:

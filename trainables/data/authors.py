@@ -1,8 +1,8 @@
-"""Generate questions and answers about fictitious authors, in the columns of TOFU. No network is needed.
+"""Generate questions and answers about fictitious authors, with TOFU's columns. No network is needed.
 
 Every author has a unique name. An author's facts are drawn from lists, without replacement if the list is long enough.
-Every answer uses one of several sentences at random. So the answers about one author do not reveal the facts or the
-wording of the answers about another author. Names, books, prizes and sentences are in authors.toml.
+Every answer uses one of several sentences at random. So the answers about one author reveal neither the facts about
+another author nor the wording of their answers. Names, books, prizes and sentences are in authors.toml.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The content of authors.toml. ``words`` has lists by name, and ``facts`` has the list for each fact."""
+    """The content of authors.toml. ``words`` maps list names to lists, and ``facts`` maps facts to their values."""
 
     words: Mapping[str, Sequence[str]]
     facts: Mapping[str, Sequence[str]]
@@ -85,7 +85,7 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
 
 
 def _people(rng: random.Random, number: int) -> list[Facts]:
-    """Return ``number`` authors with all facts. A list's entry is reused only after all its other entries were used."""
+    """Return ``number`` authors with all facts. A value is reused only after all other values of the fact were used."""
     first_names = rng.sample(vocabulary().words["first_names"], number)
     last_names = rng.sample(vocabulary().words["last_names"], number)
     draws = {fact: _endless(rng, pool) for fact, pool in vocabulary().facts.items()}
@@ -156,7 +156,7 @@ def _say(template: str, name: str, x: str, y: str) -> str:
 DATASETS = DataSet(
     name="authors",
     modality="language",
-    description="200 questions about 20 fictitious authors, generated; the forget set is the last two authors",
+    description="200 generated questions about 20 fictitious authors; the forget set is the last two authors",
     unit=QUESTIONS,
     generated=True,
     loader=lambda limit, seed=0: keep_retain(authors(seed=seed), limit, per_author=QUESTIONS),

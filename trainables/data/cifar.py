@@ -175,6 +175,6 @@ def _record(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
 
 
 DATASETS = (
-    _record(CIFAR_10, forget_class="dog", forgotten="500 of one class"),
-    _record(CIFAR_100, forget_class="bed", forgotten="one class"),
+    _record(CIFAR_10, forget_class="dog", forgotten="500 images of one class"),
+    _record(CIFAR_100, forget_class="bed", forgotten="all images of one class"),
 )

@@ -19,7 +19,7 @@ MEAN, STD = (0.30581,), (0.37644,)
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
-    """Return the data for forgetting one digit's training images and retaining the nine other digits' training images.
+    """Return the data of a task: forget the training images of one digit, and retain those of the nine other digits.
 
     Raises:
         DataError: the class is unknown.

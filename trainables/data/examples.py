@@ -52,7 +52,7 @@ class UnlearningData:
 
     Attributes:
         name: the data set and split, for example ``tofu/forget10``.
-        forget: the forget set F. Unlearning runs train on all of it.
+        forget: the forget set F. Each unlearning run trains on the whole set.
         retain: the retain set R.
         full: the target's training set: F, R and, for some data sets, further texts.
         forget_eval: the items on which metrics measure forgetting: the whole forget set with paraphrased and perturbed
@@ -95,7 +95,7 @@ class UnlearningData:
 
     @property
     def judged_as_trained(self) -> bool:
-        """Whether ``judged`` and F have equal questions and answers. Then one forward pass gives the losses of both."""
+        """Whether ``judged`` and F have equal questions and answers, so that one forward pass is enough for both."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
     @property

@@ -23,7 +23,7 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table. ``place`` names the file and the line, or the row number in formats without lines.
+    """A row of a table. ``place`` names the file and, depending on the format, the line number or the row number.
 
     If the row could not be read, ``problem`` is the reason. Problems of all rows are reported together.
     """
@@ -98,7 +98,7 @@ def read_file(path: Path) -> list[Row]:
 def load_tables(repository: str, names: Sequence[str], *, folder: Path | None, needs: str) -> dict[str, list[Row]]:
     """Return the rows of several tables from a folder (see :func:`read_tables`); from the hub if ``folder`` is None.
 
-    On the hub, a table ``a/b`` is the split ``b`` of the configuration ``a``. Without a slash, the split is ``train``.
+    On the hub, a table ``a/b`` is the split ``b`` of the configuration ``a``, and ``a`` stands for ``a/train``.
 
     Raises:
         DataError: the folder does not exist, or the repository cannot be loaded.

@@ -1,4 +1,4 @@
-"""Load the user's own data from a folder: a forget set and a retain set of questions with answers or of plain texts."""
+"""Load the user's own forget set and retain set from a folder. The rows are questions with answers, or plain texts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]
 
     def example(row: Row) -> Example:
         if isinstance(row.value, Mapping) and "text" in row.value and {"question", "answer"} & set(row.value):
-            raise DataError(f"{row.place}: the row has both a text and a question or answer; use one row for each")
+            raise DataError(f"{row.place}: the row has a text and a question or answer; write them in separate rows")
         if first is not None and _is_text(row) is (not texts):
             this, others = ("a question", "plain text") if texts else ("plain text", "a question")
             raise DataError(

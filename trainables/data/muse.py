@@ -29,23 +29,25 @@ _PASSAGES = "verbmem/forget"
 def load_muse(
     name: str, *, forget_split: str = "forget", data_dir: Path | None = None, limit: int | None = None
 ) -> UnlearningData:
-    """Load MUSE-News or MUSE-Books with one of its forget sets, and ``raw/retain1`` as the retain set.
+    """Load MUSE-News or MUSE-Books with the forget set ``forget_split`` and the retain set ``raw/retain1``.
 
     ``scal_k`` is the k-th of four forget sets; each set contains the previous one. ``sust_k`` is the k-th of four
-    successive, disjoint removal requests: start request k from the model that resulted from request k-1
-    (``target_path``). ``scal_1`` and ``sust_1`` are equal to ``forget``. MUSE's questions and memorised passages are
-    about ``forget``, so they are not used for later requests. For a later request, verbmem is measured on a sample of
-    the request's own texts.
+    successive, disjoint removal requests. For request k, set ``target_path`` to the model that resulted from request
+    k-1. ``scal_1`` and ``sust_1`` are equal to ``forget``. MUSE's passages and its questions about forgotten texts are
+    taken from ``forget``, so they are not used for later requests. For a later request, verbmem is measured on a sample
+    of the request's own texts.
 
     The texts of a corpus are joined by blank lines into one example. The target is trained on the subset ``train``.
-    Only the first ``limit`` texts of each retain set are kept, and the retain texts for evaluation are a sample of
-    these texts.
+    With a ``limit``, only the first ``limit`` texts of each retain set are kept, and the retain texts for evaluation
+    are a sample of these texts.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
     """
     if forget_split != "forget" and name == "muse-books" and data_dir is None:
-        raise DataError(f"{HUB_IDS[name]} has no {forget_split} on the hub: only muse-news has scal and sust there")
+        raise DataError(
+            f"{HUB_IDS[name]} has no {forget_split} on the hub; on the hub, only muse-news has scal_k and sust_k"
+        )
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
     kinds = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
     kinds[_PASSAGES] = passage
@@ -122,7 +124,9 @@ def _record(name: str, description: str) -> DataSet:
 
 DATASETS = (
     _record(
-        "muse-news", "MUSE-News (muse-bench/MUSE-News): news articles as running text; forget, scal_1-4 or sust_1-4"
+        "muse-news",
+        "MUSE-News (muse-bench/MUSE-News): news articles as running text; the forget set is forget, scal_1 to scal_4 "
+        "or sust_1 to sust_4",
     ),
     _record("muse-books", "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text"),
 )

@@ -38,7 +38,7 @@ def read_examples(
 
 
 def question(row: Row) -> Example:
-    """Convert a row with question, answer and, optionally, paraphrased_answer and perturbed_answer (a list).
+    """Convert a row with question and answer; paraphrased_answer and perturbed_answer (a list) are optional columns.
 
     Raises:
         DataError: a column is missing or has the wrong type.

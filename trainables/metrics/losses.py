@@ -22,8 +22,8 @@ class ItemLosses(NamedTuple):
         totals: the sum of the losses of an item's supervised positions (nats).
         capped: the same sum, with each position's loss capped at the loss of a uniform guess.
         counts: the number of supervised positions.
-        agreed: the number of leading supervised positions at which the true token or label is the most probable.
-        instead: the most probable token or label at the first wrong position; -1 if no position is wrong.
+        agreed: the number of supervised positions before the first position with a wrong prediction.
+        instead: the predicted token or label at the first position with a wrong prediction; -1 if there is none.
     """
 
     totals: Array
@@ -63,7 +63,7 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Return the mean share of an item's supervised positions before the first position that the model predicts wrong.
+    """Return the share of an item's supervised positions before its first wrong prediction, averaged over the items.
 
     For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token.
     Computing the share needs only one forward pass. The share underestimates the greedy answer's ROUGE-L recall. For
@@ -73,7 +73,7 @@ def agreement(losses: ItemLosses) -> float:
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """Return the mean loss (nats), each position's loss capped at ``random_guess``; NaN if :func:`mean_loss` is NaN.
+    """Return the mean of the positions' losses (nats), each capped at ``random_guess``; NaN if a loss is not finite.
 
     A token with a loss of 40 or 500 is not "more forgotten" than a uniform guess. So each loss is capped. If only the
     mean were capped, a few such tokens could hide other tokens that the model still knows.

@@ -112,7 +112,7 @@ def _attack(
         sets=("mia",),
         needs=(HOLDOUT, *more),
         cost=Cost.FORWARD,
-        formula=f"AUC of separating the forget set (members) from the holdout set by {score}; 0.5 is no separation",
+        formula=f"AUC of {score} for the forget set (members) against the holdout set; 0.5 means no separation",
         citation=citation,
         measure=lambda scores: membership_auc(*scores.attack(name, per_text)),
     )

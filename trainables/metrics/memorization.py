@@ -66,7 +66,7 @@ METRICS = (
     _memorised(
         name="extraction_strength",
         label="extraction strength on the forget set",
-        formula="mean 1 - k/T, k the shortest prefix of the T answer tokens from which greedy decoding gives the rest",
+        formula="mean 1 - k/T; greedy decoding needs at least the first k of the T answer tokens to give the others",
         citation=CARLINI,
         measure=lambda scores: _mean(extraction_strength, scores),
     ),

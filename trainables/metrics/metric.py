@@ -84,7 +84,7 @@ class Metric:
         primary: whether the metric is one of the two that are shown directly after the losses.
         threshold: the condition for successful forgetting or retaining: ``below`` a value, or at least a ``share`` of
             the target's value before unlearning.
-        fluency: whether the metric measures repetition in answers, which affects recommendations (docs/choosing.md).
+        fluency: whether the metric measures repetition in answers (used by recommendations, see docs/choosing.md).
         loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
         sets: the metric sets, other than ``all``, that contain the metric.
         measure: computes the value from the :class:`~trainables.scoring.language.ModelScores` of a language model,

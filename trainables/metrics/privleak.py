@@ -21,9 +21,9 @@ def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     over-unlearning: on the forget set, the model is less confident than that model.
 
     MUSE's paper states the formula with the AUC "of discriminating forget (members) and holdout". With that AUC, a
-    model that did not unlearn would get a positive value. In the code of MUSE and OpenUnlearning, the holdout texts
-    are the members: the AUC is then ``1 - auc``, and the sign is that of the published values. Shi et al., MUSE, ICLR
-    2025 (arXiv:2407.06460), section 3.1.
+    model that did not unlearn would get a positive value. In the code of MUSE and OpenUnlearning, the holdout texts are
+    the members, so their AUC is ``1 - auc``. This function gives the same sign as their published values. Shi et al.,
+    MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
 
     The result is NaN if an AUC is NaN, or if ``retrained_auc`` is 1, because the formula divides by
     ``1 - retrained_auc``.

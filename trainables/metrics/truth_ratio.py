@@ -72,7 +72,7 @@ METRICS = (
         of="retain",
         threshold={"share": 0.7},
         needs=(RETAIN_CHOICES,),
-        formula="mean max(0, 1 - R), R = exp(loss_paraphrased - mean_k loss_perturbed_k), retain sample",
+        formula="mean max(0, 1 - R) on the retain sample; R = exp(loss_paraphrased - mean_k loss_perturbed_k)",
         measure=lambda scores: retain_truth_ratio(scores.choices["retain"].truth_ratios),
     ),
     _ratio(

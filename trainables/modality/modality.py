@@ -30,7 +30,7 @@ class Modality(Protocol):
         unit: the unit over which a loss is averaged: token or image.
         offline_model, offline_dataset: a model and a data set that need no network.
         unused_fields: the fields of a trial that do not apply to this modality, each with the reason.
-        lacks: the needs of objectives that models of this modality do not meet, each in words.
+        lacks: each reference that an objective may need but this modality does not have, with a description.
     """
 
     name: ClassVar[str]
@@ -46,7 +46,7 @@ class Modality(Protocol):
         """Return a copy with this prompt template; the modality itself if its models have no prompts."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """Return the reasons why a folder lacks a model of this modality or, if ``processor``, its processor."""
+        """Return a message for each problem with a model folder. If ``processor``, a missing processor is a problem."""
 
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0
@@ -91,4 +91,4 @@ class Modality(Protocol):
         batch_size: int,
         device: torch.device | str,
     ) -> ModelEvaluator:
-        """Return the evaluator of models on ``data``."""
+        """Return an evaluator that measures models on ``data``."""

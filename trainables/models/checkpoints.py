@@ -88,9 +88,9 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
     with loading(folder):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if not tokenizer.is_fast:
-            raise ValueError("its tokenizer has no fast version (tokenizer.json), which locates answers in texts")
+            raise ValueError("its tokenizer has no fast version (tokenizer.json), which is needed to locate answers")
         if tokenizer.eos_token_id is None:
-            raise ValueError("its tokenizer has no end-of-sequence token, but every answer must end with one")
+            raise ValueError("its tokenizer has no end-of-sequence token, but every answer must end with this token")
     ensure_pad_token(tokenizer)
     return tokenizer
 
@@ -102,9 +102,9 @@ def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
-    """Return a message for each problem with a model folder, whose weights must be safetensors.
+    """Return a message for each problem with a model folder. The weights must be safetensors.
 
-    If ``tokenizer``, a missing tokenizer is a problem.
+    If ``tokenizer`` is true, a missing tokenizer is a problem.
     """
     found = []
     if not (folder / "config.json").is_file():
@@ -116,7 +116,7 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """Return a message for each safetensors file that is listed in the index but missing, or that is truncated."""
+    """Return a message if there are no safetensors, and for each safetensors file that is missing or truncated."""
     from safetensors import SafetensorError, safe_open
 
     expected: set[str] = set()

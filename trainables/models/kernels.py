@@ -29,7 +29,7 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
     """Replace each tanh approximation of GELU, which transformers computes in eight operations, by a single kernel.
 
-    The kernel computes the same function (arXiv:1606.08415) and shortens a training step of a small Phi by a tenth.
+    The kernel computes the same function (arXiv:1606.08415). It shortens a training step of a small Phi by 10%.
     """
     from transformers.activations import FastGELUActivation, NewGELUActivation
 
@@ -44,8 +44,8 @@ def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
 def onednn_is_faster() -> bool:
     """Return whether oneDNN multiplies float32 matrices much faster on this CPU than MKL, which torch uses.
 
-    oneDNN is faster on AMD CPUs from Zen 5 (family 26) on, where MKL does not use half of AVX-512. The decision depends
-    on the CPU's family and not on a measurement, because a resumed run must use the same kernels.
+    oneDNN is faster on AMD CPUs from Zen 5 (family 26) on, where MKL uses only half of the AVX-512 capacity. The
+    decision depends on the CPU's family and not on a measurement, because a resumed run must use the same kernels.
     """
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
@@ -97,7 +97,7 @@ class OneDnnLinear(torch.nn.Linear):
             and input.numel() >= _FEW * self.in_features > 0
             and not torch.is_autocast_enabled("cpu")
         ):
-            # The product does not reshape, because autograd forbids in-place operations on views that it returns.
+            # Reshape outside _Product: autograd forbids in-place operations on a view that a custom function returns.
             rows = _Product.apply(input.flatten(0, -2), self.weight, self.bias)  # type: ignore[no-untyped-call]
             product: Tensor = rows.unflatten(0, input.shape[:-1])
             return product

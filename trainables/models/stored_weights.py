@@ -47,7 +47,7 @@ class StoredWeights:
         for file, stamp in self._files.items():
             if (now := _stamp(file)) is not None and now != stamp:
                 raise LoadError(
-                    f"{file} has been changed while trials were starting from it: start a new sweep, and do not "
+                    f"{file} changed during the sweep, but trials start from it. Start a new sweep, and do not "
                     "change its target"
                 )
         with torch.no_grad():

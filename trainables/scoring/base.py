@@ -53,7 +53,7 @@ class RetainValues:
     Attributes:
         key: the content hash of the retain model and of the data on which it was scored.
         path: the folder of the retain model.
-        log_truth_ratios: the log truth ratio of each forget item; empty if the data have no alternative answers.
+        log_truth_ratios: the log truth ratio of each forget item; empty without paraphrased and perturbed answers.
         forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each forget or holdout item, in nats; empty
             if the data have no holdout set.
         min_k_auc: the AUC of min-k% membership inference; None if the data have no holdout set.
@@ -75,7 +75,7 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
     """Return the metrics to measure on ``data``, in table order, without the losses.
 
     Without names, the default set is used. If the data do not allow a metric that was requested only as part of a set,
-    the metric is omitted. ``retain_model`` is whether a retain model exists or can be trained.
+    the metric is omitted. ``retain_model`` says whether a retain model exists or can be trained.
 
     Raises:
         MetricError: the data do not allow a metric that was requested by name, or they allow no metric of a requested
@@ -145,7 +145,7 @@ class Scores(ABC):
         return _values(LOSS_METRICS, self.set_losses())
 
     def measure(self, names: Sequence[str] = ()) -> Measured:
-        """Return the metrics ``names`` (the default set if empty), and the per-item values that were computed so far.
+        """Return the metrics ``names`` (the default set if empty) and all per-item values that were computed so far.
 
         Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
         """
@@ -167,14 +167,14 @@ class ModelEvaluator(ABC):
 
     @abstractmethod
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> Scores:
-        """Return the values of a model; ``retain`` has the values of the retain model that some metrics need."""
+        """Return the values of a model. Some metrics need ``retain``, the values of the retain model."""
 
     @abstractmethod
     def memorised(self, model: PreTrainedModel) -> bool:
         """Return whether a model has memorised its training data."""
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values of the retain model ``model`` that metrics need; ``key`` and ``path`` identify the model.
+        """Return the values that metrics need from the retain model ``model``. ``key`` and ``path`` identify the model.
 
         Raises:
             NotImplementedError: no metric of this modality needs a retain model.

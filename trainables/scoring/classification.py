@@ -25,7 +25,7 @@ MEMORISED_ACCURACY = 0.99
 class ImageScores(Scores):
     """The per-image values of one model for each evaluation set (forget, retain, test).
 
-    ``images`` has the losses of the images of each set.
+    ``images`` maps each set to the losses of its images.
     """
 
     def __init__(

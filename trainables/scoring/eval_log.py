@@ -119,8 +119,8 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         forget, retained = log.parts["forget"], retain_log.parts["forget"]
         if forget.indices != retained.indices:
             raise EvalLogError(
-                f"{retain_log.path}: {len(retained.indices)} forget items, which differ from the {len(forget.indices)} "
-                f"in {log.path}; forget quality needs the log of a retain model on the same forget set"
+                f"{retain_log.path}: its forget items ({len(retained.indices)}) are not those of {log.path} "
+                f"({len(forget.indices)}); forget quality needs the log of a retain model on the same forget set"
             )
         ratios = [log_truth_ratio(part.paraphrased_loss, part.perturbed_loss) for part in (forget, retained)]
         p_value, statistic = forget_quality(*ratios)
@@ -139,10 +139,10 @@ def _read_part(where: str, part: Any) -> EvalPart:
     columns = {name: _column(f"{where}, {name}", part[name], read) for name, read in _READERS.items() if name in part}
     items = columns["avg_gt_loss"].keys()
     for name, column in columns.items():
-        for what, others in (("without", items - column.keys()), ("but also", column.keys() - items)):
+        for what, others in (("missing", items - column.keys()), ("not in avg_gt_loss", column.keys() - items)):
             if others:
                 shown = _quoted(sorted(others, key=_by_number))
-                raise EvalLogError(f"{where}, {name}: expected the items of avg_gt_loss; {what} {shown}")
+                raise EvalLogError(f"{where}, {name}: expected the same items as in avg_gt_loss; {what}: {shown}")
     indices = tuple(sorted(items, key=_by_number))
     ordered = {name: [column[index] for index in indices] for name, column in columns.items()}
     texts = ordered.get("generated_text", ())

@@ -98,7 +98,7 @@ def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
 
 
 def by_index(values: Sequence[object] | np.ndarray, items: Sequence[int] | None = None) -> dict[str, object]:
-    """Return the values by item index as text; ``items`` has the indices, which default to 0, 1, 2, ..."""
+    """Map item indices, as text, to the values. ``items`` has the indices; by default, they are 0, 1, 2, ..."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     places = range(len(plain)) if items is None else items
     return {str(place): value for place, value in zip(places, plain, strict=True)}

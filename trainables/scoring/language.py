@@ -119,7 +119,7 @@ class ModelScores(Scores):
     """The per-item values of ``model``, by evaluation set. The model must not change while this object is used.
 
     Attributes:
-        answers: the losses of the answers, by set of questions.
+        answers: the losses of the reference answers, by :class:`QuestionSet`.
         choices: the losses of the paraphrased and perturbed answers.
         generated: the greedy answers, at most as long as the longest reference, and their ROUGE-L recalls ``(n,)``.
         generated_from_prompts: by metric, the greedy continuations of the data set's own prompts, and their recalls.
@@ -193,7 +193,7 @@ class ModelScores(Scores):
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        ``prompts`` is a metric. If the data have prompts for this metric, continuations of the prompts are scored.
+        ``prompts`` is the name of a metric. If the data have prompts for this metric, their continuations are scored.
         """
         return self._generated(part, prompts)[1]
 

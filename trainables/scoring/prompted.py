@@ -1,8 +1,8 @@
 """Prompts that a data set defines for a metric. Their greedy continuations are compared with reference texts.
 
-MUSE (arXiv:2407.06460) has passages to continue (verbmem), and questions that follow answered questions (knowmem). For
-a plain text, the prompt is the beginning of the text. All continuations are scored by ROUGE-L recall. MUSE's code
-reports F1 without stemming, so its values differ.
+MUSE (arXiv:2407.06460) has passages to continue (verbmem), and questions with in-context examples (knowmem). For a
+plain text, the prompt is the beginning of the text. All continuations are scored by ROUGE-L recall. MUSE's code reports
+F1 without stemming, so its values differ.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PromptedSet:
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
     """Return a prompted set for each of ``verbmem``, ``knowmem`` and ``utility`` for which the data have prompts.
 
-    For plain texts without prompts, ``verbmem`` continues texts of forget_eval, and ``utility`` texts of retain_eval.
+    For plain texts without prompts, ``verbmem`` uses texts of forget_eval, and ``utility`` uses texts of retain_eval.
     """
     sources = {"verbmem": "verbmem", "knowmem": "knowmem_forget", "utility": "knowmem_retain"}
     sets = {

@@ -16,10 +16,10 @@ NOWHERE = "no such choice"
 
 
 def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
-    """Check the record of a data set, and the data that are loaded with ``choices`` (forget_split, forget_class).
+    """Check the record of a data set, and the data that it loads with ``choices`` (forget_split, forget_class).
 
     Checks that the fields of the record are consistent; that invalid choices raise DataError; that loading is
-    reproducible and does not use the global random state; that the sets are not empty, have items of one type, and are
+    reproducible and does not use the global RNG; that the sets are not empty, have items of one type, and are
     disjoint if they must be; and that a limit reduces the retain set to whole units. ``limit`` must be less than the
     size of the retain set, and at least one unit.
 
@@ -30,13 +30,13 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     _check_refusals(record, data_dir=data_dir, **choices)
     before = random.getstate()
     data = record.load(data_dir=data_dir, **choices)
-    assert random.getstate() == before, "loading changes the global random state: use a separate generator"
+    assert random.getstate() == before, "loading changes the global RNG; use a separate generator"
     _check_sets(record, data)
     again = record.load(data_dir=data_dir, **choices)
     assert again.content_hash == data.content_hash, "loading twice gives two content hashes"
     limited = record.load(data_dir=data_dir, limit=limit, **choices)
     assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
-    assert len(limited.retain) % record.unit == 0, f"limit {limit} cuts a unit of {record.unit} examples in two"
+    assert len(limited.retain) % record.unit == 0, f"limit {limit} does not keep whole units of {record.unit} examples"
     assert _size(limited.retain) < _size(data.retain), f"limit {limit} does not reduce the retain set"
     assert _size(limited.full) <= _size(data.full), "a limit increases the data on which the target is trained"
     assert list(limited.forget) == list(data.forget), "a limit must not change the forget set"
@@ -58,7 +58,7 @@ def _check_record(record: DataSet) -> None:
         f"the default split '{record.forget_split}' is not one of {', '.join(record.forget_splits)}"
     )
     assert (record.forget_split is None) == (not record.forget_splits), (
-        "forget_split and forget_splits must be given together"
+        "give both forget_splits and forget_split (the default split), or neither"
     )
     assert record.hub_id is None or record.files, (
         "a data set from the hub must also be readable from local files: describe them in the field 'files'"
@@ -113,7 +113,7 @@ def _refusal(record: DataSet, **choices: Any) -> str:
         record.load(**choices)
     except DataError as error:
         return str(error)
-    raise AssertionError(f"{record.name} loads with the invalid choices {choices}: raise DataError")
+    raise AssertionError(f"{record.name} accepts the invalid choices {choices}; it must raise DataError")
 
 
 def _size(part: Any) -> int:

@@ -15,7 +15,8 @@ def check_metric(metric: Metric) -> None:
     """Check that a metric's record is consistent, and check its values for two untrained models.
 
     The name must be usable as a table column, and the bounds must be an interval. The values must be finite, within the
-    bounds, and reproducible. The values are checked only for metrics of language models that need no retain model.
+    bounds, and reproducible. Values are checked only if the metric can be measured on the data set ``authors`` without
+    a retain model.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -23,7 +23,7 @@ _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
 """The labels of three sequences of different lengths, with a vocabulary of five tokens; -100 if not supervised."""
 
 _Value = Callable[..., Tensor]
-"""Returns the loss for logits or hidden states ``(B, S, 5)`` of sequences, with ``margin`` positions of padding.
+"""Returns the loss for logits or hidden states ``(B, S, 5)``. ``margin`` is the padding on the left and on the right.
 """
 
 
@@ -35,8 +35,8 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
     positions; that neither padding nor the order of the sequences matters; that a batch can be computed in parts; and
     that outputs in bf16 give a loss in float32.
 
-    Set ``detached`` if the loss contains the model's own detached prediction. Then the gradient is not the derivative
-    of the loss. So the gradient is not compared with finite differences; write a separate test.
+    Set ``detached=True`` if the loss contains the model's own detached prediction. Then the gradient is not the
+    derivative of the loss. So the gradient is not compared with finite differences; write a separate test.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -55,7 +55,7 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
         point = drawn.clone().requires_grad_()
         matches = torch.autograd.gradcheck(value, point, eps=1e-5, atol=1e-8, rtol=1e-6, raise_exception=False)
         assert matches, (
-            "the gradient does not match finite differences; if the loss detaches its own prediction, set 'detached'"
+            "the gradient does not match finite differences; if the loss detaches its own prediction, set detached=True"
         )
     _check_batch(value, drawn)
     _check_parts(objective, value, drawn)
@@ -110,7 +110,7 @@ def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> No
 
 
 def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
-    """Return a function that computes the objective's loss from the target's values that the record declares."""
+    """Return a function that computes the objective's loss with the target values that the record declares."""
     needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
     fixed = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)

@@ -32,10 +32,10 @@ def check_weighting(
     ``weigh`` must return finite weights for any scale, angle, history and options, and for zero and parallel gradients.
     ``weigh`` must not change its arguments. For equal arguments, and for a state that was restored from JSON, the
     results must be equal. If the method uses its arguments, NaN arguments must give a NaN weight or a NaN in the new
-    state. ``weigh`` without a Gramian must raise ValueError if and only if the weighting declares to need one or acts
-    on the gradients. If it acts on the gradients, the other checks are of ``combine``, with the default options: the
-    direction must be finite, must have the parameters' shapes, and must be equal for equal arguments and for a state
-    that was restored from JSON.
+    state. ``weigh`` without a Gramian must raise ValueError if and only if the weighting declares that it needs the
+    Gramian or acts on the gradients. If it acts on the gradients, all other checks call ``combine`` with the default
+    options: the direction must be finite, must have the parameters' shapes, and must be equal for equal arguments and
+    for a state that was restored from JSON.
 
     Args:
         non_negative: check that weights are never negative.
@@ -81,7 +81,7 @@ def _check_history(
     for losses, gramian in history:
         restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
         found = weights, new = weighting.weigh(losses, gramian, *given)
-        assert given == (state, options), "the weighting changes its state or options: return new objects"
+        assert given == (state, options), "the weighting changes its state or options; it must return new objects"
         again = weighting.weigh(losses, gramian, restored, options)
         assert again == found, f"the result for {losses}, {gramian} changes if the state is restored from JSON"
         shown = f"{weights} after {history} with {options}"
@@ -195,7 +195,7 @@ def _gramian(rho: float, phi: float, cosine: float) -> Gramian:
 def _weigh(
     weighting: Weighting, losses: Losses, gramian: Gramian | None, state: State | None = None
 ) -> tuple[Weights, State]:
-    """Return the weights and the new state for the default options. If ``state`` is None, use the first state."""
+    """Return the weights and the new state for the default options. If ``state`` is None, use the initial state."""
     state = weighting.init(7) if state is None else state
     return weighting.weigh(losses, gramian, state, defaults(weighting.options))
 

@@ -1,1 +1,1 @@
-"""Convert texts to token ids, and compute a language model's losses, scores and continuations of them."""
+"""Convert texts to token ids. Compute a language model's losses, scores and continuations of texts."""

@@ -87,8 +87,8 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy answer to each sequence's prompt.
 
-        ``losses`` has the number of leading tokens of each reference answer that the model would generate itself. These
-        tokens are not generated again. The method is speculative decoding with the reference answer as the draft
+        ``losses.agreed`` is the number of leading tokens of each reference answer that the model would also generate.
+        These tokens are not generated again. The method is speculative decoding with the reference answer as the draft
         (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the generated answer is likely to
         agree with the reference again after the first different token, so another forward pass verifies the remaining
         tokens. If two tokens are equally likely up to float32 rounding, the result may differ from plain greedy
@@ -163,9 +163,9 @@ def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: i
     """Return the batch size for generation: one to four times ``batch_size``, the number of rows for scoring.
 
     Additional rows hardly slow a generation step, but need memory. Scoring needs memory for logits, and generation
-    needs memory for keys and values. So the batch for generation has two limits. Twice its keys and values may not need
-    more memory than the logits of the batch for scoring. The batch for generation may not have more tokens than the
-    batch for scoring.
+    needs memory for keys and values. So the batch for generation has two limits. First, twice the memory of its keys
+    and values must not exceed the memory of the logits in the batch for scoring. Second, it must not have more tokens
+    than the batch for scoring.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

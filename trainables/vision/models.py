@@ -86,7 +86,7 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
     """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    If ``labels`` are given and their number is not that of the head, the head is replaced by a random head.
+    If ``labels`` are given and the head has another number of labels, the head is replaced by a random head.
 
     Raises:
         LoadError: the model is missing, or is not an image classifier.

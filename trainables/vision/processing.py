@@ -37,7 +37,7 @@ class ImageBatch:
 class ImageProcessor:
     """Computes ``(pixel * rescale_factor - mean) / std`` per channel, and enlarges the image to ``side`` x ``side``.
 
-    If the model has three channels, each channel gets a copy of a grey image.
+    If the model has three channels, a grey image is copied to each channel.
     """
 
     side: int

@@ -101,7 +101,7 @@ def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write
             [("forget.jsonl, line 2:", "forget.jsonl, line 1"), ("retain.jsonl, line 1:", "forget.jsonl, line 1")],
         ),
         ([{"txt": "?"}, said(1)], [said(2)], [("forget.jsonl, line 1:", "'text'", "None")]),
-        ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "one row for each")]),
+        ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "separate rows")]),
     ],
     ids=["within and between files", "a first row of no kind", "a row of both kinds"],
 )
