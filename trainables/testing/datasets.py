@@ -58,7 +58,7 @@ def _check_record(record: DataSet) -> None:
         f"the default split '{record.forget_split}' is not one of {', '.join(record.forget_splits)}"
     )
     assert (record.forget_split is None) == (not record.forget_splits), (
-        "give both forget_splits and forget_split (the default split), or neither"
+        "give both forget_split and forget_splits, or neither"
     )
     assert record.hub_id is None or record.files, (
         "a data set from the hub must also be readable from local files: describe them in the field 'files'"
