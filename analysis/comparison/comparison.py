@@ -126,8 +126,8 @@ def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
     if not file.baseline and any(item.baseline for item in files.values()):
         own = ", ".join(_source(name) for name, item in files.items() if item.baseline)
         raise AnalysisError(
-            f"the sweeps on {problem} ({own}) have different targets: compare each sweep alone, "
-            "or use report, which compares every trial with the target of its own sweep"
+            f"the sweeps on {problem} ({own}) have different targets. Compare each sweep alone, "
+            "or use 'report', which compares every trial with the target of its own sweep"
         )
     return replace(file, parts={name: item for name, item in files.items() if item.baseline or parts[name].sweeps})
 

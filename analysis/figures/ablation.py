@@ -1,4 +1,4 @@
-"""The figure that compares each method without AutoLR with the same method with AutoLR."""
+"""The figure that compares each method with and without AutoLR."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AblationPanel:
 
 
 def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
-    """Return each metric of each method without and with AutoLR; None if no method finished trials without and with it.
+    """Return each metric of each method without and with AutoLR; None if no method has finished trials of both.
 
     Trials that differ only in the use of AutoLR form pairs, and a method's values are means over its pairs. A method
     without pairs has the values of two trials nearest to the ideal corner, one without and one with AutoLR.

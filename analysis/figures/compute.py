@@ -49,8 +49,9 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
     Both arrays have the shape (ended trials,), in the order in which the trials ended. A trial adds all its models.
 
     The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
-    The startup time of a worker is not counted, because the worker's first trial would seem slower. A trial whose
-    result was reused from the same sweep takes no time. The total is not wall-clock time if trials run in parallel.
+    The startup time of a worker is not counted, because it would make the worker's first trial seem slower. A trial
+    whose result was reused from the same sweep takes no time. The total is not wall-clock time if trials run in
+    parallel.
     """
     trials = table.trials
     if "ended_at" in trials.columns:

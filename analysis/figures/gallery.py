@@ -34,8 +34,7 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable
     ("gradients", gradients_data, draw_panels),
     ("gradients", gradient_plane_data, draw_gradient_plane),
 )
-"""The figures for one problem (model and data set), as triples (section of the page, data function, drawing
-function)."""
+"""The figures for one problem (model and data set): triples (section of the page, data function, draw function)."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ABSENT = "no finished trial"
 GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
-"""The middle of the colour map viridis. Its ends are hard to see on black or on white."""
+"""The middle of the colour map viridis. The ends of viridis are hard to see on black or on white."""
 _GRADES = 40
 _PANEL = (4.6, 3.0)
 _DASHES: dict[str, Any] = {"dashed": (0, (4, 2))}

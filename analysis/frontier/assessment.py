@@ -208,8 +208,7 @@ class Assessment:
 
     @property
     def met(self) -> bool | None:
-        """Whether all thresholds are met; None if there are no thresholds, or if none is missed but some are
-        unknown."""
+        """Whether all thresholds are met; None without thresholds, or if none is missed but some are unknown."""
         return all_met(check.met for check in self.checks)
 
     @property
@@ -243,8 +242,7 @@ class Assessment:
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """Checks of thresholds on forgetting that even the target meets. Empty if another threshold decides
-        forgetting."""
+        """Checks on forgetting whose threshold even the target meets; () if another threshold decides forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 

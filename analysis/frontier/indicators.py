@@ -64,8 +64,8 @@ def further_objectives(
     """Return additional reference boxes, keyed by name. Reports show them; the search and the statistical tests do not.
 
     - :data:`LOG_RETAIN` has the same objectives, but the retain loss has a log scale from :data:`LOG_FLOOR` times ln|V|
-      to ln|V|. On the linear scale, a retain loss at which half of the utility is lost still has a cost of only 0.1. -
-      The other box, such as ``verbmem and utility``, has the primary score of the forget set and the primary score of
+      to ln|V|. On the linear scale, a retain loss at which half of the utility is lost still has a cost of only 0.1.
+    - The other box, such as ``verbmem and utility``, has the primary score of the forget set and the primary score of
       the retain set, if both are ``measured``. If no primary score of the forget set was measured, the first other
       score of the forget set with a direction and bounds is used.
     """

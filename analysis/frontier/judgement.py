@@ -34,8 +34,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""Nothing was forgotten if no score moved more than this fraction of the way from the target's score to the
-threshold."""
+"""Nothing was forgotten if no score moved more than this fraction of the way from the target to the threshold."""
 
 
 class Outcome(StrEnum):

@@ -240,7 +240,7 @@ def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterato
             continue
         # If a data set has two losses, only one is capped. The labels must say which.
         twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
-        cap = ", uncapped" if name in twins[:1] else ", at most a random guess"
+        cap = ", uncapped" if name in twins[:1] else ", capped at a random guess"
         wanted = thresholds.of(name)
         yield Score(
             column=name,

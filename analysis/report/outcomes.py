@@ -25,8 +25,7 @@ class Failure(NamedTuple):
 
 
 class EarlyStops(NamedTuple):
-    """A scheduler stopped ``stopped`` of all ``trials``. ``after`` has pairs (epoch, number of trials stopped after
-    it).
+    """A scheduler stopped ``stopped`` of all ``trials``. ``after`` has pairs (epoch, trials stopped after it).
 
     ``saved`` is the number of the ``planned`` epochs that were not run. Both are None if epochs were not recorded.
     """

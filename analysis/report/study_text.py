@@ -22,7 +22,7 @@ _NOTHING = "\u2013"
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write the study to ``path`` as JSON. Write a CSV file with a row for each Pareto front beside it."""
+    """Write the study to ``path`` as JSON, and a table with a row for each Pareto front as CSV in the same folder."""
     write_json(path, study_content(study))
     write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
@@ -144,7 +144,7 @@ def arms_table(fronts: ArmFronts) -> DataTable:
         )
         for (arm, found), moved in zip(fronts.indicators.items(), sensitivity.hypervolumes, strict=True)
     )
-    places = (f"hypervolume at {place:g}" for place in sensitivity.references[1:])
+    places = (f"hypervolume, reference {place:g}" for place in sensitivity.references[1:])
     boxes = (f"{name}, {box}" for box in fronts.further for name in ("hypervolume", "epsilon"))
     head = ("arm", "trials", "hypervolume", "IGD+", "epsilon", *places, *boxes)
     return DataTable(say("study_tables.arms_caption", fronts=fronts), head, rows)

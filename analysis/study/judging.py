@@ -4,19 +4,22 @@ The rules, for one method on one model and data set:
 
 - On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning: that of the Pareto front over
   all values of c. For AutoLR, the hypervolume is the mean over all initial rates, so that nothing about AutoLR is
-  tuned. - The n seeds, in ascending order, are split in advance: the first ``max(1, n // 3)`` are for tuning, the rest
-  are fresh. The hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only
+  tuned.
+- The n seeds, in ascending order, are split in advance: the first ``max(1, n // 3)`` are for tuning, the rest are
+  fresh. The hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only
   seeds that both AutoLR and hand-tuning ran are split. Seeds with an incomplete frontier are left out after the split,
-  so that the other seeds keep their roles. - There are two baselines. The best single rate is used for all c. The per-c
-  oracle chooses a rate for every c, so that the mean hypervolume of the front on the tuning seeds is largest. With L
-  rates, each baseline costs L runs per c. - If the best rate (on the tuning seeds or on all seeds) is at the edge of
-  the grid, a rate outside the grid may be better. Then the only possible conclusion is that AutoLR is worse. - The mean
-  of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any distribution in
-  [-1, 1]. Holm's correction covers both directions of every comparison in the report (all methods, variants, baselines,
-  models and data sets), so the probability of any wrong decision is at most 5%. If there are too few seeds to reach
-  this level, nothing is concluded. - A primary question, named before the results are known
-  (:class:`analysis.study.verdict.Primary`), is corrected separately: the probability of a wrong decision is at most 5%
-  for the primary question, and at most 5% for all other comparisons jointly.
+  so that the other seeds keep their roles.
+- There are two baselines. The best single rate is used for all c. The per-c oracle chooses a rate for every c, so that
+  the mean hypervolume of the front on the tuning seeds is largest. With L rates, each baseline costs L runs per c.
+- If the best rate (on the tuning seeds or on all seeds) is at the edge of the grid, a rate outside the grid may be
+  better. Then the only possible conclusion is that AutoLR is worse.
+- The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any
+  distribution in [-1, 1]. Holm's correction covers both directions of every comparison in the report (all methods,
+  variants, baselines, models and data sets), so the probability of any wrong decision is at most 5%. If there are too
+  few seeds to reach this level, nothing is concluded.
+- A primary question, named before the results are known (:class:`analysis.study.verdict.Primary`), is corrected
+  separately: the probability of a wrong decision is at most 5% for the primary question, and at most 5% for all other
+  comparisons jointly.
 """
 
 from __future__ import annotations
@@ -206,7 +209,7 @@ def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator
 
 def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
     """Yield the baselines with their comparisons corrected jointly for multiple testing."""
-    # Comparisons that cannot be tested are not counted. Which these are is known before the differences are known.
+    # Comparisons that cannot be tested are not counted. They are identified before the differences are known.
     tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
     results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
     adjusted = iter(holm([p for result in results for p in (result.p_above, result.p_below)]))

@@ -49,8 +49,7 @@ class Unit:
         return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
 
     def hypervolume(self, box: str = "") -> float:
-        """Return the hypervolume in a reference box. It is 0 if all trials diverged, NaN if a run or cost is
-        missing."""
+        """Return the hypervolume in a reference box: 0 if all trials diverged, NaN if a run or a cost is missing."""
         points = self.points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 

@@ -56,8 +56,7 @@ class LrStudy:
         return any(map(self.is_primary, self.asked))
 
     def subject(self, verdict: Verdict) -> str:
-        """Return the method and AutoLR variant of a verdict as text, with the problem if the study has several
-        problems."""
+        """Return the method and AutoLR variant of a verdict as text, with the problem if the study has several."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:

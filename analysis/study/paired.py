@@ -74,8 +74,7 @@ def upper_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return how many seeds with this difference make the one-sided p-value less than ``level``; None if >
-    1,000,000."""
+    """Return how many seeds with this difference give a one-sided p-value below ``level``; None if over 1,000,000."""
     if not 0 < abs(difference) <= 1:
         return None
 

@@ -29,9 +29,9 @@ class TuningCurve:
         expected: the expected hypervolume of the best of n rates, shape (L,). All subsets are equally likely.
         auto: the hypervolume of AutoLR.
         charge: the cost of an AutoLR run, in fixed-rate runs.
-        equals: the interpolated number of rates from which on ``expected`` is at least ``auto``: 1 if this holds for
-            every n, infinite if it does not hold for n = L. ``expected`` may fall with n, because the best rate on the
-            tuning seeds may not be the best on the seeds of the report.
+        equals: the smallest (interpolated) n such that ``expected`` is at least ``auto`` for n and for every larger
+            number of rates. Infinite if even n = L is not enough. ``expected`` may fall with n, because the best rate
+            on the tuning seeds may not be the best on the seeds of the report.
     """
 
     picks: npt.NDArray[np.intp]
@@ -78,7 +78,7 @@ def tuning_curve(
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
-    """Return the interpolated n from which on ``expected`` is at least ``auto``; infinite if the last value is less."""
+    """Return the smallest interpolated n such that ``expected`` is at least ``auto`` from n to L; infinite if none."""
     below = np.flatnonzero(np.asarray(expected) < auto - TIE)
     if len(below) == 0:
         return 1.0

@@ -156,7 +156,7 @@ def short(name: str) -> str:
 def _column(name: str, values: object) -> Column:
     try:
         if not isinstance(values, Mapping):
-            raise TypeError(f"it is {type(values).__name__}, expected an object")
+            raise TypeError(f"the entry is {type(values).__name__}, expected an object")
         low, high = (
             None if bound is None or not math.isfinite(bound) else float(bound)
             for bound in values.get("bounds") or (None, None)
@@ -184,5 +184,5 @@ def _column(name: str, values: object) -> Column:
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
     """Return the threshold "less than ``below``" or "at least ``share`` times the target's score"."""
     if (below is None) == (share is None):
-        raise ValueError("its threshold needs exactly one of the keys below and share")
+        raise ValueError("the threshold must have exactly one of the keys 'below' and 'share'")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

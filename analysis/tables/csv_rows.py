@@ -46,7 +46,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
         raise AnalysisError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     if (zero := text.find("\0")) >= 0:
         line = text.count("\n", 0, zero) + 1
-        raise AnalysisError(f"{path}, line {line}: contains zero bytes, probably because a disk lost written data")
+        raise AnalysisError(f"{path}, line {line}: the line contains zero bytes, probably because a disk lost data")
     records, cut = _records(path, text)
     torn = cut or len(whole) < len(data)
     if not records:

@@ -39,10 +39,10 @@ def read_external(
             of the objectives, the losses, the primary metrics.
     """
     if not path.is_file():
-        raise AnalysisError(f"{path} is not a file: expected a sweep's folder or a CSV with named columns")
+        raise AnalysisError(f"{path} is not a file: expected the folder of a sweep, or a CSV file with a header")
     rows, _ = read_rows(path, required=("method",), growing=False)
     if path.stat().st_size == 0:
-        raise AnalysisError(f"{path} is empty: expected a header with a column method and the metrics")
+        raise AnalysisError(f"{path} is empty: expected a header with the column 'method' and a column for each metric")
     cells = rows.assign(**{name: value for name, value in _DEFAULTS.items() if name not in rows})
     names = _names(path, cells)
     trials = typed_trials(path, cells, columns, sweep, external=True)

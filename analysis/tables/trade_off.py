@@ -45,7 +45,9 @@ class Objective:
                 f"objective {self.name}: expected finite bounds with low < high, got {self.low:g} and {self.high:g}"
             )
         if self.log and self.low <= 0:
-            raise AnalysisError(f"objective {self.name}: a logarithmic scale needs a bound above 0, got {self.low:g}")
+            raise AnalysisError(
+                f"objective {self.name}: a logarithmic scale needs a lower bound above 0, got {self.low:g}"
+            )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Objective:
@@ -117,7 +119,9 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
                 f"trials.csv has no column {objective.column} for the objective {objective.name}: {there}"
             )
         if not is_numeric_dtype(rows[objective.column]):
-            raise AnalysisError(f"the objective {objective.name} needs numbers in the column {objective.column}")
+            raise AnalysisError(
+                f"the column {objective.column} of the objective {objective.name} contains text, not numbers"
+            )
     return np.column_stack([rows[objective.column].to_numpy(dtype=np.float64) for objective in objectives])
 
 

@@ -94,7 +94,9 @@ class TrialTable:
         except (OSError, ValueError) as error:
             raise AnalysisError(f"{path} cannot be read as JSON: {error}") from None
         if not isinstance(values, dict) or not {"trial_id", "method"} <= set(values):
-            raise AnalysisError(f"{path} has no metrics of a run: expected an object with trial_id and method")
+            raise AnalysisError(
+                f"{path} has no metrics of a run: expected an object with the keys 'trial_id' and 'method'"
+            )
         cells = {name: "" if value is None else str(value) for name, value in values.items()}
         trials = typed_trials(path, pd.DataFrame(cells, [1], dtype=object), columns, out.name)
         return cls(trials, _history(out / "history.csv", out.name, columns), columns)
