@@ -134,7 +134,7 @@ def pick(
     else:
         front = frontier(table.with_trials(within), objectives)
         if front.members.empty:
-            raise NothingQualifies(f"no {noun}{_with(limits)} has a value of every objective")
+            raise NothingQualifies(f"no {noun}{_with(limits)} has values of all objectives")
         knee = int(front.distances.argmin())
         row, value, distance = front.members.iloc[knee], None, float(front.distances[knee])
     return Pick(row, len(within), noun, tuple(limits), rule == SUCCESS, best, value, distance)
