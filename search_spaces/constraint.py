@@ -14,7 +14,7 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return False if any verdict is False; else None if a verdict is None or no verdict exists; else True."""
+    """Return False if any verdict is False, and True if all are True. Otherwise, or without verdicts, return None."""
     found = set(verdicts)
     return False if False in found else None if None in found or not found else True
 

@@ -86,7 +86,7 @@ def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
 def remove_whole(path: Path) -> None:
     """Delete a file or a folder atomically, if it exists.
 
-    The path is renamed first, so a killed caller leaves a name that :func:`is_leftover` recognises.
+    The path is renamed first, so that :func:`is_leftover` recognises what remains if the process is killed.
 
     Raises:
         OSError: the path cannot be renamed.
@@ -208,7 +208,7 @@ class Throttle:
     _cost: float = 0.0
 
     def is_due(self) -> bool:
-        """Return whether enough time has passed since the last save, or since construction."""
+        """Return whether enough time has passed since the last save (before the first save, since construction)."""
         return time.monotonic() - self._saved_at >= max(self.pause, self._cost / self.share)
 
     @contextmanager

@@ -194,7 +194,7 @@ class Field:
     def _expected(self) -> str:
         is_open = self.above > self.low
         if math.isfinite(self.high):
-            return f"in {']' if is_open else '['}{shown(self.least)}, {shown(self.high)}]"
+            return f"in {'(' if is_open else '['}{shown(self.least)}, {shown(self.high)}]"
         if self.kind is int:
             return f"at least {shown(self.low)} {self.unit}".rstrip()
         if math.isinf(self.least):

@@ -208,7 +208,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
         if key in earlier or key in constants:
             yield key, f"{key}: appears twice"
         for other in _rivals(parameter, earlier, constants):
-            remedy = "give them conditions (when) that exclude each other"
+            remedy = "give them mutually exclusive conditions (when)"
             yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"
         for waited, values in parameter.when.items():
             if waited in keys and waited not in earlier and waited not in constants:

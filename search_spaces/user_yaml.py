@@ -119,7 +119,7 @@ class _Reader:
             expected = did_you_mean(key, names) or expected_one_of(key, names)
             self._add(node, f"unknown parameter '{key}': {expected}", lost=True)
         elif known.fixed:
-            instead = f"; give it with {known.flag}" if known.flag else ""
+            instead = f"; set it with {known.flag}" if known.flag else ""
             self._add(node, f"{key}: cannot vary within a sweep: {known.fixed}{instead}", lost=True)
         else:
             return key

@@ -35,7 +35,7 @@ def test_values_of_the_kind_the_interval_and_its_closed_ends_are_accepted() -> N
     ("item", "value", "facts"),
     [
         (CLOSED, -0.1, ("c", "[0, 1]", "-0.1")),
-        (OPEN, 0.0, ("beta", "]0, 100]", "got 0")),
+        (OPEN, 0.0, ("beta", "(0, 100]", "got 0")),
         (WHOLE, 7.5, ("layer", "whole number", "7.5")),
         (COUNT, 7, ("max_length", "at least 8 tokens", "got 7")),
         (CAP, 0.5, ("d_growth (--growth-rate)", "at least 1", "0.5")),

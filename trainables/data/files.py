@@ -52,7 +52,7 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
     """Return the rows of several tables, by table name. ``needs`` describes the expected files in messages.
 
-    If a table is missing, unreadable or empty, the result has one row for each of its problems.
+    If a table is missing, unreadable or empty, the table's rows in the result describe the problems.
 
     Raises:
         DataError: the folder does not exist.

@@ -93,8 +93,8 @@ def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Met
             name=f"{of}_repetition",
             label=f"repetition in answers on the {of} set",
             unit="share of 3-grams",
-            formula="mean 1 - distinct 3-grams / 3-grams of words and punctuation marks, over the answers from which "
-            f"{answers} is computed",
+            formula="mean of 1 - (distinct 3-grams / all 3-grams) of words and punctuation marks, over the answers "
+            f"from which {answers} is computed",
             citation="Welleck et al., Neural Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319): "
             "seq-rep-n, with n = 3 instead of 4, over words and punctuation marks instead of the model's tokens",
             measure=lambda scores: repetition(scores.answers_given(of, prompts=answers)).mean(),

@@ -46,7 +46,7 @@ class Language:
         return replace(self, template=template)
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        return folder_problems(folder)  # a tokenizer is always required: it cannot be made from the data
+        return folder_problems(folder)  # a tokenizer is always required, even if ``processor`` is false
 
     def load_base(
         self, name: str, folder: Path | str | None, data: UnlearningData, *, seed: int = 0

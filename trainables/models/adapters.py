@@ -61,7 +61,8 @@ def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) ->
     base = base_of(folder)
     if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
         return [
-            f"{folder}: the adapter's base model {base} is missing; 'python -m sweeper target' makes the target again"
+            f"{folder}: the adapter's base model {base} is missing; to make the target again, run 'python -m sweeper "
+            "target'"
         ]
     return []
 

@@ -50,7 +50,8 @@ class ModelInfo:
     make: Callable[[Any, int], tuple[Any, Any]] | None = None
 
 
-# The paper: Adam, lr {1e-5, 2e-5}, batch {16, 32}, 25 epochs for the target; lr {1e-5, 5e-5, 1e-4} for unlearning.
+# The paper trains targets with Adam: lr 1e-5 or 2e-5, batch size 16 or 32, 25 epochs.
+# The paper unlearns with lr 1e-5, 5e-5 or 1e-4.
 PAPER_RECIPE = TargetRecipe(lr=2e-5, batch_size=16, epochs=25, stop_when_memorised=False)
 PAPER_LORA_RANK = 8
 TINY_RECIPE = TargetRecipe(lr=2e-3, batch_size=8, epochs=120, stop_when_memorised=True)

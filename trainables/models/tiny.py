@@ -49,7 +49,7 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
 
 
 def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train a tokenizer like Llama's and Mistral's: BPE, ``▁`` for spaces, bytes for unknown characters, BOS first.
+    """Train a tokenizer like Llama's and Mistral's: BPE with ``▁`` for spaces, byte tokens and a BOS at the start.
 
     The tokenizer has at most 2,048 tokens and, as for Llama and Mistral, no padding token. Training is deterministic.
     """

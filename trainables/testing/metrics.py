@@ -31,7 +31,9 @@ def check_metric(metric: Metric) -> None:
     high = math.inf if metric.high is None else metric.high
     assert metric.low < high, f"the bounds {metric.low:g} and {high:g} are not an interval"
     assert metric.ideal is None or metric.low <= metric.ideal <= high, f"the ideal {metric.ideal} is out of bounds"
-    assert metric.threshold is None or metric.of, "a metric with a threshold must name its set, forget or retain"
+    assert metric.threshold is None or metric.of, (
+        "a metric with a threshold must name its set: of='forget' or of='retain'"
+    )
     if LANGUAGE in metric.modalities and not metric.loss:
         _check_values(metric)
 

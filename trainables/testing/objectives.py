@@ -96,7 +96,7 @@ def _check_batch(value: _Value, drawn: Tensor) -> None:
 
 
 def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
-    """Check that a batch's loss is the sum of its parts' losses, weighted by their shares of ``mean_over`` units."""
+    """Check that a batch's loss is the mean of its parts' losses, weighted by their numbers of ``mean_over`` units."""
     supervised = (_LABELS != -100).sum(dim=1)
     # In these checks, the unsupervised positions are the padding of hidden states.
     units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised

@@ -146,7 +146,7 @@ def _check_combination(weighting: Weighting) -> None:
         retain, forget = [*gradients(step), None, None], [*gradients(step + 10), torch.ones(2), None]
         again = json.loads(json.dumps(dict(state), allow_nan=False))
         direction, new = combine(copy.deepcopy(retain), copy.deepcopy(forget), state, options)
-        assert direction[-1] is None, "a parameter without gradients must have no direction"
+        assert direction[-1] is None, "the direction of a parameter without gradients must be None"
         for part, shape in zip(direction[:-1], ((3, 4), (5,), (2,)), strict=True):
             assert part is not None, "a parameter with a gradient must have a direction"
             assert tuple(part.shape) == shape, "the direction must have the shapes of the parameters"

@@ -28,7 +28,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, use_cache=False, **kept).logits[:, -(width + 1) :]
-    # The last position predicts nothing. It is masked, because if it were cut off, flattening would copy the logits.
+    # The last position predicts nothing. It is masked and not cut off, so that flattening does not copy the logits.
     masked = pad(labels, (0, 1), value=IGNORED)
     nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")
     nll = nll.view(masked.shape)[:, :-1].contiguous()

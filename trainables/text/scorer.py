@@ -122,7 +122,7 @@ class TextScorer:
 
         Prompts are left-padded in batches of similar length. Generation stops after ``max_new_tokens`` tokens, or at an
         end token. ``known`` has the first tokens of each continuation, if they are known. These tokens count towards
-        the length. If they contain an end token, the continuation is complete.
+        ``max_new_tokens``. If they contain an end token, the continuation is complete.
         """
         import torch
 
