@@ -17,7 +17,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
-from sweeper.store.columns import column_dictionary
+from sweeper.store.columns import HISTORY_COLUMNS, TRIAL_COLUMNS, column_dictionary
 
 Row = dict[str, object]
 MakeSweep = Callable[..., Path]
@@ -25,15 +25,6 @@ MakeRow = Callable[..., dict[str, object]]
 MakeGrid = Callable[..., LrGrid]
 
 GUESS = 8.0
-TRIAL_COLUMNS = (
-    *("trial_id", "spec_hash", "model", "dataset", "method", "c", "beta", "lr", "auto_lr", "seed", "optimizer"),
-    *("auto_lr_smoothing", "auto_lr_probe", "epochs", "batch_size", "forget_split", "target_key", "status", "steps"),
-    *("epochs_done", "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utility", "truth_ratio"),
-    *("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop"),
-    *("forget_accuracy", "retain_accuracy"),
-    *("train_seconds", "eval_seconds", "wall_seconds", "checkpoint", "error", "started_at", "first_step_at", "worker"),
-)
-HISTORY_COLUMNS = ("trial_id", "step", "epoch", "lr", "c_t", "forget_loss", "retain_loss", "seconds")
 OBJECTIVES = tuple(
     {"name": name, "column": column, "direction": way, "low": 0.0, "high": GUESS, "label": f"{label} (nats per token)"}
     for name, column, way, label in (

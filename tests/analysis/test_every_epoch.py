@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from analysis.figures.pareto import pareto_data, scores_data
-from analysis.frontier.frontier import selectable_models
-from analysis.report.pick import CONSTRAINT, KNEE, NothingQualifies, choose, pick
+from analysis.report.pick import CONSTRAINT, NothingQualifies, pick
 from analysis.report.report import write_report
 from analysis.tables.note import note
 from analysis.tables.trial_table import TrialTable
@@ -109,19 +108,6 @@ def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(m
     assert page.count('<th scope="col" class="n">epoch</th>') == 1
     for place in ("checkpoints/00000-epoch-2", "checkpoints/00002-epoch-1"):
         assert f"<code>{place}</code>" in page
-
-
-def test_pick_takes_an_epoch_with_its_checkpoint(make_epochs: MakeEpochs) -> None:
-    table, sweep = tables_of(make_epochs())
-    found = pick(table, sweep, rule=KNEE)
-    distances = {
-        (trial_id, epoch): np.hypot(1 - min(forget, 8.0) / 8.0, retain / 8.0)
-        for trial_id, epochs in EPOCHS.items()
-        for epoch, (forget, retain) in enumerate(epochs, start=1)
-    }
-    assert (found.row["trial_id"], found.row["epoch"]) == min(distances, key=lambda key: distances[key])
-    assert found.eligible == len(selectable_models(table, sweep.objectives).trials) - 1  # one has hardly begun
-    assert choose(table, sweep).row["checkpoint"]
 
 
 def test_pick_is_within_the_limit(make_epochs: MakeEpochs) -> None:

@@ -101,30 +101,6 @@ def test_a_loss_to_be_minimized_has_a_log_axis_if_it_spans_a_decade(values: list
     assert all(low <= tick <= high for tick in ticks)
 
 
-def test_a_small_difference_does_not_fill_an_axis() -> None:
-    assert limits_of("linear", [0.541, 0.549], least=0.1) == pytest.approx((0.495, 0.595))
-    assert limits_of("linear", [0.041, 0.049], least=0.1) == pytest.approx((-0.003, 0.097)), "from about 0"
-    assert limits_of("linear", [1.0, 3.0], least=0.1) == limits_of("linear", [1.0, 3.0])
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        None,
-        [trial("0", 4.0, 0.1)],
-        [trial("0", None, None, status="diverged"), trial("1", 8.0, 0.0, status="diverged")],
-        [trial("0", 4.0, 0.1, method="a$b_{c}$<&>"), trial("1", 5.0, 0.2, method="_under")],
-    ],
-    ids=["none", "one", "all diverged", "odd names"],
-)
-def test_any_sweep_is_drawn(make_sweep: MakeSweep, rows: list[dict[str, object]] | None) -> None:
-    data = _data(make_sweep(rows))
-    root = ElementTree.fromstring(svg_text(draw_frontier(data)))
-    assert root.tag.endswith("svg")
-    drawn = sum(len(series.points) for series in data.methods)
-    assert drawn == len([row for row in rows or [] if row["status"] == "finished"])
-
-
 def test_the_saved_figure_is_1600_by_1100_pixels_and_a_whole_svg(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 4.0, 0.1), trial("1", 5.0, 3.0)])
     documents = [save_figure(draw_frontier(_data(out), links={"0": "trial-0"}), out, "pareto") for _ in range(2)]

@@ -89,15 +89,6 @@ def test_an_objective_without_a_column_of_numbers_is_named(make_sweep: MakeSweep
         _frontier(out)
 
 
-def test_the_knee_is_nearest_to_the_ideal_and_may_not_contribute_most(make_sweep: MakeSweep) -> None:
-    """The knee has the costs (0.25, 0.25), and a neighbour makes its contribution small."""
-    rows = [trial("0", 8.0, 6.0), trial("1", 6.0, 2.0), trial("2", 5.0, 1.0), trial("3", 1.0, 0.0)]
-    front = _frontier(make_sweep([*rows, trial("4", 6.5, 2.5)]))
-    knee = front.distances.argmin()
-    assert (front.trial_ids[knee], front.distances[knee]) == ("1", pytest.approx(2**0.5 / 4))
-    assert front.trial_ids[front.contributions.argmax()] != "1"
-
-
 EIGHTHS = st.integers(0, 8).map(lambda k: k / 8)
 """Multiples of 1/8 are exact in floating point and make ties likely."""
 Points = list[tuple[float, ...]]

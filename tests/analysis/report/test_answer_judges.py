@@ -28,7 +28,7 @@ IMAGES = {"forget_loss_capped": 0.04, "retain_loss": 0.05, "forget_accuracy": 0.
 VERBMEM, UTILITY, RATIO = "verbmem<0.1", "utility>=70%", "truth_ratio>=70%"
 RISEN, LOW = "forget_loss_capped>0.12", "retain_loss<6"
 FORGET_MORE, KEEP_MORE = "--epochs --lr --batch-size", "--lr --epochs --auto-lr"
-SEARCH, TRAIN = "--trials --epochs --lr --method", "--epochs --lr --method"
+SEARCH = "--trials --epochs --lr --method"
 
 
 def scores(verbmem: float | None, utility: float | None, truth_ratio: float | None = 0.5) -> dict[str, float | None]:
@@ -83,9 +83,6 @@ CASES = {
     "either too little or too much": Case(
         [(1.0, 0.1, KNOWN), (8.0, 6.0, GONE)], Outcome.NO_TRADE_OFF, SEARCH, "1", None, UTILITY
     ),
-    "the trial that forgets more keeps nothing": Case(
-        [(1.0, 0.1, KNOWN), (4.0, 6.0, scores(0.5, 0.0))], Outcome.NO_TRADE_OFF, TRAIN, missed=VERBMEM
-    ),
     "a good trial that is not on the frontier": Case(
         [(7.0, 0.5, scores(0.2, 0.3)), (6.0, 0.6, scores(0.0, 0.783))], Outcome.GOOD, trial_id="1", on_frontier=False
     ),
@@ -96,12 +93,6 @@ CASES = {
         baseline=BASELINE | {"verbmem": 0.99, "utility": 0.96},
     ),
     "nothing measured": Case([(6.0, 0.6, NONE)], Outcome.NOT_JUDGED, unjudged=ALL),
-    "nothing measured, and the loss never rose": Case(
-        [(0.03, 0.6, NONE)], Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "0", (RISEN, 0.03), unjudged=ALL
-    ),
-    "nothing measured, and the model collapsed": Case(
-        [(7.9, 7.9, NONE), (8.0, 7.95, NONE)], Outcome.LOST, KEEP_MORE, "0", (LOW, 7.9), unjudged=ALL
-    ),
     "only verbmem measured, and the retain loss stayed low": Case(
         [(6.0, 0.6, scores(0.05, None, None))], Outcome.GOOD, unjudged=[UTILITY, RATIO]
     ),
@@ -207,9 +198,8 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
         ([(0.0, 0.2), (0.0, 0.1)], Outcome.LOST),
         ([(0.94, 0.9)], Outcome.NOTHING_FORGOTTEN),
         ([(0.8, 0.9)], Outcome.ONE_SIDED),
-        ([(0.3, 0.9), (0.6, 0.9)], Outcome.NOT_JUDGED),
     ],
-    ids=["one collapsed", "all collapsed", "unchanged", "between", "one shown"],
+    ids=["one collapsed", "all collapsed", "unchanged", "between"],
 )
 def test_models_of_images_are_judged_by_their_accuracy(
     make_sweep: MakeSweep, accuracies: Sequence[tuple[float, float]], outcome: Outcome

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import MakeSweep, report, tables_of, trial
 
 WRITTEN = ("pareto.json", "pareto.png", "pareto.svg", "report.html")
-EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>$b_{c}$"
 without_figures = pytest.mark.usefixtures("blank_figures")
 
 
@@ -91,12 +90,7 @@ def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for
     assert len(ids) == len(set(ids))
 
 
-def test_nothing_is_loaded_and_only_the_pages_own_script_may_run(page: Page) -> None:
-    loading = [value for name in ("src", "href", "srcset", "action", "data") for value in page.values(name)]
-    assert loading
-    assert all(value.startswith("#") for value in loading)
-    assert not {"link", "iframe", "object", "embed", "base", "img"} & {tag for tag, _, _ in page.attributes}
-    assert not re.search(r"@import|url\((?!#)", page.source)
+def test_only_the_pages_own_script_may_run(page: Page) -> None:
     # The script names the SVG namespace, which is an identifier; there is no other address on the page.
     assert re.findall(r"https?://[^\s\"']+", page.source) == ["http://www.w3.org/2000/svg"]
     (policy,) = [value for value in page.values("content", "meta") if value.startswith("default-src 'none'")]
@@ -233,20 +227,12 @@ def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: Mak
         trial("1", 1.0, 1.0, train_seconds=10, eval_seconds=5, wall_seconds=None, status="diverged", method="ga"),
         trial("2", None, None, train_seconds=None, eval_seconds=None, wall_seconds=5, status="failed"),
     ]
-    table = TrialTable.read(make_sweep(rows))
-    found = cost(table)
+    found = cost(TrialTable.read(make_sweep(rows)))
     assert found.seconds == 100
     assert [line.name for line in found.groups["part"]] == ["training", "evaluation", "loading, saving, waiting"]
     assert [line.share for line in found.groups["part"]] == pytest.approx([0.60, 0.25, 0.15])
-    statuses = [("finished", 1, 80), ("diverged", 1, 15), ("failed", 1, 5)]
-    assert [(line.name, line.trials, line.seconds) for line in found.groups["status"]] == statuses
     assert [(line.name, line.mean) for line in found.groups["method"]] == [("ga", 15), ("ngdiff", 42.5)]
     assert found.lost.seconds == 20
-    with_answers = cost(replace(table, trials=table.trials.assign(generation_seconds=[15, 0, None])))
-    assert [(line.name, line.seconds) for line in with_answers.groups["part"]][1:3] == [
-        ("losses and metrics", 10),
-        ("generation of answers", 15),
-    ]
 
 
 def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep) -> None:

@@ -17,7 +17,6 @@ from analysis.frontier.frontier import hypervolume
 from analysis.frontier.indicators import LOG_FLOOR, LOG_RETAIN, further_objectives
 from analysis.report.study_text import write_study
 from analysis.study.lr_study import read_study
-from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, costs_of
 from tests.analysis.conftest import MakeRow, MakeSweep, tables_of, trial
 
@@ -54,17 +53,6 @@ def test_the_hypervolume_in_each_box_is_what_optuna_finds(make_sweep: MakeSweep,
         costs = costs_of(table.finished[[item.column for item in box]].to_numpy(float), box)
         assert costs == pytest.approx(expected[name], abs=1e-12)
         assert hypervolume(costs) == pytest.approx(compute_hypervolume(costs, np.ones(2)), abs=1e-12)
-
-
-def test_what_stands_in_for_a_primary_score_that_was_not_measured(make_sweep: MakeSweep) -> None:
-    out = make_sweep([trial("0", 6.0, 1.0)])
-    sweep = SweepFile.read(out)
-    found = further_objectives(sweep.objectives, sweep.columns, ["extraction_strength", "utility", "privleak"])
-    assert list(found) == [LOG_RETAIN, "extraction strength and utility"]
-    for measured in (["utility"], ["forget_repetition", "utility"]):  # repetition is no measure of forgetting
-        assert list(further_objectives(sweep.objectives, sweep.columns, measured)) == [LOG_RETAIN]
-    scores = found["extraction strength and utility"]
-    assert list(further_objectives(scores, sweep.columns, ["extraction_strength", "utility"])) == []
 
 
 def study_rows(row: MakeRow, utilities: Sequence[float | None]) -> list[dict[str, object]]:

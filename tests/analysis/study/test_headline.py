@@ -11,11 +11,11 @@ import pytest
 
 from analysis.report.render import note_text
 from analysis.report.report import write_report
-from analysis.report.study_text import differences_table, study_cautions, study_content, study_lines, study_title
+from analysis.report.study_text import study_cautions, study_content, study_lines, study_title
 from analysis.study.lr_study import LrStudy, fronts_table, read_study
 from analysis.study.verdict import BETTER, UNDECIDED, WORSE, Primary
 from tests.analysis.conftest import MakeRow, MakeSweep, Row, trial
-from tests.analysis.study.conftest import FAILED, PEAK, RISING, STOPPED, Of, StudyBySeed, table
+from tests.analysis.study.conftest import FAILED, PEAK, RISING, Of, StudyBySeed, table
 
 MakeStudy = Callable[..., LrStudy]
 
@@ -55,12 +55,6 @@ def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: Ma
         "method3": (True, 1),
     }
     assert study_lines(found)[0].startswith("method3 (the primary question)")
-
-
-def test_a_null_primary_question_says_nothing_about_the_others(study: MakeStudy) -> None:
-    found = study({"gdiff": 0.0, "ngdiff": 0.45}, primary="gdiff")
-    assert outcomes(found) == {"gdiff": UNDECIDED, "ngdiff": BETTER}
-    assert len(differences_table(found).rows) == sum(len(item.baselines) for item in found.verdicts)
 
 
 def test_a_primary_question_may_name_a_variant() -> None:
@@ -168,17 +162,6 @@ def varied(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None, **entrie
     return read_study([make_sweep(rows, name=str(seeds_vary), settings={"seeds_vary": seeds_vary}, **entries)])
 
 
-@pytest.mark.parametrize("seeds_vary", ["target", "data", None])
-def test_declared_targets_of_seeds_are_one_problem(make_sweep: MakeSweep, row: MakeRow, seeds_vary: str | None) -> None:
-    verdicts = varied(make_sweep, row, seeds_vary).verdicts
-    if seeds_vary is None:
-        assert {item.task.problem.apart for item in verdicts} == {f"target key key{seed}" for seed in range(3)}
-    else:
-        (verdict,) = verdicts
-        assert (verdict.tuning, verdict.fresh, verdict.task.problem.apart) == ((0,), (1, 2), "")
-    assert verdicts[0].seeds_vary == (seeds_vary or "order")
-
-
 def test_a_run_is_collapsed_against_the_target_of_its_own_seed(make_sweep: MakeSweep, row: MakeRow) -> None:
     """A utility of 0.3 is above 70% of 0.4, and below 70% of the mean 0.667."""
     before = {str(seed): {"utility": 0.4 if seed == 1 else 0.8} for seed in range(3)}
@@ -208,7 +191,6 @@ def test_of_a_target_without_any_utility_collapse_is_not_known(make_sweep: MakeS
 
 
 COLLAPSED, UNKNOWN = {"utility": 0.01}, {"utility": None}
-ALL = only_auto(lambda seed: COLLAPSED)
 PARTLY = only_auto(lambda seed: COLLAPSED if seed < 15 else UNKNOWN)
 
 
@@ -225,13 +207,11 @@ def left_out(seed: int, auto: bool) -> Row:
     ("of", "auto", "hand", "other"),
     [
         # AutoLR's runs on tuning seeds are counted separately.
-        (ALL, (20, 20, 0), (0, 20, 0), (10, 10)),
         (by_hand, (0, 20, 0), (1, 20, 0), (0, 10)),
-        (lambda seed, auto: UNKNOWN, (0, 0, 20), (0, 0, 20), (0, 0)),
         (PARTLY, (5, 5, 15), (0, 20, 0), (10, 10)),
         (left_out, (0, 19, 0), (0, 19, 0), (1, 11)),
     ],
-    ids=["all of AutoLR", "by hand", "unknown", "partly unknown", "a seed left out"],
+    ids=["by hand", "partly unknown", "a seed left out"],
 )
 def test_collapse_of_either_side_is_counted(
     study_by_seed: StudyBySeed,
@@ -264,14 +244,12 @@ def lost_on(*seeds: int, fields: Row | None = FAILED) -> Of:
     ("of", "lost", "fresh", "caution"),
     [
         (lost_on(*range(24, 30)), 6, 14, "6 of 20 fresh seeds are left out.*; the remaining seeds may be easier"),
-        (lost_on(29, fields=STOPPED), 1, 19, "1 of 20 fresh seeds is left out"),
-        # If a seed was not run with AutoLR or is a tuning seed, no fresh seed is lost.
+        # If a seed was not run with AutoLR, it is not lost.
         (lost_on(29, fields=None), 0, 20, None),
-        (lost_on(0), 0, 20, None),
         # No seed remains that could be easier.
         (lost_on(*range(10, 30)), 20, 10, "20 of 20 fresh seeds are left out, because a run has no result.$"),
     ],
-    ids=["failed", "stopped", "not run", "a tuning seed", "all"],
+    ids=["failed", "not run", "all"],
 )
 def test_lost_fresh_seeds_are_counted(
     study_by_seed: StudyBySeed, of: Of, lost: int, fresh: int, caution: str | None
@@ -280,18 +258,6 @@ def test_lost_fresh_seeds_are_counted(
     (verdict,) = found.verdicts
     assert (verdict.lost, len(verdict.fresh), verdict.same_seeds) == (lost, fresh, lost == 20)
     assert [bool(re.search(caution or "", line)) for line in study_cautions(found)] == [True] * bool(caution)
-
-
-def test_a_run_that_was_never_made_loses_its_seed_without_making_the_others_easier(
-    make_sweep: MakeSweep, row: MakeRow
-) -> None:
-    """AutoLR was run from two initial rates on seeds 0 to 8, but on seed 3 only from the first."""
-    hand = [row(volume, lr, seed) for seed in range(9) for lr, volume in PEAK.items()]
-    auto = [row(0.5, lr, seed, auto=True) for seed in range(9) for lr in (1e-5, 1e-4) if (seed, lr) != (3, 1e-4)]
-    study = read_study([make_sweep(hand + auto)])
-    (verdict,) = study.verdicts
-    assert (verdict.lost, len(verdict.fresh), len(verdict.planned), verdict.failed_seeds) == (1, 5, 6, ())
-    assert not any("easier" in line for line in study_cautions(study))
 
 
 SETTINGS = {"kind": "lr-study", "sampler": "grid"}
@@ -336,13 +302,6 @@ def test_the_reason_is_named(study_of: MakeStudy, row: MakeRow, rows: Callable[[
     assert item.why.code == why
     assert (content["method"], content["why"]) == ("gdiff", note_text(item.why))
     assert study_lines(found) == (f"gdiff: no verdict, because {content['why']}.",)
-
-
-def test_a_primary_question_without_a_verdict_comes_first(study_of: MakeStudy, row: MakeRow) -> None:
-    rows = rows_of(row) + failed(rows_of(row, method="ngdiff", c=None))
-    first, second = study_lines(study_of(rows, primary="ngdiff"))
-    assert first.startswith("ngdiff (the primary question): no verdict")
-    assert second.startswith("gdiff: ")
 
 
 @pytest.mark.parametrize("primary", ["rmu", "gdiff/official/fresh"])

@@ -78,7 +78,6 @@ CASES = (
     Case("null", one(), [UNDECIDED], {"ahead": 0, "tied": 20, "needed": None}),
     Case("better", one(0.3), [BETTER], {"rate": 1e-4, "ahead": 20, "fresh": 20, "equals": np.inf}),
     Case("worse", one(-0.4), [WORSE], {"rate": 1e-4, "ahead": 0, "equals": 1.0}),
-    Case("a little better", one(0.05), [UNDECIDED], {"needed": 83}),
     # A rare collapse: the mean difference is at most 0, even if a few seeds show an advantage.
     Case("collapse not seen in hundred", one(0.02, seeds=range(150)), [UNDECIDED], {"collapsed": 0, "fresh": 100}),
     Case("collapse once in twenty", one(rare(0.02, -0.38, 20)), [UNDECIDED], {"collapsed": 1, "ahead": 19}),
@@ -117,13 +116,11 @@ CASES = (
     *(
         Case(f"other {name}", two(**fields), [BETTER, WORSE], apart=apart)
         for name, fields, apart in (
-            ("epochs", {"epochs": 9, "forget_split": "forget10"}, ["epochs 3", "epochs 9"]),
-            ("split", {"forget_split": "forget05"}, SPLITS),
             ("split and so another target", {"forget_split": "forget05", "target_key": "99ff"}, SPLITS),
             (
                 "epochs and split",
                 {"epochs": 9, "forget_split": "forget05"},
-                ["epochs 3, forget split forget10", "epochs 9, forget split forget05"],
+                ["forget split forget10, epochs 3", "forget split forget05, epochs 9"],
             ),
         )
     ),
@@ -161,7 +158,6 @@ CASES = (
         {"same_seeds": True, "left_out": tuple(range(10))},
     ),
     Case("one seed", one(0.3, seeds=range(1)), [TOO_FEW], {"same_seeds": True, "bounds": None, "least": 6}),
-    Case("four fresh seeds", one(0.3, seeds=range(6)), [TOO_FEW], {"fresh": 4, "least": 6}),
     Case("ties and gains", one(rare(0.0, 0.5, 2), seeds=range(60)), [BETTER], {"ahead": 20, "tied": 20, "fresh": 40}),
     Case(
         "seeds of one side alone do not move the split",
@@ -175,9 +171,7 @@ CASES = (
         [BETTER],
         {"left_out": ()},
     ),
-    Case("no AutoLR", one(sides=[False]), []),
     # Many questions.
-    Case("better alone, one of 16", arms(16, 0.3), [UNDECIDED] * 16, {"comparisons": 16}),
     Case("much better among 16", arms(16, 0.5), [BETTER] + [UNDECIDED] * 15, {"comparisons": 16}),
 )
 

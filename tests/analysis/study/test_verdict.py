@@ -187,13 +187,3 @@ def test_repeated_trials_are_counted_and_those_that_ended_differently_named(
     notes = study_runs([(TrialTable.read(make_sweep(rows)), ())]).notes
     facts = {"count": count, "different": tuple(("first", name) for name in different)}
     assert [dict(note.facts) for note in notes] == [facts] * (count > 0)
-
-
-def test_equal_trial_ids_of_two_sweeps_are_named_with_their_sweep(make_sweep: MakeSweep) -> None:
-    parts = [
-        (TrialTable.read(make_sweep([trial("0", 6.0, 0.5, utility=value)], name=name), sweep=name), ())
-        for name, value in (("one", 0.7), ("two", 0.6))
-    ]
-    found = study_runs(parts)
-    assert [run.row["utility"] for run in found.runs] == [0.7], "the first counts"
-    assert dict(found.notes[0].facts) == {"count": 1, "different": (("one/0", "two/0"),)}
