@@ -125,13 +125,3 @@ def test_an_interrupted_target_has_the_command_that_continues(
     result = CliRunner().invoke(main, ["target", "--dataset", "jsonl", "--data-dir", str(data), *more])
     assert result.exit_code == 130
     assert "python -m sweeper target --dataset jsonl" in result.stderr
-
-
-def test_every_requested_metric_is_printed_and_no_folder_is_needed(data: Path) -> None:
-    write_questions(data, "holdout")
-    result = unlearn(data, None, "--metrics", "mia", epochs=1)
-    assert result.exit_code == 0, result.output
-    row = json.loads(unlearn(data, None, "--metrics", "mia", "--json", epochs=1).stdout)
-    measured = {name for name in row if "mia" in name and row[name] is not None and name != "metrics"}
-    assert measured
-    assert measured <= {line.split()[0] for line in result.stdout.splitlines()}

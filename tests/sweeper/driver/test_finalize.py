@@ -11,11 +11,8 @@ import pytest
 
 from sweeper.driver.finalize import finalize
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.execution.shutdown import Interrupted
 from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.search.stopping import End
-from sweeper.store.event_log import read_events
-from sweeper.store.events import Kind
 from sweeper.store.folder import SweepError
 from tests.facts import assert_names
 from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, run_trial, running
@@ -49,17 +46,6 @@ def end_of(sweep: OpenSweep) -> SweepEnd:
     return end
 
 
-def test_the_summary_counts_trials_by_status(sweep: OpenSweep) -> None:
-    run_trial(sweep)
-    run_trial(sweep, outcome={"status": "failed", "error": "The actor died because its node has died."})
-    found = finalize(sweep)
-    assert (found.trials, found.asked, found.run_again) == (2, 2, 1)
-    assert found.status == {"finished": 1, "stopped": 0, "diverged": 0, "failed": 1}
-    assert (found.ended_because, found.tracking) == (None, "no MLflow")
-    last = read_events(sweep.log.path)[-1]
-    assert (last.kind, last.payload["status"], end_of(sweep).status) == (Kind.SWEEP_ENDED, "finished", "finished")
-
-
 @pytest.mark.parametrize(("failure", "trials", "unmeasured"), [(LOST, 2, 2), (None, 2, 2), (LOST, 1, 0)])
 def test_the_summary_has_the_reason_of_an_early_end_and_what_is_left(
     sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, trials: int, unmeasured: int
@@ -72,16 +58,6 @@ def test_the_summary_has_the_reason_of_an_early_end_and_what_is_left(
     assert (found.trials, found.run_again, found.unmeasured) == (trials, 2 - trials, unmeasured)
     assert found.ended_because == (failure and failure.because)
     assert end_of(sweep).status == ("interrupted" if failure else "finished")
-
-
-def test_an_interrupted_sweep_has_a_report_and_no_summary(sweep: OpenSweep) -> None:
-    run_trial(sweep)
-    running(sweep)
-    with pytest.raises(Interrupted):
-        finalize(sweep)
-    assert end_of(sweep).status == "interrupted"
-    assert read_events(sweep.log.path)[-1].payload["status"] == "interrupted"
-    assert sweep.out / "trials.csv" in end_of(sweep).artifacts
 
 
 def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_trials(

@@ -11,7 +11,6 @@ from unittest.mock import Mock
 
 import pytest
 from ray import cloudpickle
-from ray.tune.search import Searcher
 from ray.tune.trainable.metadata import _TrainingRunMetadata
 
 from sweeper.driver.open_sweep import OpenSweep
@@ -19,7 +18,6 @@ from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder, TrialSearch
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.execution.ray_health import StarvationCheck
-from sweeper.search.halving import SuccessiveHalving
 from sweeper.settings.resources import Resources
 from sweeper.store.events import Kind
 from sweeper.store.saved_states import SavedState
@@ -27,7 +25,6 @@ from sweeper.store.state import Phase
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, report, running
-from trainables.spec import TrialSpec
 
 
 def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, error: object = None) -> SimpleNamespace:
@@ -41,16 +38,6 @@ def recorder(sweep: OpenSweep) -> TrialRecorder:
 
 def rows(sweep: OpenSweep) -> list[dict[str, str]]:
     return ResultTables(sweep.out).trials.read()
-
-
-def test_the_searcher_suggests_every_trial_once_and_then_ends_the_search(sweep: OpenSweep) -> None:
-    searcher = TrialSearcher(sweep, None)
-    configs = [searcher.suggest(f"tune-{number}") for number in range(3)]
-    assert [(config["trial_id"], config["restore_from"]) for config in configs] == [
-        *((trial_id, None) for trial_id in ("00000", "00001", "00002")),
-    ]
-    assert all(TrialSpec.from_dict(config["spec"]).target_key == "key" for config in configs)
-    assert searcher.suggest("tune-3") == Searcher.FINISHED
 
 
 def test_an_unfinished_trial_continues_from_the_saved_state_of_its_last_report(sweep: OpenSweep, out: Path) -> None:
@@ -96,22 +83,6 @@ def test_a_report_is_recorded_once_and_an_outcome_ends_the_trial(sweep: OpenSwee
     callback.on_trial_complete(2, [], trial)
     assert [row["step"] for row in ResultTables(sweep.out).history.read()] == ["1", "2"]
     assert [row["status"] for row in rows(sweep)] == ["finished"]
-
-
-@pytest.mark.parametrize("by_scheduler", [False, True])
-def test_a_trial_that_a_user_or_the_scheduler_stops_ends_with_its_last_report(out: Path, by_scheduler: bool) -> None:
-    halving = SuccessiveHalving(((7.0, 0.0),), epochs=9, grace=1, reduction=3, mode="stop")
-    sweep = bare_sweep(out, scheduler=halving if by_scheduler else None, compared=("forget_loss",))
-    for forget in (5.0, 4.0) if by_scheduler else ():
-        report(sweep, running(sweep), 1, forget_loss=forget)
-    trial_id = running(sweep)
-    if not by_scheduler:
-        sweep.controller.request_stop(trial_id)
-    result = {"config": {"trial_id": trial_id}, "report": {"step": 1, "epoch": 1.0, "forget_loss": 2.5}}
-    assert ReportRecorder(sweep)("tune-0", result) is not by_scheduler
-    recorder(sweep).on_trial_complete(1, [], tune_trial(trial_id, last_result=result))
-    (row,) = rows(sweep)
-    assert (row["status"], row["epochs_done"], row["forget_loss"]) == ("stopped", "1.0", "2.5")
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,6 @@ def test_trials_with_the_same_share_fill_a_gpu_and_a_share_grows_with_the_requir
     assert share(peak, gpu) <= found
 
 
-def test_shares_are_parts_from_a_sixteenth_to_a_whole_gpu() -> None:
-    assert [share(peak, 80.0) for peak in (0.0, 10.0, 30.0, 40.0, 500.0)] == [0.0625, 0.1666, 0.5, 1.0, 1.0]
-
-
 def test_a_memory_class_contains_the_settings_that_determine_memory() -> None:
     alike = TrialSpec(method="pcgrad", batch_size=4, lr=0.1, seed=3, epochs=2)
     assert memory_class(SPEC) == memory_class(alike), "two gradients, no reference"

@@ -13,18 +13,6 @@ from ray import cloudpickle, tune
 
 from sweeper.execution import ray_payload
 from sweeper.execution.ray_payload import task_with, trainable_with
-from trainables.worker.ray_trainable import UnlearningTrainable
-
-
-def test_settings_are_pickled_with_the_class_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    got = pickle.loads(cloudpickle.dumps(trainable_with(target=1, cpus=2.0)))
-    assert issubclass(got, UnlearningTrainable)
-    assert got.__name__ == "UnlearningTrainable"
-    given: dict[str, Any] = {}
-    monkeypatch.setattr(UnlearningTrainable, "setup", lambda self, config, **settings: given.update(settings))
-    trainable_with(target=1, cpus=2.0).setup(SimpleNamespace(), {})  # type: ignore[attr-defined]
-    assert given == {"target": 1, "cpus": 2.0}
-    assert not ray.is_initialized(), "ray.put would start Ray"
 
 
 def together(*, first: object, second: object) -> tuple[object, object]:

@@ -59,26 +59,17 @@ def front_matter(folder: Path) -> dict[str, object]:
     return found
 
 
-def test_a_whole_model_is_copied_with_a_card_even_with_merge(golden: Path, models: Path, tmp_path: Path) -> None:
-    out = tmp_path / "new" / "model"
-    result = export(golden, models / "base", out, "--merge")
-    assert result.exit_code == 0, result.output
-    assert str(out) in result.stdout
-    assert torch.equal(logits(out), logits(models / "base"))
-    assert front_matter(out) == {
-        "library_name": "transformers",
-        "pipeline_tag": "text-generation",
-        "license": "unknown",
-        "tags": ["machine-unlearning", "gdiff"],
-    }
-    card = (out / "README.md").read_text()
+def test_the_card_describes_the_trial_and_how_to_repeat_it(golden: Path, models: Path, tmp_path: Path) -> None:
+    assert export(golden, models / "base", tmp_path / "model").exit_code == 0
+    found = front_matter(tmp_path / "model")
+    assert (found["license"], found["tags"]) == ("unknown", ["machine-unlearning", "gdiff"])
     row = next(line for line in (golden / "trials.csv").read_text().splitlines() if line.startswith(TAKEN))
     facts = (
         *(TAKEN, "lr-study-gdiff-ngdiff-tiny-phi-authors", "python -m sweeper lr-study --lr 3e-5", "torch 2.13.0"),
         *("python -m sweeper unlearn --method gdiff", "| 0.997 |", row.split(",")[1]),  # verbmem of the target, hash
         r"Question: {question}\nAnswer: {answer}",
     )
-    assert_names(card, *facts)
+    assert_names((tmp_path / "model" / "README.md").read_text(), *facts)
 
 
 def test_an_adapter_needs_its_base_unless_it_is_merged(golden: Path, models: Path, tmp_path: Path) -> None:

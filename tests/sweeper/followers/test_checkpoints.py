@@ -132,13 +132,6 @@ def test_an_epoch_that_was_not_evaluated_or_lacks_an_objective_is_not_on_the_fro
     assert len(driver.manager) == 2
 
 
-def test_without_objectives_there_are_no_candidates(tmp_path: Path) -> None:
-    driver = Driver(tmp_path, ())
-    driver.report("a", 1, 1.0, 1.0)
-    trial = driver.state.trials["a"]
-    assert (len(driver.manager), driver.manager.find(trial, trial.reports[0])) == (0, "")
-
-
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_a_deletion_that_a_kill_or_a_full_disk_stopped_is_completed_by_the_next_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool

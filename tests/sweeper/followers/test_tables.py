@@ -10,7 +10,6 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.events import Kind
 from sweeper.store.tables import CsvTable, ResultTables
 from tests.sweeper.conftest import OUTCOME, report, run_trial, running
-from trainables.worker.candidates import candidate_folder
 
 
 def column(table: CsvTable, name: str) -> list[str]:
@@ -51,24 +50,6 @@ def test_the_tables_are_rewritten_in_order_when_a_trial_runs_again(sweep: OpenSw
     assert column(tables.trials, "trial_id") == [second]
     report(sweep, first, 2)
     assert steps(tables.history) == [*expected, (first, "2")]
-
-
-def test_the_checkpoint_of_an_epoch_is_named_while_its_model_is_kept(sweep: OpenSweep, out: Path) -> None:
-    trial_id, table = running(sweep), ResultTables(out).candidates
-
-    def epoch(number: int, forget: float, retain: float, folder: str) -> None:
-        (out / folder).mkdir(parents=True)
-        report(sweep, trial_id, number, forget_loss_capped=forget, retain_loss=retain)
-
-    folders = [candidate_folder(trial_id, number) for number in (1, 2, 3)]
-    epoch(1, 1.0, 0.5, folders[0])
-    epoch(2, 2.0, 0.9, folders[1])
-    assert column(table, "checkpoint") == folders[:2]
-    epoch(3, 3.0, 0.4, folders[2])  # dominates both
-    epoch(4, 3.0, 0.3, own := f"checkpoints/{trial_id}")
-    sweep.controller.end_trial(trial_id, OUTCOME | {"steps": 4, "checkpoint": own})
-    sweep.tables.rewrite(sweep.log.state)
-    assert column(table, "checkpoint") == ["", "", "", own]
 
 
 @pytest.mark.parametrize("name", ["history.csv", "trials.csv"])

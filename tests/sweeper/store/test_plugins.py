@@ -71,18 +71,6 @@ def test_names_that_exist_already_are_refused_before_any_work(toy: Path, taken: 
         assert names(error, [path.name, "line 4", name.strip('"')])
 
 
-def test_all_broken_plugins_are_reported_at_once_and_nothing_else(toy: Path) -> None:
-    (toy.parent / "bad.py").write_text("x = (\n")
-    (toy.parent / "other").mkdir()
-    (toy.parent / "other" / "toy.py").write_text(TOY + "# another\n")
-    words = ("--plugin", "bad.py", "--plugin", "gone.py", "--plugin", "toy.py", "--method", "nothing")
-    bad, gone = sweeper(toy.parent, "unlearn", *words, code=2).stderr.splitlines()
-    assert names(bad, ["bad.py", "line 1"])
-    assert names(gone, ["gone.py"])
-    two = sweeper(toy.parent, "list", "methods", "--plugin", "toy.py", "--plugin", "other/toy.py", code=2)
-    assert names(two.stderr, [str(toy), "other/toy.py"])
-
-
 @pytest.mark.parametrize(
     ("typed", "named"),
     [

@@ -68,10 +68,7 @@ def test_a_trial_a_server_or_a_registry_that_is_missing_is_named(
     [
         (None, "champion", "http://localhost:5000", "--register NAME"),
         ("a/b", None, "http://localhost:5000", "a/b"),
-        (" ", None, "http://localhost:5000", "empty"),
         ("model", "v3", "http://localhost:5000", "v3"),
-        ("model", "two words", "http://localhost:5000", "two words"),
-        ("model", None, "{tmp}", "{tmp}"),
         ("model", None, "sqlite:///{tmp}/none.db", "none.db"),
         ("model", "champion-1", "http://localhost:5000", None),
     ],

@@ -27,7 +27,6 @@ ANSWER: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("epoch", "checkpoint", "expected"),
     [
-        (13.0, "checkpoints/00000-epoch-13", "13"),
         (0.5, None, "0.5"),
         (15.0, "checkpoints/00000", None),
         (None, "checkpoints/00000", None),
