@@ -1,9 +1,9 @@
 """Compute quality indicators and attainment surfaces of sets of costs, and how the reference point affects them.
 
-Costs are in [0, 1], and smaller is better. For attainment, a run is the set of costs of one seed, shape (n, 2). A run
-attains every position that one of its points weakly dominates. A run whose trials all diverged has no points and
-attains nothing. Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and
-Stützle (2010) for the comparison of two groups.
+Costs are in [0, 1], and smaller is better. Attainment is defined for runs. A run is the set of costs of one seed, shape
+(n, 2). A run attains every position that one of its points weakly dominates. A run whose trials all diverged has no
+points and attains nothing. Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez,
+Paquete and Stützle (2010) for the comparison of two groups.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class ComparedSet:
 
 @dataclass(frozen=True, slots=True)
 class ExampleAnswers:
-    """The compared answers to the questions of the forget set and of the retain set.
+    """The answers ``before`` and ``after`` to the questions of the forget set and of the retain set.
 
     If ``is_target`` is true, the answers ``before`` are the target's; otherwise they are the data set's answers.
     """

@@ -25,9 +25,10 @@ class Collapse:
     Attributes:
         seeds: the share of seeds on which all runs of a front collapsed. A front has the runs of all configurations
             (values of c) with the same seed and learning rate. If AutoLR has several fronts on a seed (one for each
-            initial rate), one collapsed front is enough. ``seeds_unknown`` is the number of seeds that cannot be
-            judged, which the share excludes.
-        runs: the number of collapsed runs among ``of`` judged runs. ``runs_unknown`` more runs cannot be judged.
+            initial rate), the seed counts as collapsed if one front collapsed. ``seeds_unknown`` is the number of seeds
+            that cannot be judged, which the share excludes.
+        runs: the number of collapsed runs among ``of`` judged runs. ``runs_unknown`` is the number of runs that cannot
+            be judged.
     """
 
     seeds: Share
