@@ -31,7 +31,7 @@ class Display(Follower):
 
     ``front`` contains the epochs on the frontier. The owner sets three attributes: ``activity`` is the current step of
     the sweep, ``starving`` is the reason why no trial runs, and the function ``remaining`` estimates the remaining
-    trials.
+    trials. The other fields are parts of the progress bar.
     """
 
     needs_disk = False

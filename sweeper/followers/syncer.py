@@ -50,7 +50,10 @@ _Transfer = Callable[[str], None]
 
 
 class Syncer(Follower):
-    """Transfers a sweep's files until :meth:`close`. After ``resume``, a new syncer transfers the remaining files."""
+    """Transfers a sweep's files until :meth:`close`. After ``resume``, a new syncer transfers the remaining files.
+
+    The fields are the queue of transfers, the files that the storage already has, and the state of the thread.
+    """
 
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
