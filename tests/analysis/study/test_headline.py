@@ -13,8 +13,8 @@ from analysis.report.render import note_text
 from analysis.report.report import write_report
 from analysis.report.study_text import study_cautions, study_content, study_lines, study_title
 from analysis.study.lr_study import LrStudy, fronts_table, read_study
-from analysis.study.verdict import BETTER, UNDECIDED, WORSE, Primary
-from tests.analysis.conftest import MakeRow, MakeSweep, Row, trial
+from analysis.study.verdict import BETTER, UNDECIDED, Primary
+from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import FAILED, PEAK, RISING, Of, StudyBySeed, table
 
 MakeStudy = Callable[..., LrStudy]
@@ -84,26 +84,6 @@ def test_the_answer_has_a_line_for_each_method(study: MakeStudy) -> None:
         "once for both methods"
     )
     assert study_cautions(found) == ()
-
-
-def between_rate_and_oracle() -> list[dict[str, object]]:
-    """Two rates have the hypervolume 1/2, each with another c. The oracle has 3/4, and AutoLR 3/4 times 5/6 = 5/8."""
-    rows: list[dict[str, object]] = []
-    for seed in range(90):
-        for lr in (1e-5, 1e-4, 1e-3, 1e-2):
-            places = {1e-4: ((4.0, 0.0), (0.0, 8.0)), 1e-3: ((0.0, 8.0), (8.0, 4.0))}.get(lr, ((0.0, 8.0),) * 2)
-            rows += [trial("", *place, lr=lr, c=c, seed=seed) for c, place in zip((0.9, 0.1), places, strict=True)]
-        rows += [trial("", 6.0, 4 / 3, lr=1e-4, auto_lr="on", c=c, seed=seed) for c in (0.9, 0.1)]
-    return [item | {"trial_id": f"{index:05d}", "method": "gdiff", "utility": 0.8} for index, item in enumerate(rows)]
-
-
-def test_the_oracle_may_be_better_than_autolr_although_the_best_rate_is_worse(make_sweep: MakeSweep) -> None:
-    """60 differences of +1/8 and of -1/8 have one-sided p-values of 1.4 (9/8)^-60 = 0.0012, times four."""
-    found = read_study([make_sweep(between_rate_and_oracle())])
-    baselines = found.verdicts[0].baselines
-    assert [item.outcome for item in baselines] == [BETTER, WORSE]
-    (low, _), (_, high_end) = (item.bounds or (0.0, 0.0) for item in baselines)
-    assert (low > 0, high_end <= 0) == (True, True)
 
 
 def test_the_edge_and_few_updates_are_cautions(study: MakeStudy) -> None:

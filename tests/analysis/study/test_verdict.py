@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import AnalysisError
 from analysis.report.study_text import study_cautions, study_content, study_lines, write_study
 from analysis.report.study_text import verdict_lines as words
 from analysis.study.judging import verdicts_data
-from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import read_study
 from analysis.study.study_runs import study_runs
 from analysis.study.verdict import (
@@ -27,7 +25,7 @@ from analysis.study.verdict import (
 )
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
-from tests.analysis.conftest import MakeGrid, MakeRow, MakeSweep, Row, tables_of, trial
+from tests.analysis.conftest import MakeGrid, MakeRow, MakeSweep, Row, trial
 from tests.analysis.study.conftest import table
 from tests.conftest import GOLDEN
 
@@ -147,12 +145,6 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSwee
     text = " ".join([*study_lines(study), *words(verdict)])
     assert not [claim for claim in ("is better", "is worse", "p = ", "interval of") if claim in text]
     assert read_study([out]).verdicts[0].baselines[0].outcome == BETTER
-
-
-def test_sweeps_with_other_objectives_are_not_put_together(make_sweep: MakeSweep) -> None:
-    table, sweep = tables_of(make_sweep([]))
-    with pytest.raises(AnalysisError, match="different objectives"):
-        lr_grid([(table, sweep.objectives), (table, ())])
 
 
 def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: Path) -> None:

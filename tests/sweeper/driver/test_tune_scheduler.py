@@ -129,16 +129,6 @@ def test_when_the_sweep_is_over_no_trial_is_promoted_and_paused_trials_end(
     assert tune.stopped == tune.trials[1:]
 
 
-def test_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
-    tune = tune_of(tmp_path)
-    tune.report(tune.add("00000"), 1.0, 6.0)
-    paused = tune.add("00001")
-    tune.report(paused, 1.0, 5.0)
-    tune.sweep.controller.request_stop("00001")
-    tune.next()
-    assert tune.stopped == [paused]
-
-
 # Together with the controller ---------------------------------------------------------------------------------------
 
 

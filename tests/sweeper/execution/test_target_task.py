@@ -1,8 +1,9 @@
-"""A worker prepares the same target as the driver would, and the target ends up in the driver's cache."""
+"""A process or a worker prepares the same target as the driver would, and it ends up in the driver's cache."""
 
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
@@ -10,17 +11,72 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import ray
 from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
+from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import TargetTask, prepare_for_sweep
-from tests.sweeper.conftest import SETTINGS
+from tests.sweeper.conftest import SETTINGS, write_questions
+from trainables.models.checkpoints import LoadError
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, TargetError
 from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import Target, target_spec_of
+from trainables.target.training import Progress
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The empty cache of this machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+    return tmp_path / "driver" / "sweeper"
+
+
+@pytest.fixture
+def spec(tmp_path: Path, tiny_phi: Path, cache: Path) -> TrialSpec:
+    """A spec with four questions and a tiny Phi that is fine-tuned on them for one step. The cache is empty."""
+    data, base = write_questions(tmp_path / "data", count=2), shutil.copytree(tiny_phi, tmp_path / "base")
+    given = {"data_dir": str(data), "model_path": str(base), "metrics": ("verbmem",), "max_length": 64}
+    return TrialSpec(dataset="jsonl", target_epochs=1, **given)
+
+
+# Another process ------------------------------------------------------------------------------------------------------
+
+
+def test_the_process_trains_the_same_target_as_this_process(spec: TrialSpec, tmp_path: Path) -> None:
+    shown: list[Progress] = []
+    with target_process(spec) as wait:
+        assert wait is not None
+        wait(spec, shown.append)
+    assert [step.done for step in shown] == [1]
+    cached, own = prepare_target(spec), prepare_target(spec, device="cpu", cache=tmp_path / "own")
+    assert replace(cached, path="") == replace(own, path="")
+    with target_process(spec) as wait:
+        assert wait is None, "the target is in the cache"
+
+
+def test_errors_of_the_process_are_raised_in_the_driver(spec: TrialSpec, tmp_path: Path) -> None:
+    (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
+    with target_process(spec) as wait:
+        assert wait is not None
+        with pytest.raises(LoadError, match="base"):
+            wait(spec, lambda step: None)
+    assert not psutil.Process().children(), "the process ends with the block"
+
+
+def test_a_killed_process_is_an_error_with_its_cause(spec: TrialSpec) -> None:
+    with target_process(spec) as wait:
+        assert wait is not None
+        for child in psutil.Process().children():
+            child.kill()
+        with pytest.raises(TargetError, match="memory"):
+            wait(spec, lambda step: None)
+
+
+# A worker -------------------------------------------------------------------------------------------------------------
 
 
 class NodeCluster:

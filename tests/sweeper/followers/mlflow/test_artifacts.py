@@ -73,17 +73,13 @@ def test_a_checkpoint_that_cannot_be_kept_holds_up_nothing_is_named_and_arrives_
     assert sweep.points("00001", "utility") == [(3, 0.5)]
 
 
-@pytest.mark.parametrize("is_folder", [True, False])
-def test_a_server_has_ten_minutes_to_store_an_upload(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool
-) -> None:
+def test_a_server_has_ten_minutes_to_store_an_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
     prepare_environment()
-    source = make_checkpoint(tmp_path / "checkpoint") / ("" if is_folder else "model.safetensors")
+    source = make_checkpoint(tmp_path / "checkpoint")
     client, limits = Mock(), list[str]()
     client.get_run.return_value.info.artifact_uri = "mlflow-artifacts:/0"
-    upload = client.log_artifacts if is_folder else client.log_artifact
-    upload.side_effect = lambda *arguments: limits.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
+    client.log_artifacts.side_effect = lambda *_: limits.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
     keep_artifact(client, "run", source, under="checkpoint")
-    upload.assert_called_once_with("run", str(source), "checkpoint")
+    client.log_artifacts.assert_called_once_with("run", str(source), "checkpoint")
     assert (limits, os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"]) == (["600"], "15")

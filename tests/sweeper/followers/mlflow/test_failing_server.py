@@ -75,10 +75,7 @@ def test_records_mlflow_refuses_hold_up_no_others_and_are_tried_again_by_the_nex
 @pytest.mark.parametrize(
     ("name", "arrives"),
     [
-        *(
-            (name, True)
-            for name in ("connect", "runs", "create_run", "begin", "log_metrics", "end", "keep", "set_tags")
-        ),
+        *((name, True) for name in ("connect", "create_run", "log_metrics", "end", "keep")),
         *((name, False) for name in ("create_run", "log_metrics", "keep")),
     ],
 )
