@@ -88,7 +88,6 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
     [
         ({"label": "x"}, "'role'"),
         ({"role": "metric", "direction": "up"}, "direction is 'up'.*max or min"),
-        ({"role": "metric", "bounds": [0]}, ""),
         ("metric", "object"),
     ],
 )

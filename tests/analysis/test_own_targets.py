@@ -62,16 +62,14 @@ def test_a_trial_of_a_sweep_without_a_baseline_is_not_judged_by_another(make_swe
     assert any("utility" in line and "0.02" not in line for line in found["judged"])
 
 
-@pytest.mark.parametrize("field", ["forget_split", "target_key"])
-def test_another_forget_split_or_target_is_another_problem(make_sweep: MakeSweep, tmp_path: Path, field: str) -> None:
-    one = make_sweep([trial("0", 6.0, 0.2, **{field: "a1"})], name="one")
-    two = make_sweep([trial("0", 5.0, 0.4, **{field: "b2"})], name="two", baseline=BASELINE | {"utility": 0.3})
+def test_another_target_is_another_problem(make_sweep: MakeSweep, tmp_path: Path) -> None:
+    one = make_sweep([trial("0", 6.0, 0.2, target_key="a1")], name="one")
+    two = make_sweep([trial("0", 5.0, 0.4, target_key="b2")], name="two", baseline=BASELINE | {"utility": 0.3})
     places = reported(tmp_path / "both", one, two)["places"]
-    name = field.replace("_", " ")
-    assert [item["apart"] for item in places] == [f"{name} a1", f"{name} b2"]
+    assert [item["apart"] for item in places] == ["target key a1", "target key b2"]
     assert [[member["trial_id"] for member in item["front"]] for item in places] == [["one/0"], ["two/0"]]
     assert [item["baseline"]["utility"] for item in places] == [0.8, 0.3]
-    assert f"differ in {name}" in (tmp_path / "both" / "report.html").read_text()
+    assert "differ in target key" in (tmp_path / "both" / "report.html").read_text()
 
 
 def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep) -> None:

@@ -185,15 +185,13 @@ def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None
     assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
 
-ONE, BAD = [trial("0", 1.0, 0.5)], {"status": "diverged", "error": "nan"}
+BAD = {"status": "diverged", "error": "nan"}
 AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
 
 
 @pytest.mark.parametrize(
     ("rows", "values"),
     [
-        (None, (1.0, 0.0)),
-        (ONE, None),
         ([trial("0", None, None, **BAD), trial("1", math.inf, math.nan, auto_lr="on", **BAD)], (1.0, 0.0)),
         ([trial("0", math.nan, 0.5), trial("1", 1.0, math.nan, lr=1e-3, auto_lr="on")], (math.nan, math.nan)),
         (
@@ -202,7 +200,7 @@ AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
         ),
         ([trial("0", None, None, **BAD), trial("1", None, None, lr=1e-3, **BAD), *AUTO], None),
     ],
-    ids=["nothing", "no history", "diverged", "nan", "huge", "rates diverged"],
+    ids=["diverged", "nan", "huge", "rates diverged"],
 )
 def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tuple[float, float] | None) -> None:
     out = make_sweep(rows, values and [report(str(i), step, *values) for i in range(3) for step in (1, 2)])

@@ -66,6 +66,7 @@ def folder(make_sweep_once: MakeSweep) -> Path:
         trial("00003", None, None, status="failed", error="nan at step 12", checkpoint="", wall_seconds=10.0),
     ]
     out = make_sweep_once(rows, [report(f"0000{i}", step, step / 10, 0.1) for i in range(3) for step in (10, 20)])
+    write(out, **{"00002": items("it is <gone>")}, target_0011=items("it is here"))
     write_report(out)
     return out
 
@@ -84,6 +85,8 @@ def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for
         *("arXiv:2410.22086", "@inproceedings{", "Over ROUGE", "10.0 s (25%)", "1 seed", "seeds 0."),
     ):
         assert expected in text
+    assert "0 of 6 answers" in text
+    assert page.source.count("it is <mark>&lt;gone&gt;</mark>") == 10
     assert page.values("data-trial", "tr") == ["00000", "00001", "00002", "00003"]
     ids = page.values("id")
     assert set(page.values("href", "a")) == {f"#trial-{i}" for i in range(4)} <= {f"#{name}" for name in ids}
@@ -123,7 +126,7 @@ def test_the_script_finds_on_the_page_the_ids_and_fields_that_it_reads(page: Pag
 
 
 @without_figures
-@pytest.mark.parametrize("ended", [None, 0, 1], ids=["no table yet", "only its header", "one trial"])
+@pytest.mark.parametrize("ended", [None, 1], ids=["no table yet", "one trial"])
 def test_a_report_exists_while_the_sweep_runs(make_sweep: MakeSweep, ended: int | None) -> None:
     rows = None if ended is None else [trial(str(i), 4.0, 4.0) for i in range(ended)]
     out = make_sweep(rows, [report("0", 10, 1.0, 0.1), report("7", 10, 1.0, 0.1)], settings={"trials": 16})
@@ -287,13 +290,3 @@ def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path
     assert (found.is_target, found.forget.examples[0][1]) == (False, (("reference 0", False),))
     assert found.retain.same == found.retain.total
     assert example_answers(tmp_path, "checkpoints/t2", "key") is None
-
-
-@pytest.mark.usefixtures("blank_figures")
-def test_the_page_shows_them_with_marks(make_sweep: MakeSweep) -> None:
-    out = make_sweep([trial("0", 6.0, 0.2)])
-    write(out, **{"0": items("it is <gone>")}, target_0011=items("it is here"))
-    write_report(out)
-    page = (out / "report.html").read_text()
-    assert "0 of 6 answers" in page
-    assert page.count("it is <mark>&lt;gone&gt;</mark>") == 10

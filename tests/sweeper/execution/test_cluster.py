@@ -1,21 +1,26 @@
-"""Ray is started once and shut down once, in another thread, and nodes get the right runtime environment."""
+"""Ray is started once and shut down once, and its nodes get the runtime environment and the shared settings."""
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
+from ray import cloudpickle, tune
 
-from sweeper.execution import shutdown
+from sweeper.execution import ray_payload, shutdown
 from sweeper.execution.cluster import Cluster, project_folders, runtime_env
+from sweeper.execution.ray_payload import task_with, trainable_with
 from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.store.version import PACKAGES
 from tests.sweeper.conftest import SETTINGS, bare_sweep
@@ -151,3 +156,28 @@ def test_the_runtime_environment_of_a_submitted_job_is_not_changed(
     monkeypatch.delenv("SWEEPER_PLUGINS", raising=False)
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(of_job))
     assert runtime_env(ship=True).keys() == added
+
+
+def together(*, first: object, second: object) -> tuple[object, object]:
+    return first, second
+
+
+def test_only_settings_too_large_for_a_pickle_go_through_the_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray ends a process that calls ``ray.put`` if the node of the object store is lost."""
+    put: list[object] = []
+    sent: list[tuple[object, object]] = []
+
+    def remote(**options: object) -> Callable[..., Any]:
+        return lambda function: SimpleNamespace(
+            remote=lambda **given: sent.append((options, pickle.loads(cloudpickle.dumps(function))(**given)))
+        )
+
+    monkeypatch.setattr(ray, "put", lambda value: put.append(value) or value)
+    monkeypatch.setattr(ray, "remote", remote)
+    monkeypatch.setattr(tune, "with_parameters", lambda trainable, **settings: put.append(settings))
+    task_with(together, {"first": 1}, num_cpus=2.0)(second=2)
+    assert (sent.pop(), put) == (({"num_cpus": 2.0}, (1, 2)), [])
+    pixels = bytes(ray_payload.LARGEST_CLASS)
+    task_with(together, {"first": pixels})(second=2)
+    trainable_with(target=pixels, cpus=1.0)
+    assert (sent.pop(), put) == (({}, (pixels, 2)), [pixels, {"target": pixels, "cpus": 1.0}])
