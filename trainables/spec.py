@@ -189,7 +189,7 @@ class TrialSpec:
     interpolate: str = setting(
         "training",
         "auto",
-        "Interpolate the final weights towards the target, as far as most of the forgetting remains: on, off, auto.",
+        "Interpolate the final weights towards the target, but keep most of the forgetting: on, off, auto.",
         "auto (on with AutoLR's rule safe)",
         choices=("auto", "on", "off"),
     )

@@ -150,7 +150,7 @@ def reference_sensitivity(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentSurface:
-    """The corners, shape (k, 2), of the region that at least ``runs`` of all ``of`` runs attain."""
+    """The corners, shape (k, 2), of the region that at least ``runs`` runs attain. ``of`` is the number of all runs."""
 
     runs: int
     of: int

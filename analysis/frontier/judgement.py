@@ -48,7 +48,7 @@ class Outcome(StrEnum):
     NO_TRADE_OFF = "no good trade-off"
     MISSED = "a threshold was missed"
     ONE_SIDED = "one side is not known"
-    NOT_ASKED = "a threshold stated is not known"
+    NOT_ASKED = "a stated threshold cannot be judged"
     NOT_JUDGED = "not judged"
     REPETITIVE = "answers repeat themselves"
 
@@ -148,7 +148,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     chosen = select(rows, acceptable, found, distance, objectives, thresholds.columns)
     if chosen is None:
         place = min(acceptable, key=lambda i: (found[i].repetition, distance[i]))
-        return Judgement(Outcome.REPETITIVE, place, len(rows), len(acceptable), assessment=found[place])
+        return Judgement(Outcome.REPETITIVE, place, len(rows), len(asked), assessment=found[place])
     place, best = chosen.place, found[chosen.place]
     taken = partial(Judgement, place=place, considered=len(rows), assessment=best)
     if good:
@@ -176,7 +176,9 @@ def _outcome(
     if (forgets & keeps).any():
         beside = [checks for checks, both in zip(missed.values(), forgets & keeps, strict=True) if both]
         wanted = Counter(check.wanted for checks in beside for check in checks).most_common(1)[0][0]
-        return Outcome.MISSED, _decisive(rows, wanted, numbers(judged[forgets & keeps], wanted.name)), False
+        misses = np.array([any(check.wanted == wanted for check in checks) for checks in missed.values()])
+        values = numbers(judged[forgets & keeps & misses], wanted.name)
+        return Outcome.MISSED, _decisive(rows, wanted, values), False
     if forgets.any() and keeps.any():
         return Outcome.NO_TRADE_OFF, None, True
     for side, other in ((FORGETTING, keeps), (KEEPING, forgets)):

@@ -78,7 +78,7 @@ def tuning_curve(
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
-    """Return the smallest interpolated n such that ``expected`` is at least ``auto`` from n to L; infinite if none."""
+    """Return the interpolated n from which ``expected`` stays at or above ``auto``; infinite if there is no such n."""
     below = np.flatnonzero(np.asarray(expected) < auto - TIE)
     if len(below) == 0:
         return 1.0

@@ -127,7 +127,7 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
-    """Keep at most ``limit`` retain examples, rounded down to whole authors of ``per_author`` questions.
+    """Keep at most ``limit`` retain examples: all ``per_author`` questions of an author, or none of them.
 
     If ``limit`` is None, all retain examples are kept. ``full`` and ``retain_eval`` are reduced accordingly.
 

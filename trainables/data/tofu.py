@@ -34,7 +34,7 @@ def load_tofu(
     """Load TOFU with a forget split and the matching retain split.
 
     The target's training set (``full``) is the union of the retain set and the forget set. At most ``limit`` retain
-    examples are kept, rounded down to whole authors of 20 questions. The evaluation sample is reduced accordingly.
+    examples are kept: all 20 questions of an author, or none of them. The evaluation sample is reduced accordingly.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.

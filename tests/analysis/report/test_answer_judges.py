@@ -112,6 +112,15 @@ CASES = {
         *(Outcome.MISSED, "--trials --method --constraint", "1", ("train_seconds<=5", 6.0)),
         constraint="train_seconds<=5",
     ),
+    "the most frequent of two such thresholds, which one of the trials meets": Case(
+        [
+            (6.0, 0.2, KEPT | {"train_seconds": 9.0}),
+            (6.1, 0.2, KEPT | {"train_seconds": 6.0}),
+            (6.1, 0.2, KEPT | {"train_seconds": 4.0, "eval_seconds": 99.0}),
+        ],
+        *(Outcome.MISSED, "--trials --method --constraint", "1", ("train_seconds<=5", 6.0)),
+        constraint="train_seconds<=5 eval_seconds<=5",
+    ),
     "a stated threshold on the retain set, and the paper's on the forget set": Case(
         [(6.0, 0.6, scores(0.05, 0.5)), (1.0, 0.1, KNOWN)], Outcome.GOOD, constraint="utility>=0.4"
     ),
@@ -149,7 +158,7 @@ def answered(out: Path) -> Answer:
 
 def swept(make_sweep: MakeSweep, case: Case) -> Path:
     rows = [trial(str(i), forget, retain, **own) for i, (forget, retain, own) in enumerate(case.trials)]
-    settings = {"base": {"model": "tiny-phi"}, "constraints": [case.constraint] if case.constraint else []}
+    settings = {"base": {"model": "tiny-phi"}, "constraints": case.constraint.split()}
     return make_sweep(rows, baseline=case.baseline, settings=settings)
 
 
