@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 import socket
 import time
 from collections import Counter
@@ -84,12 +83,6 @@ def hung_uri() -> Iterator[str]:
         server.bind(("127.0.0.1", 0))
         server.listen(16)
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-def hear_signals() -> None:
-    """Do not ignore signals in a child process, even if pytest runs in the background or under nohup."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
 
 
 def write_questions(folder: Path, *names: str, count: int = 4) -> Path:

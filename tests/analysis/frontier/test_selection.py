@@ -45,7 +45,6 @@ def chosen(make_sweep: MakeSweep) -> Choose:
 
 
 SILENT = dict.fromkeys(CALM)
-NEAR = 0.05 + 0.9 * TOLERANCE
 SELECTED = {
     "the one that keeps most": (
         [model(5.0, 0.1, utility=0.75), model(7.0, 0.15, utility=0.6)],

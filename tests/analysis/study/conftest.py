@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import pytest
 
-from analysis.study.lr_study import LrStudy, read_study
-from tests.analysis.conftest import MakeRow, MakeSweep, Row
+from tests.analysis.conftest import MakeRow, Row
 
 Difference = Callable[[int], float]
-Of = Callable[[int, bool], Row | None]
-StudyBySeed = Callable[..., LrStudy]
 PEAK, RISING = {1e-5: 0.1, 1e-4: 0.45, 1e-3: 0.3}, {1e-5: 0.1, 1e-4: 0.3, 1e-3: 0.45}
 """Volumes by rate: the best rate is inside the grid, or at its upper edge."""
 FAILED, STOPPED, DIVERGED = (
@@ -43,22 +39,3 @@ def table(
             known = {"utility": 0.3 if own < -0.3 else 0.8} | fields
             rows.append(row(max(rates.values()) + moved + own, 1e-4, seed, auto=True, **known))
     return rows
-
-
-@pytest.fixture
-def study_by_seed(make_sweep: MakeSweep, row: MakeRow) -> StudyBySeed:
-    """``study_by_seed(of, difference)``: 30 seeds, 20 of them fresh. AutoLR exceeds the best rate by ``difference``.
-
-    ``of(seed, auto)`` returns the fields of a trial, or None if the trial does not exist.
-    """
-
-    def make(of: Of, difference: float = 0.5) -> LrStudy:
-        rows = []
-        for seed in range(30):
-            for volume, lr, auto in [*((v, lr, False) for lr, v in PEAK.items()), (0.45 + difference, 1e-4, True)]:
-                fields = of(seed, auto)
-                if fields is not None:
-                    rows.append(row(volume, lr, seed, auto=auto, **({"utility": 0.8} | fields)))
-        return read_study([make_sweep(rows)])
-
-    return make

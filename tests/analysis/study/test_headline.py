@@ -15,9 +15,10 @@ from analysis.report.study_text import study_cautions, study_content, study_line
 from analysis.study.lr_study import LrStudy, fronts_table, read_study
 from analysis.study.verdict import BETTER, UNDECIDED, Primary
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
-from tests.analysis.study.conftest import FAILED, PEAK, RISING, Of, StudyBySeed, table
+from tests.analysis.study.conftest import FAILED, PEAK, RISING, table
 
 MakeStudy = Callable[..., LrStudy]
+Of = Callable[[int, bool], Row | None]
 
 
 @pytest.fixture
@@ -34,6 +35,25 @@ def study(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
         rows = [item for method, truth in truths.items() for item in table(row, truth, rates=rates, method=method)]
         settings = {"kind": "lr-study", "sampler": "grid", "primary": primary}
         return read_study([make_sweep(rows, name=name, settings=settings)])
+
+    return make
+
+
+@pytest.fixture
+def study_by_seed(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
+    """``study_by_seed(of, difference)``: 30 seeds, 20 of them fresh. AutoLR exceeds the best rate by ``difference``.
+
+    ``of(seed, auto)`` returns the fields of a trial, or None if the trial does not exist.
+    """
+
+    def make(of: Of, difference: float = 0.5) -> LrStudy:
+        rows = []
+        for seed in range(30):
+            for volume, lr, auto in [*((v, lr, False) for lr, v in PEAK.items()), (0.45 + difference, 1e-4, True)]:
+                fields = of(seed, auto)
+                if fields is not None:
+                    rows.append(row(volume, lr, seed, auto=auto, **({"utility": 0.8} | fields)))
+        return read_study([make_sweep(rows)])
 
     return make
 
@@ -155,7 +175,7 @@ def only_auto(fields: Callable[[int], Row]) -> Of:
     return lambda seed, auto: fields(seed) if auto else {}
 
 
-def test_a_stopped_run_is_missing_and_not_collapsed(study_by_seed: StudyBySeed) -> None:
+def test_a_stopped_run_is_missing_and_not_collapsed(study_by_seed: MakeStudy) -> None:
     """A run that a user or scheduler stopped does not show how its configuration ends."""
     found = study_by_seed(only_auto(lambda seed: {"status": "stopped"} if seed >= 25 else {}))
     (verdict,) = found.verdicts
@@ -194,7 +214,7 @@ def left_out(seed: int, auto: bool) -> Row:
     ids=["by hand", "partly unknown", "a seed left out"],
 )
 def test_collapse_of_either_side_is_counted(
-    study_by_seed: StudyBySeed,
+    study_by_seed: MakeStudy,
     of: Of,
     auto: tuple[int, int, int],
     hand: tuple[int, int, int],
@@ -232,7 +252,7 @@ def lost_on(*seeds: int, fields: Row | None = FAILED) -> Of:
     ids=["failed", "not run", "all"],
 )
 def test_lost_fresh_seeds_are_counted(
-    study_by_seed: StudyBySeed, of: Of, lost: int, fresh: int, caution: str | None
+    study_by_seed: MakeStudy, of: Of, lost: int, fresh: int, caution: str | None
 ) -> None:
     found = study_by_seed(of)
     (verdict,) = found.verdicts

@@ -11,17 +11,16 @@ from analysis.study.fronts import arm_fronts, study_attainment
 from analysis.study.judging import verdicts_data
 from analysis.study.sensitivity import rate_sensitivity
 from tests.analysis.conftest import MakeGrid, MakeRow, Row
-from tests.analysis.study.conftest import DIVERGED, FAILED
+from tests.analysis.study.conftest import DIVERGED
 
 
 @pytest.mark.parametrize(
     ("places", "facts"),
     [
         ([(1e-4, False, DIVERGED), (1e-3, False, DIVERGED), (1e-4, True, DIVERGED)], (2, True, 2)),
-        ([(1e-4, False, FAILED)], (1, False, 0)),
         ([(1e-4, True, {})], (0, False, 0)),
     ],
-    ids=["all diverged", "all failed", "AutoLR alone"],
+    ids=["all diverged", "AutoLR alone"],
 )
 def test_without_an_outcome_at_a_fixed_rate_no_rate_is_called_the_best(
     grid: MakeGrid, row: MakeRow, places: list[tuple[float, bool, Row]], facts: tuple[int, bool, int]

@@ -13,7 +13,6 @@ import time
 import pytest
 
 from sweeper.execution.shutdown import preserve_sigterm_handler
-from tests.sweeper.conftest import hear_signals
 
 PROGRAM = """
 import ctypes, signal, sys, time
@@ -34,6 +33,12 @@ IN_C = "lock(mutex)"
 IN_PYTHON = "[time.sleep(0.05) for _ in range(40)]"
 AS_TUNE = f"""signal.signal(signal.SIGUSR1, lambda *_: print("received", flush=True)); {IN_PYTHON}"""
 DEFERRED = ", shutdown.defer_signals()"
+
+
+def hear_signals() -> None:
+    """Do not ignore signals in a child process, even if pytest runs in the background or under nohup."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def signalled(
