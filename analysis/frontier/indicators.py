@@ -141,7 +141,7 @@ def reference_sensitivity(
     for row, costs in enumerate(sets.values()):
         array = checked_costs(costs)
         for column, place in enumerate(references):
-            # A point beyond the reference point is clipped to a face of the box, where it adds no volume.
+            # Points beyond the reference point are clipped to the boundary of the box and add no volume.
             table[row, column] = hypervolume(np.minimum(array / place, 1.0))
     orders = [np.sign(np.subtract.outer(column, column).round(12)) for column in table.T]
     stable = all(np.array_equal(order, orders[0]) for order in orders)

@@ -57,7 +57,7 @@ class SweepStudy:
     """Proposes and records all trials of a search. ``archive`` has the results so far.
 
     Call :meth:`begin` first if there are trials of previous sweeps or points to try first. Then call :meth:`restore`.
-    The fields are the plan (space, seeds, grid, points), the Optuna study, and the trials that were told to the study
+    The fields are the plan (space, seeds, grid, points), the Optuna study, and the trials that have ended in the study
     or must run again.
 
     Args:
