@@ -93,7 +93,7 @@ def test_a_damaged_log_is_refused_with_its_line(resumable: Path, damage: str) ->
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> OpenSweep:
-    """A sweep with trials of four epochs, of which all or every second one are evaluated, and with a stopped trial."""
+    """A sweep of trials with four epochs and a stopped trial. Every epoch, or every second epoch, is evaluated."""
     out, settings = tmp_path / "out", replace(SETTINGS, trials=4, tracking_uri="http://127.0.0.1:9")
     begin(settings, out)
     sweep = bare_sweep(out, settings)

@@ -133,7 +133,7 @@ PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on:
 def test_the_windows_of_a_text_are_its_token_stream_cut_and_begin_with_any_bos(any_tokenizer: Any) -> None:
     """Decoding a window and encoding it again would merge other tokens at its ends.
 
-    No window is a single token, because nothing of such a window would be predicted.
+    Every window has at least two tokens, because a single token has no next token to predict.
     """
     stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
     begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)
