@@ -60,7 +60,7 @@ def default_space(
         lr_range: the range of the learning rate, on a logarithmic scale.
 
     Raises:
-        SpaceError: two options with the same name can apply together, or a range is empty. The error lists all
+        SpaceError: two options with the same name can apply to the same trial, or a range is empty. The error lists all
             problems.
     """
     parameters: list[Parameter] = [Choice("method", tuple(methods))]
@@ -111,13 +111,13 @@ def lr_study_space(
     Args:
         methods: the methods and their options, as for :func:`default_space`.
         lr: the fixed learning rates.
-        arms: AutoLR's settings with their values. Each combination of values is one variant of AutoLR. Combinations
-            that differ only in settings without effect are the same variant.
+        arms: AutoLR's settings, each with its values. Each combination of values is one variant of AutoLR. Combinations
+            that differ only in settings that have no effect are the same variant.
         start_lr: AutoLR's start rates; the fixed learning rates if empty.
         options: values of options by key. Options without values keep their defaults.
 
     Raises:
-        SpaceError: a list is empty, or two options with the same name can apply together.
+        SpaceError: a list is empty, or two options with the same name can apply to the same trial.
     """
     values_of = {item.name: values for item, values in arms}
     variants = [

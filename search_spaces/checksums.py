@@ -28,7 +28,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def format_checksums(folder: Path, names: Iterable[str]) -> str:
-    """Return the text of a list with the checksums of the named files. The list has no entry for its own file."""
+    """Return the content of the checksum file for the named files. The checksum file itself is left out."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 

@@ -60,7 +60,7 @@ class Field:
         is_path: whether the value is a path.
         metavar: the placeholder for the value in ``--help``; empty for the usual placeholder.
         flag: the command-line option; empty if the setting has none.
-        decides: whether the setting can change the result. If it cannot, it is not part of a trial's hash.
+        decides: whether the setting can change the result. If not, the setting is not part of a trial's hash.
         when: values of other fields, by name. The setting has an effect only if each of these fields has a listed
             value.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
@@ -104,7 +104,8 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The name in messages. For a trial's field: its name, and the option if it differs. Otherwise: the option."""
+        """The name in messages: a trial's field by its name (and option, if different), any other setting by its
+        option."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")

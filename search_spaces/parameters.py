@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import optuna
 
 Condition = Mapping[str, tuple[Value, ...]]
-"""Allowed values of earlier parameters or constants, by key. The condition holds if all have such values."""
+"""Allowed values of earlier parameters or constants, by key. The condition holds if each has an allowed value."""
 
 _MOST_WHOLE_POINTS = 1000
 _DECIMALS = 12
@@ -28,8 +28,8 @@ _DECIMALS = 12
 class Number:
     """A number in the closed interval ``[low, high]``; an integer if ``whole``.
 
-    With ``log``, the number is sampled uniformly in log x. With ``log_to_one``, it is sampled uniformly in log(1 - x),
-    for shares whose interesting values are close to 1. Optuna then stores 1 - x under ``1-KEY``, and values have at
+    With ``log``, the number is sampled uniformly in log x. With ``log_to_one``, it is sampled uniformly in log(1 - x).
+    This suits shares whose interesting values are close to 1. Optuna then stores 1 - x under ``1-KEY``. Values have at
     most 12 decimals, so that 1 - (1 - x) is exactly x. ``grid`` lists the points of a grid search. Without ``grid``, a
     grid search is possible only over a range of at most 1,000 integers, and visits each integer.
     """

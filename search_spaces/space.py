@@ -195,8 +195,8 @@ def _grow(
 def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
     """Yield ``(key, message)`` for each inconsistency between the parameters and constants of a space.
 
-    An inconsistency is: a duplicate key; two parameters with the same name that can apply together; a condition on a
-    parameter that is missing, comes later or is continuous; a condition that never holds; or an invalid constant.
+    An inconsistency is: a duplicate key; two parameters with the same name that can apply in one trial; a condition on
+    a parameter that is missing, comes later or is continuous; a condition that never holds; or an invalid constant.
     """
     for name, value in constants.items():
         if not is_value(value):

@@ -32,7 +32,7 @@ _PARTS = ("low", "high", "log", "log_to_one", "grid", "values", "when")
 
 @dataclass(frozen=True, slots=True)
 class SpaceFile:
-    """The content of a space file: the part of the space that could be read, and the problems with file and line."""
+    """The content of a space file: the readable part of the space, and a message with file and line per problem."""
 
     source: str
     space: Space = field(default_factory=Space)
@@ -49,9 +49,9 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
 
     Args:
         path: the file.
-        fields: the fields that a file may contain, by name: fields of a trial (``lr``, ``epochs``), and options of a
-            method, by key (``npo.beta``) or by plain name (``c``). The part after the last dot is the name in a
-            configuration. If a field cannot vary within a sweep, the problems name the reason.
+        fields: the fields that a file may contain, by their names in the file. A trial's field has one name (``lr``); a
+            method's option has its key (``npo.beta``) or plain name (``c``). A configuration uses the part after the
+            last dot. If a field cannot vary within a sweep, the problem states the reason.
     """
     example = "such as lr: [1e-5, 1e-4]"
     try:

@@ -89,7 +89,7 @@ _filled: set[str] = set()
 
 
 def active() -> tuple[Plugin, ...]:
-    """Return the installed plug-ins, those passed to :func:`use` and, in a worker, the files listed in ``VARIABLE``.
+    """Return installed plug-ins, plug-ins passed to :func:`use` and, in a worker, the files listed in ``VARIABLE``.
 
     Raises:
         PluginError: a plug-in is broken, or has changed since the sweep started.

@@ -74,7 +74,7 @@ def item_losses(
     """Return, for each item of a set, the losses and the number of leading positions that are predicted correctly.
 
     ``lengths`` are the items' lengths, and ``predict(indices)`` returns the predictions for the items at these indices.
-    The model runs in eval mode. The cap of a position's loss is ``ln|V|``, where ``|V|`` is the number of logits.
+    The model runs in eval mode. In ``ItemLosses.capped``, a position's loss is at most ``ln|V|`` for ``|V|`` logits.
     """
     import numpy as np
     import torch

@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
 The address does not contain credentials. Credentials come from the machine (``AWS_*`` variables or a role). Each key
-has only one writer. Files are written atomically. A folder is stored as one object per file and a list of the files
-with their checksums. The list is written last and deleted first. A folder without the list counts as missing.
+has only one writer. Files are written atomically. A folder is stored as one object per file, plus a list of the file
+names and their checksums. This list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StorageError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A folder in a storage. Keys are relative to it. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`.
+    """A folder in a storage. Keys are paths in it. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`.
 
     Every method raises StorageError if the storage denies access, reports an error or does not answer.
     """

@@ -20,25 +20,26 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The names of the counters: updates that chose a rate, updates that chose none for each of three reasons, clipped
-rates, and steps undone by restarts."""
+"""The names of the counters. They count updates that chose a rate, updates that chose no rate (one counter for each of
+three reasons), clipped rates, and steps that restarts undid."""
 
 
 class AutoLR:
-    """Steps the optimizer of a run, and fits the rate at the steps given by ``auto_lr_start`` and ``auto_lr_every``.
+    """Takes the optimizer steps of a run, and fits the rate at the steps given by ``auto_lr_start`` and
+    ``auto_lr_every``.
 
     Args:
         losses: the losses of the run's model.
         fresh: retain batches for probes, in an order that is independent of the training batches.
-        steps: the number of steps of the whole run, which a rule with a guard needs.
+        steps: the number of steps of the whole run. Only rules with a guard use it.
 
     Attributes:
         rule: the rule of the spec.
         counts: the value of each counter in ``OUTCOMES``.
         updates: the updates since the last report, as ``(step, update)``.
         landscape: the rows of landscape.csv, ``landscape_points`` rows per update.
-        landscape_points: the number of points along each step at which losses are evaluated for landscape.csv; by
-            default 0. These evaluations do not affect the rate.
+        landscape_points: the number of rows of landscape.csv per update; by default 0. Each row has the losses at one
+            point along the step. These evaluations do not affect the rate.
     """
 
     def __init__(

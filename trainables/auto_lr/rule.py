@@ -1,13 +1,13 @@
 """The parabola that AutoLR fits, and the interface of a rule, which computes the new rate from fitted parabolas.
 
 Along ``theta - x d`` (weights ``theta``, update direction ``d``, rate ``x``), the retain loss is approximately
-``L0 - x G + x^2 H / 2``. Its minimum, at ``eta* = G / H``, is AutoLR's learning rate (paper, Eq. 8). Two losses are
+``L0 - x G + x^2 H / 2``. AutoLR's learning rate is the minimiser ``eta* = G / H`` (paper, Eq. 8). Two losses are
 computed at a probed rate ``eta``, without gradients: ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``. Then
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
-The paper's Algorithm 1 exchanges ``theta + eta d`` and ``theta - eta d``, so the step has the wrong sign there. This
-module uses the correct sign.
+The paper's Algorithm 1 swaps ``theta + eta d`` and ``theta - eta d``, which gives its step the wrong sign. This module
+uses the correct sign.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Guard:
     cut: float
 
     def share(self, step: int, steps: int) -> float:
-        """Return the factor on the chosen rate at a step. The first step is 1, and the last step is ``steps``."""
+        """Return the factor that multiplies the chosen rate at a step. Steps are numbered from 1 to ``steps``."""
         return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)
 
 

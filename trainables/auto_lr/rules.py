@@ -36,7 +36,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 ``paper`` is the rule of Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference
 approach with an adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``official`` is the rule in the released code of
 GeN (Bu and Xu, Gradient descent with generalized Newton's method, 2024, arXiv:2407.02772). ``clip`` clips ``eta*`` to
-``[eta/2, 2 eta]``, as ``official`` does, but does not average. ``safe`` is this project's rule.
+``[eta/2, 2 eta]`` like ``official``, but does not average it with ``eta``. ``safe`` is this project's rule.
 """
 
 PROBES = ("same", "fresh")

@@ -1,13 +1,13 @@
 """The rule ``safe``: a rate from the curvature of the retain loss, then annealing and interpolation.
 
-    rate         x0 / 5, where x0 is the distance along the first update with x0^2 H / 2 = 0.2 nats
+    rate         x0 / 5, where x0 is the distance along the first update at which x0^2 H / 2 = 0.2 nats
     annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
     at the end   the weights are interpolated towards the target's weights (trainables/run/interpolation.py)
 
 The curvature ``H`` of the retain loss is fitted from probes on both sides of the weights theta, so ``H`` does not
 depend on the sign of the step. Therefore ``H`` also limits the rate of a method without a retain loss. Probing
-continues until a probe's rise is about 0.2 nats, so the initial rate has no influence. This rise is far above float32
-rounding errors.
+continues until the rise ``x^2 H / 2`` at a probe is about 0.2 nats, so the initial rate does not affect the result.
+Float32 rounding errors are far below 0.2 nats.
 """
 
 from __future__ import annotations

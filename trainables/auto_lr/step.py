@@ -21,7 +21,7 @@ class Update:
         eta, eta_new: the rate before the update and after it.
         fit: the last fit. Losses are in nats per token.
         forget_plus, forget_minus: ``L_F`` after a step at the rate ``eta`` and after the opposite step, if logged.
-        probes: the number of evaluations of ``L_R``, without the evaluation at the weights before the step.
+        probes: the number of evaluations of ``L_R``, not counting the one at the weights before the step.
         fallback: the reason why the rule chose no rate; None if the rule chose a rate.
         clipped: whether a rule without a guard chose a rate other than ``fit.eta_star``.
     """

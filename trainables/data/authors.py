@@ -1,8 +1,8 @@
 """Generate questions and answers about fictitious authors, with TOFU's columns. No network is needed.
 
 Every author has a unique name. An author's facts are drawn from lists, without replacement if the list is long enough.
-Every answer uses one of several sentences at random. So the answers about one author reveal neither the facts about
-another author nor the wording of their answers. Names, books, prizes and sentences are in authors.toml.
+Every answer uses one of several sentences at random. So answers about one author reveal neither the facts about another
+author nor the wording of the answers about them. Names, books, prizes and sentences are in authors.toml.
 """
 
 from __future__ import annotations

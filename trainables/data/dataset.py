@@ -44,7 +44,7 @@ class TaskData(Protocol):
         """Return a copy of the data whose retain loss is measured on at most ``most`` items of ``retain_eval``."""
 
     def retain_task(self) -> Self:
-        """Return the data for the retain model: the retain set replaces the training set and the forget set."""
+        """Return the data for the retain model: ``full`` is the retain set, and ``forget`` is ``retain_eval``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

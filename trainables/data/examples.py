@@ -111,7 +111,7 @@ class UnlearningData:
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
-        """Return the data for the retain model: the retain set replaces the training set and the forget set."""
+        """Return the data for the retain model: ``full`` is the retain set, and ``forget`` is ``retain_eval``."""
         return replace(
             self,
             name=f"{self.name}, retain set",

@@ -110,7 +110,7 @@ class ImageData:
         return self
 
     def retain_task(self) -> ImageData:
-        """Return the data for the retain model: the retain set replaces the training set and the forget set."""
+        """Return the data for the retain model: ``full`` is the retain set, and ``forget`` is ``retain_eval``."""
         return replace(
             self,
             name=f"{self.name}, retain set",

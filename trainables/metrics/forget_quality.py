@@ -57,7 +57,7 @@ METRICS = (
         sets=("tofu",),
         needs=(FORGET_CHOICES, RETAIN_MODEL),
         cost=Cost.CHOICES,
-        formula="p-value of a two-sample Kolmogorov-Smirnov test; truth ratios against those of the retain model",
+        formula="p-value of a two-sample Kolmogorov-Smirnov test: the model's truth ratios against the retain model's",
         citation=TOFU,
         measure=_measured,
     ),

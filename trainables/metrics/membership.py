@@ -172,7 +172,7 @@ METRICS = (
     _attack(
         "mia_reference",
         "reference",
-        "mean log p - mean log p of the retain model",
+        "the evaluated model's mean log p minus the retain model's mean log p",
         CARLINI,
         _reference,
         RETAIN_MODEL,

@@ -26,9 +26,9 @@ def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | N
     """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all choices.
 
     TOFU uses this probability for real authors and world facts. ``losses`` is ``(n,)``, and ``perturbed`` has n rows of
-    k_i losses, in nats per token. The formula used, ``1 / (1 + sum_k exp(loss - loss_k))``, is defined even if every p
-    underflows, as for a diverged model. The result is NaN if the losses of the right answer and of a wrong answer are
-    both infinite.
+    k_i losses; all losses are in nats per token. The function computes ``1 / (1 + sum_k exp(loss - loss_k))``, which is
+    defined even if every p underflows, as for a diverged model. The result is NaN if the right answer and a wrong
+    answer both have infinite losses.
     """
     import numpy as np
 

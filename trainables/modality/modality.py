@@ -30,7 +30,7 @@ class Modality(Protocol):
         unit: the unit over which a loss is averaged: token or image.
         offline_model, offline_dataset: a model and a data set that need no network.
         unused_fields: the fields of a trial that do not apply to this modality, each with the reason.
-        lacks: each reference that an objective may need but this modality does not have, with a description.
+        lacks: the references that some objectives need but this modality cannot provide, each with a description.
     """
 
     name: ClassVar[str]

@@ -18,7 +18,7 @@ NOT_FILES = ("*/*", "consolidated*")
 
 
 def fetch_model(hub_id: str) -> Path:
-    """Download missing files of a model. Return the model's folder in the hub's cache. Its name is the commit.
+    """Download missing files of a model. Return the model's folder in the hub's cache. The folder's name is the commit.
 
     Raises:
         LoadError: the hub has no such model, denies access or cannot be reached, or the weights are incomplete.
@@ -61,7 +61,7 @@ def hub_commit(hub_id: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the folder of the branch main in the local cache, even if files are missing; None if it does not exist."""
+    """Return the local cache's folder of the branch main, which may be incomplete; None if there is no such folder."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

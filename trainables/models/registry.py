@@ -15,8 +15,8 @@ class TargetRecipe:
     """The settings for fine-tuning a target with AdamW, linear warm-up and linear decay.
 
     Training takes at most ``epochs`` epochs on the full set. If ``stop_when_memorised``, training ends early when the
-    mean loss is below 0.05 and the metric verbmem is above 0.95 (for images: when both accuracies are above 0.99). With
-    ``lora_rank``, an adapter is trained and then merged, so that the target is a complete model.
+    mean loss is below 0.05 and the metric verbmem is above 0.95 (for images, both accuracies must be above 0.99
+    instead). With ``lora_rank``, an adapter is trained and then merged, so that the target is a complete model.
     """
 
     lr: float

@@ -19,9 +19,9 @@ _Stamp = tuple[int, int, int]
 class StoredWeights:
     """A snapshot of a model's state dict, on the CPU. Later changes to the model do not affect the snapshot.
 
-    If a safetensors file in ``folder`` has the same tensor with the same type, the snapshot uses a memory map of that
-    file. Then all processes share one copy of the tensor, which the operating system may drop and reload. Other
-    tensors, such as weights that were converted to float32, are copied. Tensors that share memory are copied once.
+    If a safetensors file in ``folder`` has an equal tensor of the same name and type, the snapshot maps that file into
+    memory. Then all processes share one copy, which the operating system may drop and reload. Other tensors, such as
+    weights that were converted to float32, are copied. Tensors that share memory are copied once.
     """
 
     def __init__(self, model: Module, folder: Path) -> None:

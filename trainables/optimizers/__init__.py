@@ -85,8 +85,9 @@ def make_optimizer(
     """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
 
     ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay, ``adamw`` is the Adam of
-    the AutoLR paper. ``sgd`` with ``momentum`` 0 is Algorithm 1 of this paper. The learning-rate-free optimizers are in
-    :mod:`trainables.optimizers.distance`; their distance grows by at most the factor ``growth`` per step (default 1.2).
+    the AutoLR paper. ``sgd`` with ``momentum`` 0 is the optimizer in its Algorithm 1. For the others
+    (:mod:`trainables.optimizers.distance`), the distance estimate grows by at most the factor ``growth`` (1.2) per
+    step.
     """
     import torch
 

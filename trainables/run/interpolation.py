@@ -43,13 +43,13 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
     """Return the best position on the line from the target (0) to the ``last`` weights (1), found by bisection.
 
     Let s be the first multiple of 1/32 at which the model has forgotten (``FORGOTTEN``). If the model at s has not kept
-    its quality (``KEPT``), the result is the last multiple of 1/32 at which the quality is kept. If models beyond s
-    give at least as many answers as the target, the result is the last such position. Otherwise the result is s. If
+    its quality (``KEPT``), the result is the last multiple of 1/32 at which the quality is kept. If ``answers`` of a
+    model beyond s is at least the target's value, the result is the last such position. Otherwise the result is s. If
     only the last weights have forgotten and kept their quality, the result is 1.
 
-    ``evaluate`` is called at 0 and, unless the last weights give as many answers as the target, at ``HALVINGS`` other
-    positions. If the target's share of answers is unknown or below ``KNOWN``, the likelihood of a token,
-    ``exp(-L_R)``, is used instead of this share.
+    ``evaluate`` is called at 0 and, unless ``answers`` of the last weights is at least the target's value, at
+    ``HALVINGS`` other positions. If the target's ``answers`` is unknown or below ``KNOWN``, the likelihood of a token,
+    ``exp(-L_R)``, is used instead of ``answers``.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

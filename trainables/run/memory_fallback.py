@@ -38,8 +38,8 @@ class MemoryFallback:
     def next(self, batch_size: int, *, unused: Container[str] = ()) -> MemoryFallback | None:
         """Return settings that need less memory; None if no such settings remain.
 
-        Both numbers of examples per forward pass are halved. Once the number for training is 1, gradient checkpointing
-        is enabled. ``unused`` names the settings that the model does not support.
+        The number of examples per forward pass is halved, both for training and for evaluation. Once the number for
+        training is 1, gradient checkpointing is enabled. ``unused`` names the settings that the model does not support.
         """
         size = min(self.micro_batch or batch_size, batch_size)
         smaller = replace(self, eval_batch_size=-(-self.eval_batch_size // 2))

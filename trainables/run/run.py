@@ -50,7 +50,7 @@ class UnlearningRun:
         model: the model that is being unlearned; ``parameters`` are its trainable parameters.
         auto_lr: chooses the learning rate; None if AutoLR is off.
         step, epoch: the number of optimizer steps and of passes over the forget set so far.
-        items: the per-item values of the metrics that were measured last.
+        items: the per-item values from the last measurement of the metrics.
 
     Raises:
         ValueError: an option of the method names a layer that the model does not have.
@@ -184,7 +184,7 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are measured after an epoch. This includes each epoch with metrics."""
+        """Return whether the losses are measured after an epoch. Epochs with metrics are included."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> None:
@@ -261,7 +261,7 @@ class UnlearningRun:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that a new run of the same spec needs to continue with bit-identical results.
 
-        The state is a copy in host memory, which later steps of this run or of another run do not change.
+        The state is a copy in host memory. Later steps of this run or of another run do not change the copy.
         """
         return {
             "spec_hash": self.spec.spec_hash,

@@ -70,7 +70,7 @@ class StepLosses:
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether the retain loss of a batch equals the loss that AutoLR would probe on it, up to float32 rounding."""
+        """Whether a step's retain loss equals AutoLR's probed loss on the same batch, up to float32 rounding."""
         is_cross_entropy = self._retain_objective == "ce" and self._objective.reference is not Reference.HIDDEN
         same_passes = not self._bf16 and self._micro_batch is None and self._workspace.train_mode_is_eval_mode
         return is_cross_entropy and same_passes

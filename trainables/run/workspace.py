@@ -1,4 +1,4 @@
-"""Load the target's weights, its processor and the encoded data, which all trials in a process share."""
+"""Load what all trials in a process share: the target's weights, its processor and the encoded data."""
 
 from __future__ import annotations
 

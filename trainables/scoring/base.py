@@ -145,7 +145,7 @@ class Scores(ABC):
         return _values(LOSS_METRICS, self.set_losses())
 
     def measure(self, names: Sequence[str] = ()) -> Measured:
-        """Return the metrics ``names`` (the default set if empty) and all per-item values that were computed so far.
+        """Measure the metrics ``names`` (by default, the default set). Return them and all per-item values so far.
 
         Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
         """

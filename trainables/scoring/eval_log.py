@@ -71,7 +71,7 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
     A column may be a list, or an object keyed by item index in any order. The perturbed losses of an item may also be a
-    list or an object, and their number may differ between items. All parts and columns that are not needed are ignored.
+    list or an object, and their number may differ between items. Other parts and columns are ignored.
 
     Raises:
         EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, a value is not

@@ -193,7 +193,7 @@ class ModelScores(Scores):
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        ``prompts`` is the name of a metric. If the data have prompts for this metric, their continuations are scored.
+        If the data have prompts for the metric ``prompts``, the continuations of these prompts are scored instead.
         """
         return self._generated(part, prompts)[1]
 

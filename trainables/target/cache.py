@@ -78,7 +78,7 @@ class Cache:
         self.notes: dict[str, dict[str, Any]] = {}
 
     def model(self, name: str) -> Path:
-        """Return the folder for the trained model ``name``. If ``computing`` is True, the model may be missing."""
+        """Return the folder for the trained model ``name``. If ``computing`` is True, the folder may not exist yet."""
         folder = self.folder / "targets" / name
         if not self.computing and not is_made(folder):
             raise NotCached(f"the cache has no model {folder}")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Load: TypeAlias = "Callable[[], tuple[PreTrainedModel, Any, ModelEvaluator]]"
-"""Returns a model with its processor and evaluator, which are loaded at the first call."""
+"""A function that returns a model, its processor and its evaluator. All three are loaded at the first call."""
 RETAIN = "retain model, "
 """The beginning of the progress text while the retain model is trained."""
 WAITING = "waiting for another process that trains the same model"

@@ -36,7 +36,7 @@ class Target:
     """The target that all trials of a sweep share. The fields are everything that a worker needs to start a trial.
 
     Attributes:
-        key: the content hash of model, data and recipe, which is a part of every trial's spec hash.
+        key: the content hash of model, data and recipe. The key is a part of every trial's spec hash.
         path: the model's folder, which ``from_pretrained`` can load.
         data: the data to unlearn from.
         vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.

@@ -154,7 +154,7 @@ def finetune(
             the recipe.
 
     Raises:
-        TargetError: the loss is not finite, or all epochs of the recipe ended before the data were memorised.
+        TargetError: the loss is not finite, or the data were never memorised although ``stop_when_memorised`` is true.
     """
     import torch
 

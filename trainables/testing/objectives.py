@@ -30,13 +30,13 @@ _Value = Callable[..., Tensor]
 def check_objective(objective: ForgetObjective, *, detached: bool = False) -> None:
     """Check an objective on a small batch, in float64.
 
-    Checks that the record is consistent; that the loss is a finite scalar with a finite gradient for the bounds of each
-    option, and does not change its arguments; that the gradient matches finite differences and is 0 at unsupervised
-    positions; that neither padding nor the order of the sequences matters; that a batch can be computed in parts; and
-    that outputs in bf16 give a loss in float32.
+    Checks that the record is consistent; that the loss is a finite scalar with a finite gradient, also at the bounds of
+    each option, and does not change its arguments; that the gradient matches finite differences and is 0 at
+    unsupervised positions; that neither padding nor the order of the sequences matters; that a batch can be computed in
+    parts; and that outputs in bf16 give a loss in float32.
 
     Set ``detached=True`` if the loss contains the model's own detached prediction. Then the gradient is not the
-    derivative of the loss. So the gradient is not compared with finite differences; write a separate test.
+    derivative of the loss and is not compared with finite differences. Write a separate test for it.
 
     Raises:
         AssertionError: a check failed; the message says which.

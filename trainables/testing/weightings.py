@@ -39,9 +39,9 @@ def check_weighting(
 
     Args:
         non_negative: check that weights are never negative.
-        scale_free: if the weighting uses the Gramian, check that scaling both gradients by the same factor does not
-            change the direction of the step.
-        symmetric: if the weighting uses the Gramian, check that exchanging the tasks exchanges the weights.
+        scale_free: check that scaling both gradients by the same factor does not change the direction of the step (only
+            if the weighting uses the Gramian).
+        symmetric: check that swapping the two tasks swaps the weights (only if the weighting uses the Gramian).
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -116,7 +116,7 @@ def _check_scale(weighting: Weighting) -> None:
 
 
 def _check_symmetry(weighting: Weighting) -> None:
-    """Check that exchanging the tasks exchanges the weights, for equal losses and for unequal losses."""
+    """Check that swapping the two tasks swaps the weights, for equal losses and for unequal losses."""
     draw = random.Random("symmetry")
     for _ in range(30):
         rho, phi = 10.0 ** draw.uniform(-6.0, 6.0), 10.0 ** draw.uniform(-6.0, 6.0)

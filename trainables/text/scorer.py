@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _MIN_VERIFIED = 8
-"""If fewer draft tokens were correct, generating the answer is faster than verifying the rest of the draft."""
+"""If fewer draft tokens than this were accepted, generating the remaining tokens is faster than checking them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +89,9 @@ class TextScorer:
 
         ``losses.agreed`` is the number of leading tokens of each reference answer that the model would also generate.
         These tokens are not generated again. The method is speculative decoding with the reference answer as the draft
-        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were verified, the generated answer is likely to
-        agree with the reference again after the first different token, so another forward pass verifies the remaining
-        tokens. If two tokens are equally likely up to float32 rounding, the result may differ from plain greedy
-        decoding.
+        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were accepted, the texts probably agree again
+        after the first mismatch. So the remaining tokens are checked in another forward pass. If two tokens are equally
+        likely up to float32 rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends

@@ -21,8 +21,8 @@ _ROWS = 256
 class TokenScores:
     """The scores of a text's T supervised tokens, without the final EOS (as in OpenUnlearning, arXiv:2506.12618).
 
-    ``log_probs``, and the ``means`` and ``stds`` of ``log p(v)`` for tokens v drawn from p, are float64 ``(T,)`` in
-    nats. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
+    ``log_probs``, ``means`` and ``stds`` are float64 ``(T,)`` in nats; the last two describe ``log p(v)`` for v drawn
+    from p. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
     """
 
     log_probs: Array

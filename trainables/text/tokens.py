@@ -77,7 +77,7 @@ def encode(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> Tokens:
-    """Return the token ids of prompt, answer and end token. If there are more than ``max_length``, the end is cut off.
+    """Return the token ids of prompt, answer and end token. Only the first ``max_length`` token ids are kept.
 
     Raises:
         DataError: the prompt has at least ``max_length`` tokens, so no token would be supervised.

@@ -68,7 +68,7 @@ WEIGHTING = Weighting(
         Field(
             "leak",
             0.0,
-            "factor on elements with the other sign; 0 drops them, 1 gives the plain sum",
+            "factor for elements whose sign is not kept; 0 drops them, 1 gives the plain sum",
             low=0.0,
             high=1.0,
         ).searched(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808): leaks from 0 to 1; 1 gives the sum"),

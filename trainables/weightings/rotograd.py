@@ -16,7 +16,7 @@ _NO_PLANE = 1e-6
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return the weights of ``d = C (u_r + R u_f)``, with the unit gradients ``u_i`` and a rotation ``R``.
 
-    As in RotoGrad, the gradients have the common length ``C`` (:mod:`trainables.weightings.rotograd_scale`). ``R``
+    As in RotoGrad, both gradients are scaled to length ``C`` (:mod:`trainables.weightings.rotograd_scale`). ``R``
     rotates ``u_f`` towards ``u_r``. ``R`` starts as the identity and is learned during training by gradient descent on
     ``-<R u_f, v>``, where ``v`` is the mean of the unit gradients. So ``R u_f`` aligns with ``v`` over time.
 

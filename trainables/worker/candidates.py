@@ -48,7 +48,7 @@ def dominates(one: Costs, other: Costs) -> bool:
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:
-    """Write the costs on the front to ``FRONT_FILE``, which workers read. Raises OSError if the write fails."""
+    """Write the costs on the front to ``FRONT_FILE``. Workers read this file. Raises OSError if the write fails."""
     write_whole(out / FRONT_FILE, json.dumps(sorted(set(front))))
 
 

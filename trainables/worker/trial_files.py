@@ -73,7 +73,7 @@ class TrialFiles:
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a lasting folder with the state in ``checkpoint``. With a storage, Ray deletes ``checkpoint``."""
+        """Return a folder that keeps the state. With a storage, this is a copy, because Ray deletes ``checkpoint``."""
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
