@@ -16,7 +16,7 @@ __all__ = ["Sweep", "evaluate", "pick", "unlearn"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``sweeper.api`` when one of its names is first used. Without this import, ``--help`` is faster."""
+    """Import ``sweeper.api`` when one of its names is first used, because ``--help`` is faster without this import."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sweeper import api

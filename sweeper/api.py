@@ -1,4 +1,4 @@
-"""The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``, with the same options.
+"""The commands as Python functions with the same options: ``from sweeper import Sweep, unlearn, evaluate, pick``.
 
 Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
 raises TypeError. The command line calls the same code.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Sweep:
-    """A sweep in a folder. It may be finished, running or interrupted, and started from Python or the command line."""
+    """A finished, running or interrupted sweep in a folder, started from Python or from the command line."""
 
     def __init__(self, out: Path | str) -> None:
         self.out = Path(out)
 
     @classmethod
     def begin(cls, *, out: Path | str | None = None, **options: Any) -> Sweep:
-        """Create a sweep with the options of ``pareto`` without running it.
+        """Create a sweep, but do not run it. The options are those of ``pareto``.
 
         Without ``out``, the sweep gets a new folder in runs/.
 
@@ -239,7 +239,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
             lambda path: [item.text for item in model_folder_problems(path, flag="--model-path", modality=modality)],
         ),
     )
-    # A model name is set because, without a model name and a data set, the checks assume a model to fine-tune on TOFU.
+    # Set a model name: without a model name and a data set, the checks would assume a model to fine-tune on TOFU.
     named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del named["model_path"]
     resolved = resolve_and_check(EVALUATE, named, found, target_path=str(folder.resolve()))

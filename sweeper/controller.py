@@ -26,7 +26,7 @@ FULL_DISK = End("a full or failing disk")
 OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("an object storage that rejects requests or does not respond")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
-"""Maps the errors that would also end every further trial to the reason for ending the sweep."""
+"""The reason for ending the sweep, by trial error. Every further trial would end with the same error."""
 _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
 
 
@@ -72,7 +72,7 @@ class Controller(Follower):
     # Which trial runs next ------------------------------------------------------------------------------------------
 
     def next_trial(self) -> NextTrial | None:
-        """Return the next trial to run, or None if none can start now or the sweep is over.
+        """Return the next trial to run, or None if no trial can start now or the sweep is over.
 
         When a sweep resumes, its unfinished trials continue even if the epoch budget is spent, but paused trials wait
         for their promotion. If this or a previous sweep already ran a trial with the same spec, the result of that
@@ -96,7 +96,7 @@ class Controller(Follower):
         self.study.requeue(trial.id)
 
     def has_next(self) -> bool:
-        """Return whether there is a trial to run. First, record proposed trials with a reusable result as ended."""
+        """Return whether there is a trial to run. Before that, end the proposed trials whose results can be reused."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -126,7 +126,7 @@ class Controller(Follower):
         return None if promoted is None else self._at_rung.pop(promoted)
 
     def _reuse(self, trial_id: str, found: CachedTrial) -> None:
-        """Copy the reports, checkpoints and result of ``found``, a trial that has already run, to a new trial."""
+        """Copy the reports, checkpoints and result of the cached trial ``found`` to the new trial ``trial_id``."""
         found.copy_files(self.log.path.parent, trial_id)
         self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
         for report in found.reports():
@@ -193,7 +193,7 @@ class Controller(Follower):
         self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"ended_at": time.time(), **outcome}})
 
     def end_stopped(self, trial_id: str) -> None:
-        """Record that a trial was stopped early, with the values of its last report and without a checkpoint."""
+        """Record the outcome of a trial that was stopped early: the values of its last report, and no checkpoint."""
         reports = self.log.state.trials[trial_id].reports
         report = reports[-1] if reports else {}
         outcome = {name: report[name] for name in _KEPT_OF_REPORT if name in report}

@@ -53,7 +53,7 @@ class Disk:
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
     """Estimate the disk space for ``models`` checkpoints and ``running`` saved states of trials like ``spec``.
 
-    ``target`` is the target's folder. The report, and models of epochs that later leave the frontier, are not counted.
+    ``target`` is the target's folder. The estimate excludes the report and models that leave the frontier later.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())

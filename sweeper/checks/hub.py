@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 6.0
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     """Return a problem for each repository that is neither in the local cache nor available on the hub.
 
-    ``repositories`` has pairs of a kind, ``model`` or ``dataset``, and an id.
+    Each repository is a pair (kind, id). The kind is ``model`` or ``dataset``.
     """
     late = f"no answer within {TIMEOUT_SECONDS:g} s"
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)

@@ -43,7 +43,7 @@ class Plan:
     ``asked`` is the total number of trials, ``trials`` the number that has not ended, and ``at_once`` the number that
     runs concurrently.
 
-    ``settings`` has the settings that all trials share and the searched ranges. If ``shares_gpus`` is true,
+    ``settings`` has the searched ranges and the settings that all trials share. If ``shares_gpus`` is true,
     ``at_once`` is valid only until a GPU share has been measured. ``seconds`` estimates the whole duration, and
     ``at_most`` the duration if the scheduler stops no trial. ``memory`` is in bytes per trial. ``seconds``,
     ``memory`` and ``disk`` are None if the estimate needs a target or a previous sweep that does not exist;
@@ -123,7 +123,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
 
 
 def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
-    """Return the plan for one run in this process, which is planned as a sweep of one trial without a scheduler."""
+    """Return the plan for one run in this process: the plan of a sweep with one trial and no scheduler."""
     gpus = 1.0 if gpus_here() else 0.0
     run = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
     return plan_of_sweep(run, out)
@@ -175,7 +175,7 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
-    """Return a local folder with a model of the target's size, or None if there is none."""
+    """Return a local folder with a model of the target's size, or None if no such folder exists."""
     hub_id = find_model(spec.model).hub_id
     for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
         if place and parameters_of(Path(place)):

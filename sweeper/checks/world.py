@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 DATA = "data"
-"""The field of problems with data rows and hub repositories. These are listed last, because there may be many."""
+"""The field of problems with data rows and hub repositories. These problems are listed last: there may be many."""
 
 
 def resolve_and_check(
@@ -53,7 +53,7 @@ def resolve_and_check(
 
 
 def choices() -> Choices:
-    """Return the names of the samplers, the schedulers, and the samplers that learn from trials."""
+    """Return the names of all samplers, of all schedulers, and of the samplers that learn from trials."""
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import SCHEDULERS
     from sweeper.settings.fields import NO_SCHEDULER

@@ -28,7 +28,7 @@ def say(line: str) -> None:
 
 
 def exit_with(problems: Sequence[str], code: int) -> NoReturn:
-    """Print each problem on a line, and exit with ``code``."""
+    """Print one problem per line, and exit with ``code``."""
     for problem in problems:
         say(f"error: {problem}")
     sys.exit(code)
@@ -41,7 +41,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             result = command(*args, **kwargs)
-            sys.stdout.flush()  # a closed pipe raises here, and not at exit, where Python would print a message
+            sys.stdout.flush()  # raises the error of a closed pipe here; at exit, Python would print it
             return result
         except KeyboardInterrupt:
             exit_with(["interrupted"], INTERRUPTED)

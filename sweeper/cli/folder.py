@@ -123,8 +123,8 @@ def _still_runs(out: Path, run: str) -> bool:
 def config(folder: str, out: str | None) -> None:
     """Print a YAML file for --config that reproduces the sweep in FOLDER.
 
-    The file contains the given options with absolute paths, the stored plug-ins, and the changes made by resume.
-    Options that were not given are left out. Their defaults may differ in another version of this project.
+    The file contains the given options, including changes made by resume. Paths are absolute, and plug-ins are the
+    stored copies. Other options are left out. Their defaults may differ in another version of this project.
     """
     if out is not None and Path(out).exists():
         refuse([problem("out-exists", "out", out=out)])

@@ -32,7 +32,7 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
     "--shared",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="With --address: folder that all nodes must share, read and write; can be repeated.  [default: cache folder]",
+    help="With --address: folder that all nodes must share and write to; can be repeated.  [default: cache folder]",
 )
 @click.option(
     "--storage",
@@ -98,12 +98,12 @@ def _version(package: str) -> str | None:
 
 _DAY = 86_400.0
 _LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""The cache folders whose entries are listed one by one. The value of a folder is the kind of its entries."""
+"""The cache folders whose entries are listed one by one, mapped to the kind of the entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files of one kind. ``days`` is the time since the last use."""
+    """A cached model, or all small files of one kind. ``days`` is the number of days since the last use."""
 
     kind: str
     what: str
@@ -149,8 +149,8 @@ def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> N
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
     """Yield the entries of the cache.
 
-    With ``older_than``, yield only entries that have not been used for this many days, and leftovers of killed
-    processes that are more than a day old.
+    With ``older_than``, yield only entries that have not been used for this many days, and files that killed
+    processes left behind more than a day ago.
     """
     from search_spaces.durable import is_leftover
     from search_spaces.messages import counted
@@ -181,7 +181,7 @@ def _used(path: Path) -> float:
 
 
 def _about(path: Path) -> str:
-    """Return the model and data from a target's record, such as ``tiny-phi on authors``, or "" if it is unreadable."""
+    """Return the model and data from a target's record, such as ``tiny-phi on authors``, or "" without a record."""
     try:
         made_from = json.loads((path / "target.json").read_text(encoding="utf-8"))
         return f"{made_from['model']} on {made_from['data']}"

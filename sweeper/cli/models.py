@@ -101,7 +101,7 @@ def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 
     For a log, the result has the model utility and, with --retain-eval-log, the forget quality. For each set of
     questions, it has the probability, ROUGE-L recall, truth ratio and repetition. For a model folder, --model names
-    the registered model whose prompt template the folder's model was trained with.
+    a registered model; its prompt template must be the one with which the folder's model was trained.
     """
     from sweeper.api import evaluated
 

@@ -33,7 +33,7 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Turn a function into the command ``name``, with its options in ``DESCRIBED`` and the options ``others``.
+    """Turn a function into the command ``name``. Its options are those in ``DESCRIBED`` for it, and ``others``.
 
     The function gets the values given on the command line or in a ``--config`` file, the problems found while reading
     these values, and the other options as keyword arguments.

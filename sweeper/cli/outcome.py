@@ -150,7 +150,7 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 
 
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
-    """Evaluate finished studies as one. Write the result to ``target`` (default: lr_study.json in the first folder).
+    """Evaluate finished studies together. Write the result to ``target`` (default: lr_study.json in the first folder).
 
     ``objectives`` replaces the objectives of the sweeps.
     """
@@ -174,7 +174,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 def _extension(out: Path) -> dict[str, Any]:
     """Return the settings that add learning rates to the grid of a finished study, or {} if no rates are added.
 
-    Rates are added only with ``--extend``. The reason is printed.
+    With ``--extend``, print the added rates or the reason why no rates are added.
     """
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings

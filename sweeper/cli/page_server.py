@@ -38,7 +38,7 @@ def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
 
 
 def live_page(page: str) -> str:
-    """Add the reload script to the page, and allow it and requests to this server in the content security policy."""
+    """Add the reload script to ``page``. Allow the script and its requests in the content security policy."""
     script = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"connect-src 'self'; script-src 'sha256-{digest}' "

@@ -39,7 +39,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         lines["time"] = f"about {duration(plan.seconds)}{limit}; estimated from {plan.pace.source}"
     lines["memory"] = unknown.get("memory")
     if plan.memory is not None:
-        counts = "includes weights, gradients and optimizer state; excludes activations and, on a CPU, the process"
+        counts = "includes weights, gradients and optimizer state; excludes activations and, on a CPU, Python itself"
         lines["memory"] = f"about {size(plan.memory)} per trial ({counts})"
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
     lines["disk"] = unknown.get("disk", disk)

@@ -40,10 +40,10 @@ def report(
 ) -> None:
     """Write a report from the tables in the given folders, even while a sweep runs.
 
-    A source is a sweep's folder, the folder of a single run, or a CSV file. A CSV file needs the column method and the
-    columns of two objectives: forget_loss and retain_loss, or verbmem and utility. Its columns name, lr, c, seed, model
-    and dataset are optional. For several sources, one report is written to --out, and the folders of the sources do not
-    change. For the folder of a single run, only figures are drawn.
+    A source is a sweep's folder, the folder of a single run, or a CSV file. A CSV file needs a column 'method' and the
+    columns of two objectives: forget_loss and retain_loss, or verbmem and utility. The columns 'name', 'lr', 'c',
+    'seed', 'model' and 'dataset' are optional. For several sources, one report is written to --out, and the folders of
+    the sources do not change. For the folder of a single run, only figures are drawn.
     """
     options = Options("report", raw, problems=problems)
     paths = [Path(source) for source in sources]
@@ -152,8 +152,8 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
 def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it is good.
 
-    Candidates are the last epochs of finished trials and all epochs on the frontier. A model without a measured metric
-    does not meet a limit on this metric. Without a rule, the choice is the report's answer: the model with the best
+    Candidates are the last epochs of finished trials and all epochs on the frontier. A model does not meet a limit on
+    a metric that was not measured. Without a rule, the choice is the report's answer: the model with the best
     utility among the models that meet the thresholds. If no model meets the thresholds, the closest model is chosen.
     The thresholds are the --constraint options of the sweep, or else the paper's. See docs/choosing.md.
 

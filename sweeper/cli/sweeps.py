@@ -40,7 +40,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
     Each method runs with each learning rate and seed, with and without AutoLR.
 
     OUT contains the files of a sweep, and lr_study.json. This file has each method's spread over learning rates, the
-    range of rates within 5% of the best, and a comparison of AutoLR with the best hand-tuned rate for each seed.
+    range of rates whose hypervolume is within 5% of the best, and AutoLR compared with the best fixed rate per seed.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
@@ -62,7 +62,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
 def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_json: bool) -> None:
     """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
 
-    FOLDER may be the address of a sweep in a bucket, s3://BUCKET/PREFIX/NAME. Its tables are then downloaded first.
+    FOLDER may be the address of a sweep in a bucket, s3://BUCKET/PREFIX/NAME. Then its tables are downloaded first.
     """
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import is_address, storage_problem
@@ -197,7 +197,7 @@ def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
-    """Add the problems with resuming the sweep with the settings in ``change``."""
+    """Add the problems that prevent resuming the sweep with the settings in ``change``."""
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.folder import check_record, read_settings

@@ -25,7 +25,7 @@ _KEPT = (
     *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
-"""The files and folders in the sweep's folder that are uploaded to MLflow as artifacts of the sweep's run."""
+"""Files and folders, relative to the sweep's folder, that become artifacts of the sweep's MLflow run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +33,14 @@ class Summary:
     """The outcome of a sweep. The fields are the keys of ``--json``.
 
     ``asked`` is the number of requested trials, and ``trials`` the number of ended trials. ``status`` maps each status
-    to the number of ended trials with this status. ``run_again`` is the number of trials that ``resume`` runs because
-    the disk, the memory or a node failed: ended trials without a result and, if such a failure ended the sweep, all
+    to the number of ended trials with this status. ``run_again`` counts the trials that ``resume`` runs because the
+    disk, the memory or a node failed: the ended trials without a result and, if such a failure ended the sweep, all
     trials that have not ended. ``reused`` counts the results copied from previous sweeps. ``repeated`` counts the
     results copied from a trial of this sweep with the same configuration. ``front`` is the number of epochs on the
     frontier, ``front_trials`` the number of trials with at least one epoch on the frontier, and ``unmeasured`` the
-    number of epochs whose metrics could not be measured. ``answer`` is the report's answer, or None without a report.
-    ``ended_because`` is the reason why the sweep ended early, or None. ``further`` is the option of ``resume`` that
-    continues a sweep that ended early.
+    number of those epochs whose metrics could not be measured. ``answer`` is the report's answer, if there is a report.
+    ``ended_because`` is the reason why the sweep ended early, or None. ``further`` is the option with which
+    ``resume`` continues a sweep that ended early.
     """
 
     out: str

@@ -96,12 +96,12 @@ class ReportRecorder(Stopper):
         return trial.stop_requested
 
     def stop_all(self) -> bool:
-        """Return False, because the whole sweep is stopped by a signal."""
+        """Return False, because this stopper never stops the whole sweep."""
         return False
 
 
 class TrialRecorder(Callback):
-    """Records the start and end of trials. Errors are only logged, because an exception in a callback ends a sweep."""
+    """Records the start and end of trials. Errors are only logged, because an exception here would end the sweep."""
 
     def __init__(self, sweep: OpenSweep, starvation: StarvationCheck) -> None:
         self._sweep = sweep
@@ -132,7 +132,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """End stopped trials, retry failed writes, and redraw the display after each iteration of Tune's loop."""
+        """After each iteration of Tune's loop, end paused trials that a user stopped, retry writes, and redraw."""
         _guarded(self._sweep.controller.stop_waiting, all_trials=False)
         _guarded(self._check_starvation)
         _guarded(self._sweep.log.flush)

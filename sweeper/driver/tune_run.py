@@ -43,7 +43,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
     disk = disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running)
     sweep.console.print(check_disk(disk, sweep.out), soft_wrap=True)
     tuner = _tuner(sweep, max_concurrent=max_concurrent)
-    for name in ("ray.tune", "ray.train"):  # the syncer already reports a storage that does not respond
+    for name in ("ray.tune", "ray.train"):  # only the syncer reports a storage that does not respond
         logging.getLogger(name).setLevel(logging.CRITICAL)
     import_for_report()
     try:
@@ -146,7 +146,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing for the cluster's GPUs. Return the number of trials that fit with the smallest share."""
+    """Configure GPU sharing for the cluster's GPUs. Return how many trials fit if each takes the smallest share."""
     import ray
 
     settings = sweep.settings

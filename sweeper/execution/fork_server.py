@@ -91,7 +91,7 @@ def serve(place: str, imported: Sequence[str]) -> None:
         added = _import(imported)
         if "ray" in sys.modules:  # forks must not inherit Ray; without a server, each worker starts a new Python
             return
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the server does not wait for its forks
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies, because the server never waits for its forks
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             connection, _ = listener.accept()
             if os.fork() == 0:

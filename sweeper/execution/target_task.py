@@ -146,7 +146,7 @@ def prepare_for_sweep(
 ) -> Target:
     """Return the target of a sweep's trials. If the cache lacks the target, prepare it here or on a node with a GPU.
 
-    If another process on this machine is preparing the target, ``fill_cache`` waits for this process.
+    ``fill_cache``, if given, waits for the process on this machine that already prepares the target.
 
     Raises:
         DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.

@@ -32,7 +32,7 @@ class Card:
         judged: sentences that compare the metrics of the model with the thresholds.
         picked: the command that chose the model.
         kind: the content of the folder (whole model, adapter or merged model).
-        base: the path or hub id of an adapter's base model; "" for a whole model.
+        base: the path or hub id of the base model of an adapter, also of a merged adapter; "" for a whole model.
         licence: the licence of the base model.
     """
 

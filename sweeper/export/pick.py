@@ -140,7 +140,7 @@ def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
-    """Copy, export and register the checkpoint. Return the choice with the results."""
+    """Copy, export or register the checkpoint, as the options request. Return ``chosen`` with the results."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
     notes: tuple[str, ...] = ()

@@ -40,9 +40,9 @@ _PATIENCE = 2
 _PAUSE = 10.0
 """The minimum seconds between two uploads while no trial ends. Trials save their states at longer intervals."""
 _SILENCE = 30.0
-"""Seconds after a transfer error in which nothing is deleted and the front is not uploaded.
+"""For this many seconds after a transfer error, nothing is deleted and the front is not uploaded.
 
-The next ``resume`` deletes what remains.
+The next ``resume`` deletes the remaining files.
 """
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Syncer(Follower):
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
-        """Upload the costs of the epochs on the Pareto front, which workers read."""
+        """Upload the costs of the epochs on the Pareto front. Workers read this file."""
         self._queue(self._put, FRONT_FILE)
 
     def remove(self, folder: str) -> None:
@@ -167,7 +167,7 @@ class Syncer(Follower):
         self.fetch(keys, trial.id)
 
     def _queue(self, transfer: _Transfer, key: str = "") -> None:
-        """Queue a transfer, unless an identical one is waiting."""
+        """Queue a transfer, unless an identical transfer is waiting."""
         with self._lock, contextlib.suppress(RuntimeError):  # the pool is closed
             if (transfer, key) not in self._queued:
                 self._queued[transfer, key] = self._pool.submit(self._transfer, transfer, key)
@@ -206,7 +206,7 @@ class Syncer(Follower):
             self._store(EVENTS, log)
 
     def _read_change(self, name: str) -> tuple[tuple[int, int], bytes] | None:
-        """Return the modification time, the size and the content of a file, or None if they are stored already."""
+        """Return a file's modification time, size and content, or None if the file is unchanged since its upload."""
         path = self._out / name
         try:
             state = path.stat()
@@ -244,7 +244,7 @@ class Syncer(Follower):
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:
-    """Download the files that are needed to resume a sweep in ``out``. Return False if the storage has no sweep.
+    """Download into ``out`` the files that are needed to resume a sweep. Return False if the storage has no sweep.
 
     Raises:
         StorageError: the storage does not answer.

@@ -39,7 +39,7 @@ class ParetoArchive:
 
     Args:
         objectives: the objectives with their bounds.
-        constraints: the constraints; a result that violates one is not acceptable.
+        constraints: the constraints; a result that violates a constraint is not acceptable.
         baseline: the target's metrics before unlearning, to which relative constraints refer.
         every_epoch: whether every epoch of a trial is a candidate, or only the last epoch of a finished trial.
     """

@@ -3,8 +3,8 @@
 MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs (k = 0, 1, ...). A trial
 that reaches a rung is compared at once with the trials that reached the same rung earlier. With n trials at the rung
 (including this one), the trial continues if at most ``n // reduction`` trials are better. In the paper, this limit is
-lower by one, so the second trial at a rung stops if the first is better. In the mode ``pause``, a trial that does not
-continue waits at the rung until enough later trials are worse.
+lower by one, so the second trial at a rung stops if the first is better. In the mode ``pause``, a trial that may
+not continue waits at the rung until enough later trials are worse.
 
 Trials are ranked by non-dominated layers, with ties broken by hypervolume. A trial's rank depends on all its epochs up
 to the rung. Each epoch is a point with one cost per objective: 0 at the objective's best bound, 1 at its worst bound.
@@ -30,7 +30,7 @@ _LINEAR_BELOW = 1 / 400
 
 
 class Axis(NamedTuple):
-    """The best and the worst value of an objective (to maximise it, best > worst). ``log`` makes costs logarithmic."""
+    """The best and worst value of an objective; if it is maximised, best > worst. ``log`` makes costs logarithmic."""
 
     best: float
     worst: float
@@ -52,7 +52,7 @@ class SuccessiveHalving:
     Args:
         axes: the objectives, in the order of the values, as :class:`Axis` or as pairs (best, worst).
         epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
-        mode: whether a trial that does not continue stops or pauses.
+        mode: whether a trial that may not continue after a rung stops or pauses.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SuccessiveHalving:
         return None
 
     def _best(self, rung: int) -> list[str]:
-        """Return the trials that pass the rung (at most ``1/reduction`` of its trials are better), best first."""
+        """Return the trials that pass the rung, best first: at most ``1/reduction`` of its trials are better."""
         arrived = self._arrived[rung]
         limit = len(arrived) // self._reduction
         ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))

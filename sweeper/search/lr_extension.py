@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
 MOST_RATES = 4
-"""The maximum number of rates added on each side of a grid. With the default grid, they span at least three decades."""
+"""The maximum number of added rates on each side of a grid. For the default grid, they span at least three decades."""
 
 Point = Mapping[str, Any]
 
@@ -52,7 +52,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return the changed settings, by name, with which the study continues with the added rates."""
+    """Return the settings that must change, by name, so that the study continues with the added rates."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)

@@ -39,7 +39,7 @@ class WholeSpaceSampler(BaseSampler):
 
 
 class ImputingSampler:
-    """Asks a sampler for a proposal. The sampler sees a copy of the study, with every parameter set in every trial.
+    """Asks a sampler for a proposal. In the sampler's copy of the study, every trial has all parameters.
 
     A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of this
     parameter. SMAC imputes default values in the same way (Hutter et al. 2011).
@@ -130,7 +130,7 @@ def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
 
 
 def value_at(distribution: Any, share: float) -> Any:
-    """Return the value at the relative position ``share``, in [0, 1), of a linear or logarithmic range or a list."""
+    """Return the value at the relative position ``share``, in [0, 1), in a linear range, a log range or a list."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
     low, high = distribution.low, distribution.high

@@ -11,7 +11,7 @@ from sweeper.settings.until import NEVER, Plateau
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The reason why a sweep ended before all trials had run, and the option with which ``resume`` runs the rest."""
+    """The reason why a sweep ended before all trials ran, and the option of ``resume`` that runs the other trials."""
 
     because: str
     further: str = ""

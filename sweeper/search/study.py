@@ -61,8 +61,8 @@ class SweepStudy:
     or must run again.
 
     Args:
-        storage: a storage without a study.
-        search: ``search.asked`` is the number of trials that :meth:`restore` adds.
+        storage: an Optuna storage that contains no study.
+        search: the inputs of the sampler. ``search.asked`` is the number of trials that :meth:`restore` adds.
         seeds: every configuration runs once for each seed, as a separate Optuna trial.
         extension: additional points of a grid, which may be outside the space.
     """
@@ -116,7 +116,7 @@ class SweepStudy:
 
     @property
     def unfinished(self) -> int:
-        """The number of trials from before a resume that have not been proposed again yet."""
+        """The number of trials of the previous driver that must be proposed again."""
         return len(self._unfinished)
 
     def restore(self, state: SweepState) -> None:

@@ -26,7 +26,7 @@ _SEARCHED = ("method", "lr", "auto_lr", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """The configuration, result and origin of a previous trial whose results are comparable with this sweep's."""
+    """The configuration, result and origin of a previous trial. Its result is comparable with this sweep's results."""
 
     config: Mapping[str, Value]
     result: Result

@@ -134,8 +134,8 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "stopping",
-        "What happens to a trial that does not continue: stop ends the trial; pause keeps its state, and the trial "
-        "continues if later trials are worse.",
+        "What happens to a trial that is worse than others: stop ends it for good; pause keeps its state, and the "
+        "trial continues later if enough new trials are worse.",
         *SWEEPS,
         default="stop",
         choices=("stop", "pause"),
@@ -373,6 +373,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Return the fields under two keys each: the field name, and the option name with ``_`` instead of ``-``."""
+    """Return each field under two keys: its own name, and the name of its option with ``_`` instead of ``-``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

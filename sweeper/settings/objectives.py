@@ -88,7 +88,7 @@ def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "t
 
 
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
-    """Return a problem for each objective that is not measured for models of this data set."""
+    """Return an error message for each objective that cannot be measured on models trained on ``dataset``."""
     modality = dataset_modality(dataset)
     measured = [name for name, metric in METRICS.items() if modality.name in metric.modalities]
     return [

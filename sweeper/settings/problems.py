@@ -30,7 +30,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
         "no-effect": "{flag} has no effect because AutoLR is off; to use AutoLR, {remedy}",
         "one-value": "{title} is given {count} times, but a single run takes one value; 'pareto' accepts several",
-        "landscape-alone": "--landscape needs --auto-lr on and --out DIR, because it evaluates AutoLR's steps",
+        "landscape-alone": "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr on and --out DIR",
         "retain-only-target": (
             "--retain-only trains a base model: name this model with --model or --model-path, not --target-path"
         ),
@@ -82,7 +82,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
             "leave out --primary"
         ),
         "from-dry-run": "--dry-run has no effect with --from, which runs no trials",
-        "from-extend": "--extend runs trials, but --from runs none: extend the study itself with resume --extend",
+        "from-extend": "--extend has no effect with --from, which runs no trials; to add rates, use resume --extend",
         "from-trials": "{flag} is an option of trials, but --from runs no trials",
         # resume
         "resume-out": "--out {out}: the sweep continues in {folder}; --out is only for a sweep given by its address",

@@ -37,7 +37,7 @@ _SETTINGS = (
     *("reduction", "stopping", "seed", "seeds", "primary", "objectives", "front_metrics", "epoch_budget", "until"),
     *("cpus_per_trial", "gpus_per_trial", "max_concurrent", "address", "experiment"),
 )
-"""The options of a sweep whose values are the settings with the same names."""
+"""Options whose values become the sweep's settings with the same names, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem] = ()) -> Resolved:
-    """Resolve the values of a command. ``options.problems`` of the result has ``problems`` and all new problems."""
+    """Resolve the values of a command. The result's ``options.problems`` are ``problems`` and all new problems."""
     options = Options(command, raw, choices, problems)
     if command in SWEEPS:
         return _sweep(options, choices)

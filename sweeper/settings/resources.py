@@ -11,7 +11,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The CPU threads and GPUs of one trial. Trials that take a fraction of a GPU share a GPU."""
+    """The CPU threads and GPUs of one trial. Several trials run on one GPU if each takes a fraction of it."""
 
     cpus: float
     gpus: float

@@ -37,7 +37,7 @@ Choices = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """The settings of the search that depend on several options."""
+    """Search settings. Each of them depends on several options."""
 
     sampler: str
     scheduler: str
@@ -150,7 +150,7 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 
 
 def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
-    """Return the mean epochs per trial if only one in ``reduction`` trials passes each rung, which is a lower bound."""
+    """Return a lower bound of the mean epochs per trial: the mean if one in ``reduction`` trials passes each rung."""
     ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 

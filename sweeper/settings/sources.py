@@ -67,7 +67,7 @@ def _each(value: object) -> list[Any]:
 
 
 def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[Problem]]:
-    """Return the values in a ``--config`` file, which has one option per line, and the problems with the file."""
+    """Return the values in a ``--config`` file and the problems with the file. The file has one option per line."""
     known = named(fields_of(command))
     found: dict[str, Sequence[Given]] = {}
     problems: list[Problem] = []
@@ -91,7 +91,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
-    """Return the ``given`` values and the other values in the ``--config`` file, and the problems with the file."""
+    """Return ``given`` with the values of all other options in the ``--config`` file, and the file's problems."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
 
@@ -211,7 +211,7 @@ class Options:
         return self.values.get(name)
 
     def with_values(self, values: Mapping[str, Any]) -> Options:
-        """Return a copy with these values, which are not marked as given. Both objects share the list of problems."""
+        """Return a copy with these values, which are not marked as given. Copy and original share the problems list."""
         result = copy.copy(self)
         result.values = {**self.values, **values}
         return result

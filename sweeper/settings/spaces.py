@@ -149,7 +149,7 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the causing field and the problem for each invalid combination of values of these fields.
+    """Yield the causing field and the problem for each invalid combination of values of the fields in ``group``.
 
     If several fields cause a problem, yield the field that is last in the file.
     """
@@ -183,7 +183,7 @@ def _rate_problems(file: SpaceFile) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return a space with the named parameters and with the parameters in their conditions.
+    """Return a space with the named parameters and with the parameters that their conditions refer to.
 
     Each range is reduced to its two ends.
     """

@@ -23,7 +23,7 @@ _RATES = 5
 
 
 def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
-    """Return ``c`` and ``lr``, given or default, and the study's values of options that only ``pareto`` has."""
+    """Return ``c`` and ``lr``, given or default, and a study's values of pareto's ``--sampler`` and ``--auto-lr``."""
     c = options["c"] or (_DEFAULT_C if _any_has_c(methods) else ())
     return {"sampler": "grid", "auto_lr": "both", "c": c, "lr": options["lr"] or _default_rates(options)}
 

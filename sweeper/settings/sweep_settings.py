@@ -157,7 +157,7 @@ class SweepSettings:
 
     @property
     def problems(self) -> list[str]:
-        """The problems with the values of trials, such as choices of an older version that no longer exist."""
+        """The problems with the values of trials, such as values that only an older version accepted."""
         choices = [item for item in self.space.parameters if isinstance(item, Choice)]
         varied = [(item.name, value) for item in choices for value in item.values]
         values = [*self.base.values().items(), *self.space.constants.items(), *varied]

@@ -94,7 +94,7 @@ def without_passwords(text: str) -> str:
 
 
 def known_uri(stored: str) -> str:
-    """Return ``stored``, or $MLFLOW_TRACKING_URI if this is the same address with the password."""
+    """Return ``stored``, or $MLFLOW_TRACKING_URI if this variable is the same address with a password."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -105,7 +105,7 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether ``uri`` names a database. If so, the process that opens it chooses the folder of the artifacts."""
+    """Return whether ``uri`` names a database. The process that opens a database chooses the artifacts' folder."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 

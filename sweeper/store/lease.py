@@ -112,7 +112,7 @@ def _read(storage: Storage) -> dict[str, Any] | None:
 
 
 def _place(out: Path) -> dict[str, str]:
-    """Return host name, boot id and path of a folder. The boot id distinguishes cloned machines with equal names."""
+    """Return this machine's name and boot id, and the folder's path. Boot ids differ even between cloned machines."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
     return {"host": socket.gethostname(), "boot": boot_id, "out": str(out.resolve())}

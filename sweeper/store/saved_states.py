@@ -69,7 +69,7 @@ def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int
     """Return the newest usable saved state of each trial. Trials without a usable state are left out.
 
     ``last_steps`` maps each trial to the last step in the event log. A state is usable if it is complete and was
-    not saved after this step. The reports between this step and a later state were lost.
+    not saved after this step. A later state is not usable, because the reports before it were lost.
 
     Raises:
         StorageError: the storage does not answer.

@@ -1,4 +1,4 @@
-"""Compare the events of a sweep on disk with the sweep's runs in MLflow, and send the missing records to MLflow.
+"""Compare a sweep's events on disk with the sweep's runs in MLflow, and send the missing records to MLflow.
 
 No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep,
 the metrics of a run contain the last step sent, and the tag ``delivered`` marks a run with all metrics and artifacts. A
@@ -33,7 +33,7 @@ from sweeper.store.event_log import EventLog
 from sweeper.store.state import Phase, SweepState, Trial
 
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports in a request; MLflow accepts up to 1,000 metrics
-_ATTEMPTS = 3  # failed requests for a run, although the store answers, before the run is skipped
+_ATTEMPTS = 3  # a run is skipped after this many failed requests, if the store answers
 _REPLACED = "No longer recommended. The description of the sweep's run has the current answer."
 _RUNNING = "running"
 _P = ParamSpec("_P")

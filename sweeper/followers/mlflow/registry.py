@@ -115,7 +115,7 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
-    """Return the epoch's own run if this run exists and has its checkpoint, otherwise the trial's run."""
+    """Return the epoch's own run if this run exists and has the epoch's checkpoint, otherwise the trial's run."""
     found = client.get_experiment_by_name(experiment)
     of_epoch = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "

@@ -25,7 +25,7 @@ class Tracker(Follower):
 
     If the recommended epoch is not the last epoch of its trial, the epoch gets a child run of the trial's run. Each
     event wakes a thread, which sends the events that MLflow lacks. Only :meth:`close` waits for MLflow, the network or
-    the disk, and no method raises an error that one of them causes. After ``resume``, the tracker continues the runs
+    the disk, and no method raises their errors. After ``resume``, the tracker continues the runs
     with the same ``sweep_id``. A trial that continues from a saved state repeats reports, but MLflow gets each report
     once.
     """
