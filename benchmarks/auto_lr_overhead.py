@@ -4,7 +4,7 @@
 
 Prints the seconds per step and the ratio to the fixed rate. A backward pass counts as two forward passes, so ten steps
 with two losses cost 60 forward passes. An update of the paper's rule adds two forward passes (3.3%). The default stops
-updating after the first success. Each of its updates adds 8 to 28 forward passes, including two for the logged forget
+after the first successful update. Each of its updates adds 8 to 28 forward passes, including two for the logged forget
 loss.
 """
 

@@ -6,7 +6,7 @@
 
 Runs two sweeps per seed, one after the other, in alternating order. The arm ``before`` has 16 trials that run to the
 end, and only their last epochs are candidates (``--scheduler none --candidates last``). The arm ``now`` is the default
-sweep with the same number of epochs as ``--epoch-budget``. The target is cached before the first sweep. Prints the
+sweep, in which ``--epoch-budget`` is the same number of epochs. The target is cached before the first sweep. Prints the
 hypervolume, the trained epochs and the seconds. The data ``tofu`` are TOFU's forget01 with ``--limit 20``.
 """
 
@@ -35,7 +35,7 @@ ARMS = {
 KEY = ("data", "seed", "arm")
 COLUMNS = (*KEY, "hypervolume", "front", "trials", "epochs", "seconds", "course", "outcome", "date")
 EVERY = 5
-"""The seconds between two values of the column ``course``, which has the hypervolume since the start of the command."""
+"""The seconds between two values of the column ``course`` (the hypervolume over the time since the command's start)."""
 
 
 def sweep(arm: str, seed: int, problem: list[str]) -> dict[str, object]:
@@ -98,13 +98,13 @@ def table(rows: list[Row]) -> None:
             least = min(course[-1] for course in courses)
             first, second = (next(n for n, value in enumerate(course, 1) if value >= least) for course in courses)
             print(
-                f"{data}, seed {pair['now']['seed']}, the lesser end's hypervolume: before after {first * EVERY} s, "
-                f"now after {second * EVERY} s"
+                f"{data}, seed {pair['now']['seed']}: the smaller final hypervolume was reached after "
+                f"{first * EVERY} s in arm 'before' and after {second * EVERY} s in arm 'now'"
             )
         if both:
             gained = median(float(pair["now"]["hypervolume"]) - float(pair["before"]["hypervolume"]) for pair in both)
             ratio = median(float(pair["now"]["seconds"]) / float(pair["before"]["seconds"]) for pair in both)
-            print(f"{data}: hypervolume now - before {gained:+.4f}; seconds now / before {ratio:.2f}")
+            print(f"{data}, medians of now against before: hypervolume {gained:+.4f}, seconds x {ratio:.2f}")
 
 
 def main() -> None:

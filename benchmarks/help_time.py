@@ -1,4 +1,4 @@
-"""Compare the time of ``python -m sweeper --help`` with that of a bare interpreter: python benchmarks/help_time.py"""
+"""Compare the run times of ``python -m sweeper --help`` and a bare interpreter: python benchmarks/help_time.py"""
 
 from __future__ import annotations
 

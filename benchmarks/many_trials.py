@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def run(out: Path, scratch: str, trials: int, further: list[str]) -> list[tuple[float, int]]:
-    """Run the sweep. Return the time of day and the driver's resident bytes, once a second."""
+    """Run the sweep. Return pairs (time of day, resident bytes of the driver), measured once a second."""
     command = [sys.executable, "-m", "sweeper", "pareto", "--sampler", "random", "--trials", str(trials)]
     command += ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/mlflow.db", "--scheduler", "none"]
     command += ["--max-steps", "1", "--epochs", "1", "--metrics", "retain_loss", "--loss-examples", "8"]
@@ -58,7 +58,7 @@ def run(out: Path, scratch: str, trials: int, further: list[str]) -> list[tuple[
 def table(rows: list[dict[str, str]], memory: list[tuple[float, int]]) -> None:
     """Print a line for each tenth of the sweep. The first tenth includes the cold starts of the workers."""
     print(f"{len(rows)} trials, {WORKERS} at a time")
-    print(f"{'trials':>12} {'s a trial':>10} {'in the worker':>14} {'the loop':>10} {'driver':>10}")
+    print(f"{'trials':>12} {'per trial':>10} {'in the worker':>14} {'the rest':>10} {'memory':>10}")
     began = float(rows[0]["started_at"])
     for tenth in range(10):
         first, last = len(rows) * tenth // 10, len(rows) * (tenth + 1) // 10

@@ -5,8 +5,8 @@
 Each trial trains a Phi with random weights for two steps of AdamW on eight forget and eight retain questions, and
 evaluates it. Trials use gdiff (one gradient) or ngdiff (two gradients), with all weights or with LoRA of rank 8. Each
 trial runs in its own process with one thread. The script measures the peak growth of the resident memory after the
-weights were loaded. The formula counts 4 bytes per trained parameter for gradients and 8 bytes for the state of AdamW.
-The remaining memory is for activations, logits, imports and temporaries. Needs Linux.
+weights were loaded. The formula counts 4 bytes per trained parameter for each gradient and 8 bytes for the state of
+AdamW. The remaining memory is for activations, logits, imports and temporaries. Needs Linux.
 """
 
 from __future__ import annotations

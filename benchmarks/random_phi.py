@@ -9,7 +9,7 @@ from trainables.target.target import Target
 
 
 def random_phi(folder: Path, data: UnlearningData, *, width: int, layers: int, vocabulary: int | None = None) -> Target:
-    """Save a random Phi with a tokenizer for the data in ``folder``, and return it as the target of the data.
+    """Save in ``folder`` a random Phi and a tokenizer for the data. Return the model as the target of the data.
 
     ``vocabulary`` is the vocabulary size of the model; the default is the vocabulary size of the tokenizer.
     """

@@ -2,7 +2,7 @@
 
     python benchmarks/real_model_rows.py TOFU DIR
 
-``TOFU`` holds forget01.json and retain99.json. The script writes forget.jsonl and retain.jsonl into ``DIR``.
+The folder ``TOFU`` has forget01.json and retain99.json. The script writes forget.jsonl and retain.jsonl into ``DIR``.
 """
 
 from __future__ import annotations

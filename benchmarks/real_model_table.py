@@ -22,7 +22,7 @@ LEFT_OUT = {
     *("checkpoint", "worker", "model_path", "data_dir", "target_path", "reused_from"),
     *("started_at", "first_step_at", "ended_at"),
 }
-"""Columns that describe the machine of a run."""
+"""Columns that depend on the machine or the time of a run."""
 
 Arm = tuple[str, str, float]
 """Method, ``off`` or ``on``, learning rate."""
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("sweeps", nargs="*", type=Path, help="Folders of lr-study.")
     parser.add_argument("--csv", type=Path, default=ROWS)
     parser.add_argument("--fresh", nargs="+", type=int, default=[*range(103, 111)])
-    parser.add_argument("--figure", type=Path, help="Draw the runs on these seeds into this file.")
+    parser.add_argument("--figure", type=Path, help="Draw the runs on the --fresh seeds into this file.")
     given = parser.parse_args()
     if given.sweeps:
         collect(given.sweeps, given.csv)

@@ -5,7 +5,7 @@
 TOFU is the folder with TOFU's JSON files. The data are TOFU's forget01 and 360 retain rows. The target is tiny-phi,
 fine-tuned on these data and cached. The method is gradient difference with c = 0.5, batches of 8 and float32. At the
 end of a trial, ROUGE and probability are measured on the forget set. The script (alternatives/trainer.py) runs in two
-single-threaded processes, each with half of the learning rates. Both sides start from the same folder and use the same
+single-threaded processes, each with half of the learning rates. Both sides start from the same target and use the same
 batches in the same order. Each side is timed as a command, from start to exit. The script keeps only models and scores.
 This project also writes checkpoints, tables, figures, a report and MLflow runs.
 
@@ -44,7 +44,7 @@ Scores = dict[float, dict[str, float]]
 
 @dataclass(frozen=True)
 class Task:
-    """The learning rates and epochs of a side, and the folders of the data and of the target."""
+    """The learning rates and the number of epochs of both sides, and the folders of the data and of the target."""
 
     lrs: Sequence[float]
     epochs: int
@@ -108,7 +108,7 @@ def write_problem(task: Task, path: Path) -> None:
 
 
 def this_project(task: Task, out: Path) -> Scores:
-    """Run this project, with losses measured only at the end of a trial, as in the script."""
+    """Run this project. As in the script, trials are evaluated only at their end."""
     options = ["--sampler", "grid", "--method", "gdiff", "--c", C, "--epochs", task.epochs, "--batch-size", BATCH]
     options += ["--eval-every", task.epochs, "--candidates", "last"]
     options += ["--metrics", ",".join(METRICS), "--dataset", "jsonl", "--data-dir", task.data]

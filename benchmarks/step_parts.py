@@ -65,7 +65,7 @@ def compare(what: str, rounds: int, **sides: Callable[[], object]) -> None:
 
 
 def step(model: Any, *, together: bool = False) -> Callable[[], None]:
-    """Run forward and backward passes of a forget and a retain batch."""
+    """Return a function that runs forward and backward passes of a forget batch and a retain batch."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(2, model.config.vocab_size, (2 * ROWS, LENGTH), generator=generator).tolist()
     items = [Tokens(tuple(row), PROMPT) for row in ids]
@@ -82,7 +82,7 @@ def step(model: Any, *, together: bool = False) -> Callable[[], None]:
 
 
 def optimizer(model: Any, *, fused: bool | None = None) -> Callable[[], object]:
-    """Run a step of AdamW on the gradients of one step of the model."""
+    """Return a function that runs a step of AdamW on the gradients of one training step."""
     made = torch.optim.AdamW(model.parameters(), lr=1e-9, weight_decay=0.0, fused=fused)
     step(model)()
     made.step()
@@ -90,7 +90,7 @@ def optimizer(model: Any, *, fused: bool | None = None) -> Callable[[], object]:
 
 
 def matrix_products(model: Any) -> Callable[[], None]:
-    """Run the products of a step's linear layers: one forward and two backward, for both batches."""
+    """Return a function that runs, for both batches, one forward and two backward products of each linear layer."""
     work = []
     for name, layer in model.named_modules():
         if isinstance(layer, torch.nn.Linear):

@@ -13,7 +13,7 @@ Row = dict[str, str]
 
 
 def study_parser(doc: str | None, rows: Path | None = None) -> argparse.ArgumentParser:
-    """Return a parser with the options ``--rows`` (required without the default ``rows``) and ``--table``."""
+    """Return a parser with the options ``--rows`` (required if ``rows``, the default, is None) and ``--table``."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=Path, default=rows, required=rows is None)
     parser.add_argument("--table", action="store_true", help="Print the results in the file and run nothing.")

@@ -56,7 +56,7 @@ def write_tofu_rows(tofu: Path, folder: Path) -> None:
 
 @cache
 def prepare(problem: str, tofu: Path | None) -> tuple[TrialSpec, Workspace]:
-    """Return the spec and the workspace of a problem, with the target fine-tuned or cached."""
+    """Return the spec and the workspace of a problem. The target is fine-tuned or is loaded from the cache."""
     from trainables.run.workspace import Workspace
     from trainables.target.prepare import prepare_target
 

@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, default=Path("runs/way_back.csv"))
     parser.add_argument("--model", nargs="+", default=["tiny-phi", "tiny-mistral"])
     parser.add_argument("--model-path", help="A folder with a real model, in place of --model.")
-    parser.add_argument("--data-dir", help="Its rows, as jsonl.")
+    parser.add_argument("--data-dir", help="A folder with the data for --model-path, as jsonl files.")
     parser.add_argument("--seed", nargs="+", type=int, default=[54, 57])
     parser.add_argument("--method", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--figure", type=Path, help="Draw the results in the file and run nothing.")

@@ -25,7 +25,7 @@ def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
 
     ``columns`` is the column dictionary; columns of the sweeps are added. A CSV needs a column ``method`` and a column
     for each metric. The objectives for a CSV are the primary metrics, because a CSV has no bounds for the losses. If
-    the CSV lacks the primary metrics, the objectives of a sweep are used. If the sources then have different
+    the CSV lacks the primary metrics, the objectives of the first sweep are used. If the sources then have different
     objectives, the primary metrics are used for all sources.
 
     Raises:
@@ -81,11 +81,11 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Return the sources, and fill in the model and data set of each external row for which only one pair is possible.
+    """Return the sources. If only one pair of model and data set is possible for an external row, fill in this pair.
 
-    The possible pairs are those of the sweeps' trials. If the external table has metrics of the target, only pairs of
-    sweeps whose target has equal metrics are possible. If no pair or several pairs are possible, the row is not
-    changed.
+    The possible pairs are the pairs in the sweeps' trials. If the external table has metrics of the target, the pairs
+    of a sweep are possible only if the sweep's target has equal metrics. If no pair or several pairs are possible, the
+    row is not changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -116,7 +116,7 @@ def _source(name: str) -> str:
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that the sweeps on a problem share. ``parts`` has the target of each sweep.
+    """Return the settings that the sweeps on a problem share. ``parts`` of the result has each target.
 
     If an external table has no metrics of the target, the trials in this table are compared with the target that the
     sweeps share.
@@ -186,7 +186,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note on thresholds that no trial can be compared with, and a note if stated thresholds are ignored."""
+    """Yield a note on thresholds that can be checked for no trial, and a note if the user's thresholds are ignored."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)
@@ -200,7 +200,7 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
 
 
 def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note that only last epochs are compared. It lists the trials that succeed only at an earlier epoch."""
+    """Yield a note: only last epochs are compared. The note lists the trials that succeed only at an earlier epoch."""
     if not here.every_epoch:
         return
     keys = ["sweep", "trial_id"]

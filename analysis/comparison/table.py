@@ -33,7 +33,7 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The mean and standard deviation of a metric. ``seeds`` is the number of seeds on which it was measured.
+    """The mean and standard deviation of a metric over the seeds on which it was measured. ``seeds`` is their number.
 
     ``deviation`` is None for one seed. ``met`` tells whether the metric meets its threshold; None if unknown.
     """
@@ -55,7 +55,7 @@ class Entry:
         values: the mean and deviation of each measured metric.
         succeeded: the number of finished seeds that meet all thresholds.
         missed: the number of finished seeds that miss a threshold.
-        not_judged: the number of finished seeds that cannot be judged.
+        not_judged: the number of finished seeds that miss no threshold, but for which some threshold cannot be judged.
         seed_numbers: the seeds, including lost seeds; () if an external table does not give all seeds.
     """
 
@@ -122,7 +122,7 @@ class ComparisonTable:
         return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the entry of a row without AutoLR and the entry with AutoLR.
+        """Return a row's entry without AutoLR and the row's entry with AutoLR.
 
         For the target's row, or if no method was run with AutoLR, only the entry without AutoLR is returned.
         """
@@ -155,7 +155,7 @@ def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], t
 
 
 def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    """Return the sort key of a configuration: success (lower end), hypervolume of the means, finished seeds."""
+    """Return the sort key: lower end of the success interval, hypervolume of the mean costs, finished seeds."""
     done = [run.row for run in runs if run.row["status"] == "finished"]
     met = sum(succeeds(row, columns, targets) is True for row in done)
     size = next((len(run.costs) for run in runs if run.costs is not None), 0)

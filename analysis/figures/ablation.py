@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The mean of a metric of one method at a fixed rate (``without``) and with AutoLR (``with_auto``).
+    """One method's mean of a metric at a fixed rate (``without``) and with AutoLR (``with_auto``).
 
-    ``pairs`` is the number of pairs of trials that differ only in the use of AutoLR; the means are over these pairs. If
-    there are none, the values are from the best trial without AutoLR and the best trial with AutoLR.
+    ``pairs`` is the number of pairs of trials that differ only in the use of AutoLR; the means are over these pairs.
+    Without pairs, the values are from the best trial without AutoLR and the best trial with AutoLR.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AblationPanel:
-    """The panel of one metric, for all methods. ``better`` is ``lower`` or ``higher`` (the better values)."""
+    """The panel of one metric, for all methods. ``better`` tells which values are better, ``lower`` or ``higher``."""
 
     label: str
     better: str
@@ -57,10 +57,10 @@ class AblationPanel:
 
 
 def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
-    """Return each metric of each method without and with AutoLR; None if no method has finished trials of both.
+    """Return each method's metrics without AutoLR and with AutoLR; None if no method has finished trials of both kinds.
 
-    Trials that differ only in the use of AutoLR form pairs, and a method's values are means over its pairs. A method
-    without pairs has the values of two trials nearest to the ideal corner, one without and one with AutoLR.
+    Trials that differ only in the use of AutoLR form pairs, and a method's values are means over its pairs. Without
+    pairs, the values are from the method's best trial (nearest to the ideal corner) of each kind.
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))

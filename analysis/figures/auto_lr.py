@@ -24,9 +24,9 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return the learning rate over steps, the fitted ``eta*``, and the updates for which the parabola has no minimum.
 
-    Each panel shows one AutoLR trial. The finished trial of each method that is nearest to the ideal corner is shown.
-    If no trial has finished, the first trials are shown. There are at most six panels. The drawn rate changes at the
-    step of an update, because this step already uses the new rate.
+    Each panel shows one AutoLR trial. For each method, the finished trial nearest to the ideal corner is shown. If no
+    trial has finished, the first trials are shown. There are at most six panels. The drawn rate changes at the step of
+    an update, because this step already uses the new rate.
     """
     updates, table = sources.auto_lr, sources.table
     if updates.empty:

@@ -46,7 +46,7 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:
     """Return, at the end of each trial, the total trial time so far in seconds and the hypervolume reached so far.
 
-    Both arrays have the shape (ended trials,), in the order in which the trials ended. A trial adds all its models.
+    Both arrays have the shape (ended trials,), in the order in which the trials ended. All models of a trial count.
 
     The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
     The startup time of a worker is not counted, because it would make the worker's first trial seem slower. A trial

@@ -60,7 +60,7 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return gradient norms, their cosine, ``c_t`` and the learning rate over steps; None if nothing was reported.
+    """Return norms and cosine of the gradients, ``c_t`` and the learning rate over steps; None if nothing was reported.
 
     The same trials as in :func:`metrics_data` are shown. Norms and cosine are measured only for methods that compute
     two separate gradients.
@@ -74,7 +74,7 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return a panel for each method and metric, which shows the final metric over the learning rate.
+    """Return a panel for each method and metric. The panel shows the final metric over the learning rate.
 
     Every fixed-rate trial is a marker. If a rate was tried more than once, or if the trials differ only in the rate, a
     line joins the medians of the rates. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR

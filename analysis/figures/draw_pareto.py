@@ -27,8 +27,8 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
     """Draw the frontier figure.
 
-    ``subtitle`` has the counts in ``data`` as text, and ``notes`` the notes. ``links`` maps trial ids to anchors. In an
-    SVG, a point links to the anchor of its trial.
+    ``subtitle`` and ``notes`` are the counts and the notes of ``data`` as text. ``links`` maps trial ids to anchors. In
+    an SVG, a point links to the anchor of its trial.
     """
     with house_style():
         from matplotlib.figure import Figure

@@ -39,7 +39,7 @@ _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 class GalleryFigure(NamedTuple):
-    """A figure's data, the section of the page in which the figure appears, and the function that draws it."""
+    """A figure's data, the section of the page in which the figure appears, and the function that draws the figure."""
 
     section: str
     data: PanelFigure[Any]

@@ -28,7 +28,7 @@ _FAR = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The two gradients of a trial at one step, as vectors in the plane that they span. The longer one has length 1.
+    """The two gradients of a trial at one step, as vectors in the plane that they span. The longer vector has length 1.
 
     ``retain`` is the gradient of the retain objective, and lies on the horizontal axis. ``forget`` is the gradient of
     the forget objective. Both objectives are minimized. ``direction`` is ``c_t retain + (1 - c_t) forget``, normalized

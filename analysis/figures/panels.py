@@ -130,7 +130,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return a line through the finite points, only those with y > 0 if ``positive`` is true; () if there are none."""
+    """Return a line through the finite points (with y > 0 if ``positive`` is true); () if there are no such points."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)

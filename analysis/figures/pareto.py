@@ -85,7 +85,7 @@ class ParetoData:
     Attributes:
         methods: for each method, in alphabetical order, the last epochs of its finished trials and its epochs on the
             frontier.
-        unfinished: a series for each status (stopped, diverged, failed) with the trials measured before they ended.
+        unfinished: for every status except ``finished``, a series of the trials that were measured before they ended.
         sweeps_over_c: lines, ordered by c, through two or more trials of gdiff that differ only in c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
         staircase: the corners of the line that bounds the dominated region. Empty if there is no frontier, or if there
@@ -238,7 +238,7 @@ def scale_of(objective: Objective, values: Sequence[float], *, loss: bool) -> st
     """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
 
     A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
-    overlap, so its axis is ``log`` or ``symlog``. The axis of a score in [0, 1] or of a maximized loss is linear.
+    overlap, so the axis of such a loss is ``log`` or ``symlog``. The axis of any other score or loss is linear.
     """
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]

@@ -27,10 +27,10 @@ def panel_title(columns: Columns, name: str) -> str:
 
 
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Return, for each group of trials with equal values in the columns ``by``, the one nearest to the ideal corner.
+    """For each group of trials with equal values in the columns ``by``, return the trial nearest to the ideal corner.
 
-    Only finished trials with all objectives are considered. Ties go to the first. Without objectives, nothing is
-    returned.
+    Only finished trials with all objectives are considered. Ties go to the first trial. Without objectives, the result
+    is empty.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)

@@ -48,7 +48,7 @@ def svg_text(figure: Figure) -> str:
 
     buffer = io.StringIO()
     with house_style():
-        # Not savefig, which draws a figure with a layout twice. By default the file would contain the date and the
+        # savefig is not used, because it draws a figure with a layout twice. By default, the file has the date and the
         # addresses of schemas.
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]

@@ -45,7 +45,7 @@ class Thresholds:
 
     Attributes:
         all: all thresholds that apply; the ``stated`` thresholds come first.
-        baseline_of: a function that returns the metrics of the target from which a row started.
+        baseline_of: a function that takes a row (a model) and returns the metrics of the target for this model.
     """
 
     all: tuple[Constraint, ...]
@@ -132,8 +132,7 @@ class Check:
         side: the side that the threshold is about, ``forgetting`` or ``keeping``; "" if neither.
         miss: 0 if the model does not miss the threshold; otherwise the size of the miss, ``x / (1 + x)`` in (0, 1).
             Here, x is the distance from the score to the threshold, divided by the distance from the worst score to the
-            threshold. The worst score is the target's score for forgetting, and the worst bound of the score for
-            keeping.
+            threshold. For forgetting, the worst score is the target's score; for keeping, the worst bound of the score.
     """
 
     wanted: Constraint
@@ -180,8 +179,8 @@ class Assessment:
         checks: a check of every threshold that applies.
         evidence: the evidence about each side (forgetting or keeping) that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
-        repetition, target_repetition, forget_repetition: the largest repetition score, in [0, 1], of the model's retain
-            answers, the target's retain answers and the model's forget answers; infinite if unknown.
+        repetition, target_repetition, forget_repetition: the largest repetition scores (in [0, 1]; infinite if unknown)
+            of the model's retain answers, the target's retain answers and the model's forget answers, in this order.
         repeats: whether the repetition score of the model's retain answers exceeds the target's score by more than
             :data:`REPETITION_MARGIN`; None if unknown.
         unchecked_repetition: whether the model is a language model whose repetition was not measured.
@@ -198,7 +197,7 @@ class Assessment:
 
     @property
     def applied(self) -> tuple[Check, ...]:
-        """The checks of all thresholds, and the checks of the bounds ``least`` that have a known result."""
+        """The checks of all thresholds, and those checks of the bound ``least`` that have a known result."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
@@ -234,15 +233,15 @@ class Assessment:
     @property
     def is_good(self) -> bool:
         """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged. A
-        threshold decides at least one side (forgetting or keeping); a threshold or a stand-in score shows the other
-        side."""
+        threshold decides at least one side (forgetting or keeping). A threshold or a stand-in score shows the result
+        for the other side."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.applied)
         return stated and not missed and not self.unknown and bool(self.decided)
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """Checks on forgetting whose threshold even the target meets; () if another threshold decides forgetting."""
+        """The checks on forgetting that even the target meets; () if another threshold decides forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
@@ -312,9 +311,9 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
-    """Return whether the check of one threshold decides a side, which makes a stand-in score unnecessary.
+    """Return whether a check decides a side. If no check decides a side, a stand-in score is used.
 
-    The result of the check must be known. Its threshold must be stated by the user or be on a primary metric. A
+    The result of the check must be known. The threshold must be stated by the user or be on a primary metric. A
     threshold that the target already meets cannot show forgetting.
     """
     if check.met is None or check.side != side:

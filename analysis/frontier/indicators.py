@@ -1,4 +1,4 @@
-"""Compute quality indicators and attainment surfaces of sets of costs, and how the reference point affects them.
+"""Compute indicators and attainment surfaces of cost sets, and the effect of the reference point on hypervolumes.
 
 Costs are in [0, 1], and smaller is better. Attainment is defined for runs. A run is the set of costs of one seed, shape
 (n, 2). A run attains every position that one of its points weakly dominates. A run whose trials all diverged has no
@@ -23,7 +23,7 @@ from analysis.tables.trade_off import Floats, Objective
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
 """The values x of the reference points (x, ..., x) that are tried. x = 1 is the worst corner."""
 LOG_FLOOR = 1e-3
-"""The lower bound of a loss on a log scale, as a share of its upper bound."""
+"""The lower bound of a loss on a log scale, as a share of the loss's upper bound."""
 LOG_RETAIN = "log retain loss"
 
 
@@ -61,7 +61,7 @@ class ReferenceSensitivity:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Return additional reference boxes, keyed by name. Reports show them; the search and the statistical tests do not.
+    """Return additional reference boxes, keyed by name. Only reports use them, not the search or the statistical tests.
 
     - :data:`LOG_RETAIN` has the same objectives, but the retain loss has a log scale from :data:`LOG_FLOOR` times ln|V|
       to ln|V|. On the linear scale, a retain loss at which half of the utility is lost still has a cost of only 0.1.

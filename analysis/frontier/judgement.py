@@ -95,7 +95,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the selected row is recommended, which requires that the row is good or that it cannot be judged."""
+        """Whether the selected row is recommended. A row is recommended if it is good, or if no row can be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property
@@ -163,7 +163,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the outcome if every judged row misses a threshold. ``missed`` has the missed checks of each row.
+    """Return the outcome of a sweep whose judged rows all miss a threshold. ``missed`` has each row's missed checks.
 
     Also return the threshold that the outcome is about, and whether some rows forget enough and others keep enough.
     """
@@ -221,8 +221,8 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
-    """Return two numbers for each row: the distance of the costs from the ideal corner, and the sum of the objectives
-    without clipping. The sum breaks ties between rows outside the bounds. Both are infinite if an objective is missing.
+    """Return two numbers per row: the distance of its costs (clipped to the bounds) from the ideal corner, and the sum
+    of its unclipped objectives. The sum breaks ties outside the bounds. Both are infinite if an objective is missing.
     """
     found = np.full((len(rows), 2), np.inf)
     if objectives and len(rows):

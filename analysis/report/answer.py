@@ -83,8 +83,8 @@ class Answer:
         nearer: the name and method of an external row that is nearer to the ideal corner than the model; "" if there is
             no such row.
         no_gain: whether the target before unlearning is at least as good as the model in every objective.
-        seeds: the number of good trials and of all trials with the model's settings (seeds may differ); None if all of
-            these trials are good, or if the model is not good.
+        seeds: of the trials with the model's settings (seeds may differ), the number of good trials and the number of
+            all trials. None if all are good, if the model is not good, or if all epochs are compared.
     """
 
     noun: str
@@ -207,7 +207,7 @@ def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) ->
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
-    """Return the numbers of good trials and of all trials with the settings of ``row``. Return None if all are good."""
+    """Count the good trials and all trials among those with the settings of ``row``. Return None if all are good."""
     if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished

@@ -57,8 +57,8 @@ def _rule(table: ComparisonTable) -> str:
 
 
 def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
-    """Render the tables with a template. A cell has a pair (text, whether the text is bold) for each entry of the row,
-    without and with AutoLR. The last two columns are the success and the configuration."""
+    """Render the tables with a template. A cell has a pair (text, whether the text is bold) for the entry without
+    AutoLR, and one for the entry with AutoLR. The last two columns are the success and the configuration."""
     shown = []
     for table in tables:
         names = " on ".join(filter(None, table.problem[:2])) or "All methods"
@@ -92,7 +92,7 @@ def markdown(tables: Sequence[ComparisonTable]) -> str:
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """Return a LaTeX table environment for every model and data set. It needs ``\\usepackage{booktabs,graphicx}``."""
+    """Return a LaTeX table environment for every model and data set. LaTeX needs the packages booktabs and graphicx."""
     return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
@@ -102,9 +102,9 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
-    """Return a CSV with a row for each metric of each model, data set, method and policy (AutoLR off or on), unrounded.
+    """Return an unrounded CSV with a row for each metric, model, data set, method and policy (AutoLR off or on).
 
-    A method and policy for which no seed finished has one row without a metric.
+    A pair of a method and a policy without a finished seed has one row without a metric.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

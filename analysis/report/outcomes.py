@@ -15,7 +15,7 @@ _REST = "loading, saving, waiting"
 
 
 class Failure(NamedTuple):
-    """Trials that failed or diverged for the same reason. If ``varied``, the reasons differ, but only in numbers."""
+    """Trials that failed or diverged for the same reason. If ``varied`` is true, the reasons differ only in numbers."""
 
     status: str
     reason: str
@@ -25,9 +25,9 @@ class Failure(NamedTuple):
 
 
 class EarlyStops(NamedTuple):
-    """A scheduler stopped ``stopped`` of all ``trials``. ``after`` has pairs (epoch, trials stopped after it).
+    """A scheduler stopped ``stopped`` of all ``trials``. ``after`` has pairs (last epoch, number of trials).
 
-    ``saved`` is the number of the ``planned`` epochs that were not run. Both are None if epochs were not recorded.
+    Of the ``planned`` epochs, ``saved`` were not run. Both numbers are None if epochs were not recorded.
     """
 
     stopped: int
@@ -54,9 +54,9 @@ class Cost:
     Attributes:
         seconds: the total cost.
         groups: the cost, split by ``part`` (training, evaluation, the rest), by ``status`` and by ``method``. If
-            answers were generated, the part evaluation is split into the generation of answers and the rest.
-        starts: the time from the start of each worker's first trial to the trial's first step. This time depends on the
-            order of the trials, so ``lost`` and the groups by status and method do not include it.
+            answers were generated, evaluation is split into ``losses and metrics`` and ``generation of answers``.
+        starts: the sum over workers of the time from the start of the first trial to its first step. This time depends
+            on the order of the trials, so ``lost`` and the groups by status and method do not include it.
         lost: the cost of the trials that did not finish.
     """
 

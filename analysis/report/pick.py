@@ -24,7 +24,7 @@ from search_spaces.messages import counted, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
-"""``KNEE`` selects the model on the frontier nearest to the ideal corner. The other rules select the model with the
+"""``KNEE`` selects the frontier model that is nearest to the ideal corner. The other rules select the model with the
 best primary metric of the retain set: ``CONSTRAINT`` among the models within the limits, and ``SUCCESS`` among the
 models that meet all thresholds.
 """
@@ -73,7 +73,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """Raised if no finished trial meets the request. If all miss a limit, the message names the nearest value."""
+    """Raised if no finished trial meets the request. If all models miss a limit, the message has the nearest value."""
 
 
 def pick(

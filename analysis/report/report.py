@@ -132,7 +132,7 @@ def _auto_lr(sources: Sources) -> tuple[str, ...]:
 
 
 class PageFrontier(NamedTuple):
-    """A drawn frontier as ``<svg>``. ``kind`` and ``labels`` name scores on the axes; empty for the objectives."""
+    """A frontier as ``<svg>``. ``kind`` and ``labels`` name the axes if these are not the objectives; else empty."""
 
     svg: str
     kind: str
@@ -274,7 +274,7 @@ def _page(
     *,
     study: LrStudy | None,
 ) -> str:
-    """Return the HTML page, which loads no other file. If ``study`` is given, the page starts with its answer."""
+    """Return the HTML page, which loads no other file. With a ``study``, the page starts with the study's answer."""
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")

@@ -25,8 +25,8 @@ class Collapse:
     Attributes:
         seeds: the share of seeds on which all runs of a front collapsed. A front has the runs of all configurations
             (values of c) with the same seed and learning rate. If AutoLR has several fronts on a seed (one for each
-            initial rate), the seed counts as collapsed if one front collapsed. ``seeds_unknown`` is the number of seeds
-            that cannot be judged, which the share excludes.
+            initial rate), the seed counts as collapsed if one front collapsed. The share excludes the seeds that cannot
+            be judged; ``seeds_unknown`` is their number.
         runs: the number of collapsed runs among ``of`` judged runs. ``runs_unknown`` is the number of runs that cannot
             be judged.
     """

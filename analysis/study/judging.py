@@ -2,8 +2,8 @@
 
 The rules, for one method on one model and data set:
 
-- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning: that of the Pareto front over
-  all values of c. For AutoLR, the hypervolume is the mean over all initial rates, so that nothing about AutoLR is
+- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning. Both belong to Pareto fronts
+  over all values of c. For AutoLR, the hypervolume is the mean over all initial rates, so that nothing about AutoLR is
   tuned.
 - The n seeds, in ascending order, are split in advance: the first ``max(1, n // 3)`` are for tuning, the rest are
   fresh. The hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only

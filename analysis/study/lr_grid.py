@@ -42,7 +42,7 @@ class Unit:
     def points(self, box: str = "") -> Floats | None:
         """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown.
 
-        The default is the box of the objectives, which never gives None.
+        The default is the box of the objectives, for which the result is never None.
         """
         found = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
         known = [costs for costs in found if costs is not None]

@@ -60,7 +60,7 @@ class LrStudy:
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text. If the study has several AutoLR variants or several problems, they are added.
+        """Return the method as text. The variant and the problem are added if the study has several.
 
         The text of the primary question ends with "(the primary question)".
         """

@@ -94,7 +94,7 @@ def exact_share(count: int, n: int) -> Share:
 
 
 def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
-    """Return the logarithm of the final capital, if the initial capital is 1; -inf if every bet is lost."""
+    """Return the logarithm of the final capital for an initial capital of 1; -inf if every bet is lost."""
     if bar <= -1:
         return math.inf if (values > -1).any() else 0.0
     factors = 1 + SHARES[:, None] * ((values - bar) / (1 + bar))[None, :]

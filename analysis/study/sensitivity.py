@@ -1,7 +1,7 @@
 """Measure how much a method's result depends on the learning rate.
 
-The result of a learning rate is the hypervolume of its Pareto front over all values of c. It is averaged only over
-seeds on which all compared rates have a complete frontier, so that missing seeds do not favour a rate.
+The result of a learning rate is the hypervolume of its Pareto front over all values of c. The hypervolume is averaged
+only over seeds on which all compared rates have a complete frontier, so that missing seeds do not favour a rate.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _shared(*arms: Arm) -> set[int]:
 
 
 def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    """Return a row for each rate on the ``shared`` seeds. If there are none, each rate has its own seeds."""
+    """Return a row for each rate on the ``shared`` seeds. Without shared seeds, each rate has its own seeds."""
     return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
 
 

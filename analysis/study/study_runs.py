@@ -20,7 +20,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, cell, rounded_cell
 
 Configuration = tuple[object, ...]
-"""The values of all settings, such as c, that vary between trials of a task, without the learning rate."""
+"""The values of all settings, such as c, that vary between trials of a task, except the learning rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class StudyRun:
 
     @property
     def costs(self) -> Floats | None:
-        """The costs of the objectives, shape (m,), in [0, 1]; None if the trial did not finish or lacks one of them."""
+        """The costs of the objectives in [0, 1], shape (m,); None if the trial did not finish or lacks a value."""
         return self.costs_in.get("")
 
     @property
@@ -154,7 +154,7 @@ def study_runs(
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
-    """Return a note on trials that were run twice. It has the number of pairs, and the pairs whose results differ."""
+    """Return a note on trials that were run twice: the number of pairs, and the pairs whose results differ."""
     compared = ("status", *columns.outcomes)
     different = tuple(
         (_named(first, later), _named(later, first))
@@ -188,7 +188,7 @@ def _costs(
 
 
 def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
-    """Return whether the column is part of a configuration, which distinguishes the runs of a task."""
+    """Return whether the column is part of the configuration that distinguishes the runs of a task."""
     role = table.columns[name].role
     return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 

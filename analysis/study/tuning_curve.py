@@ -71,7 +71,7 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume ``auto``, at a cost of ``charge`` runs."""
+    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume ``auto``. AutoLR costs ``charge`` runs."""
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     return TuningCurve(picks, expected, auto, charge, _reached(expected, auto))

@@ -181,7 +181,7 @@ class Verdict:
 
     @property
     def start_decides(self) -> bool:
-        """Whether AutoLR is over 5% above the best single rate from one initial rate and over 5% below from another."""
+        """Whether one initial rate makes AutoLR over 5% better than the best single rate, and another over 5% worse."""
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 

@@ -17,7 +17,7 @@ _NUMBERS = frozenset({"loss", "metric", "cost", "progress", "course"})
 _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "training", "seed": "training"} | {
     "auto_lr": "auto_lr"
 }
-"""The roles of the columns that any table may have, even without a dictionary."""
+"""The roles of the columns that any table may have, even without a column dictionary."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def read_external(
     The column ``method`` is required. A row whose method is No-unlearn or target is the baseline, not a trial; without
     such a row, the baseline is empty. Optional columns are ``name`` (default: the line number), ``status`` (default:
     finished) and every column in the dictionary ``columns``. Any other numeric column becomes a metric. In the result,
-    the column ``external`` is true for all trials. A sweep caps the loss at each token before it takes the mean. If an
+    the column ``external`` is true for all trials. A sweep caps the loss of each token before averaging. If an
     objective is such a capped loss and the table has only the mean loss, the mean loss is capped instead, which gives
     an upper bound.
 

@@ -133,7 +133,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
     If an external row lacks a model, a data set or another distinguishing value, the row belongs to every problem that
     matches the known values of the row. An external row that matches no problem of any sweep is left out. If the sweeps
-    have no trials, all sources belong to one problem with empty names.
+    have no trials, all sources belong to one problem whose model and data set are "".
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)

@@ -53,8 +53,8 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out, and so
-        are sweeps that are still making their target, because they have no bounds yet."""
+        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out. Sweeps
+        that are still making their target have no bounds yet, so they are also left out."""
         return [
             replace(self, table=self.table.of_sweep(name), sweep=shared({name: file}))
             for name, file in self.sweep.parts.items()
@@ -157,7 +157,7 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     """Return the settings that one or more sweeps share. The field ``parts`` has the settings of each sweep.
 
     The bounds of an objective contain its bounds in every sweep, so that all trials are scored in the same reference
-    box. The result has a baseline only if sweeps with a common baseline metric have the same value. Each trial is still
+    box. The result has a baseline only if all sweeps agree on the baseline metrics that they share. Each trial is still
     compared with the baseline of its own sweep.
 
     Raises:

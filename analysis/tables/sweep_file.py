@@ -99,8 +99,8 @@ class SweepFile:
         """Return the metrics of the target model from which a trial started. ``trial`` is a row of the trial table.
 
         If each seed of the trial's sweep has its own target, the target for the trial's seed is used. The result is
-        empty if the sweep has not measured its target. If the row belongs to no sweep, or if no sweep has measured its
-        target, the result is the shared ``baseline``.
+        empty if only other sweeps have measured their target. If the row belongs to no sweep, or if no sweep has
+        measured its target, the result is the shared ``baseline``.
         """
         measured = any(file.baseline for file in self.parts.values())
         file = self.parts.get(str(trial.get("sweep")), self) if measured else self

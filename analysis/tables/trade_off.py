@@ -91,7 +91,7 @@ class Objective:
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
-    """Return the smallest reference box that contains all ``boxes``, in which all trials of a problem are scored.
+    """Return the smallest reference box that contains all ``boxes``. All trials of a problem are scored in this box.
 
     A problem is a model and a data set with their settings. Trials of different problems are scored in different boxes,
     because the bound ln|V| depends on the model.
@@ -131,10 +131,10 @@ def measured(values: Floats) -> Mask:
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
-    """Return a mask, shape (rows,), of the finished trials that have a value for every objective, and the costs.
+    """Return a mask of the finished trials that have a value for every objective, and the costs of all trials.
 
-    The costs have the shape (rows, objectives) and are NaN for all rows outside the mask. If there are no objectives,
-    because the sweep is still making its target, the mask is false for all rows.
+    The mask has the shape (rows,). The costs have the shape (rows, objectives); costs outside the mask are NaN. If
+    there are no objectives, because the sweep is still making its target, the mask is false for all rows.
 
     Raises:
         AnalysisError: see :func:`values_of`.

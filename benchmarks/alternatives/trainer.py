@@ -2,9 +2,9 @@
 
     python trainer.py PROBLEM OUT LR [LR ...]
 
-The problem is a JSON file that ``side_by_side.py`` writes. The file has the token ids of the forget and retain set, the
-batches of every step, and the reference answers. The batches are the same as in the sweep, so that the numbers of both
-sides are comparable.
+The problem is a JSON file that ``side_by_side.py`` writes. The file has the token ids of the forget set and the retain
+set, the batches of every step, and the reference answers. The batches are the same as in the sweep, so that the script
+and the sweep are comparable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARGUMENTS = {
     "save_strategy": "no",
     "logging_strategy": "no",
     "disable_tqdm": True,
-    # Item i of the data set is step i, so the Trainer's batch size is 1.
+    # Item i of the data set has the batches of step i, so the Trainer's batch size is 1.
     "per_device_train_batch_size": 1,
     "remove_unused_columns": False,
     "use_cpu": True,
@@ -68,7 +68,7 @@ def batch(examples: list[dict[str, Any]], indices: list[int]) -> dict[str, Tenso
 
 @torch.no_grad()
 def evaluate(model: Any, tokenizer: Any, problem: dict[str, Any]) -> dict[str, float]:
-    """Return two means over the forget set: ROUGE-L recall of greedy answers, and token probability of answers."""
+    """Return two forget-set means: ROUGE-L recall of greedy answers, and token probability of reference answers."""
     model.eval()
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     forget = problem["forget"]
