@@ -52,7 +52,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Table:
-    """All recorded runs of one problem with one seed, their search space, and the objectives."""
+    """All recorded runs with one seed on one problem, the search space of these runs, and the objectives."""
 
     space: Space
     objectives: tuple[Objective, ...]

@@ -67,7 +67,7 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
         for on_front, look in ((False, pale), (True, full)):
             for filled in (True, False):
                 shown = points[(points["on_front"] == on_front) & (points["filled"] == filled)]
-                # A hollow marker has an outline in the method's colour, which is thicker on the frontier.
+                # A hollow marker has an outline in the method's colour. On the frontier, the outline is thicker.
                 empty = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
                 given = look | ({"color": colour} | look if filled else empty)
                 _scatter(axes, shown, links, marker=marker, clip_on=False, **given)

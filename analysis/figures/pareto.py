@@ -54,7 +54,7 @@ class Series:
 class Chosen:
     """The model that the sweep's answer names.
 
-    If ``recommended`` is false, no model is recommended, and this model is the one closest to the thresholds.
+    If ``recommended`` is false, no model is recommended, and this model is closest to the thresholds.
     """
 
     at: Position
@@ -171,7 +171,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the two primary metrics as objectives; () if one was not measured or they are already the objectives."""
+    """Return the two primary metrics as objectives; () if one was not measured, or if the sweep already uses them."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -225,7 +225,7 @@ def _sweeps_over_c(
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
-    """Yield a line through the epochs of each trial that has two or more epochs and one of them on the frontier."""
+    """Yield a line through the epochs of each trial with two or more epochs, at least one of them on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
@@ -276,7 +276,7 @@ def _staircase(front: Frontier) -> tuple[Position, ...]:
 
 
 def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
-    """Return the title of a sweep, which is the model and the data set, such as ``phi-1.5 on tofu``."""
+    """Return the title of a sweep: its model and its data set, such as ``phi-1.5 on tofu``."""
     names = []
     base = sweep.settings.get("base", sweep.settings)
     for column in ("model", "dataset"):

@@ -58,7 +58,7 @@ class Decisive(NamedTuple):
 
     Attributes:
         wanted: the threshold.
-        best: the score, among the compared models, that is nearest to meeting the threshold.
+        best: of the compared models' scores, the score that is nearest to meeting the threshold.
         uniform: whether all models have this score.
     """
 

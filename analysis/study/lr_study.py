@@ -56,7 +56,7 @@ class LrStudy:
         return any(map(self.is_primary, self.asked))
 
     def subject(self, verdict: Verdict) -> str:
-        """Return the method and AutoLR variant of a verdict as text, with the problem if the study has several."""
+        """Return a verdict's method and AutoLR variant as text. The problem is added if the study has several."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:

@@ -160,7 +160,7 @@ class Verdict:
 
     @property
     def same_seeds(self) -> bool:
-        """Whether the rates were chosen on the seeds of the report, which favors hand-tuning."""
+        """Whether the rates were chosen on the seeds of the report. This choice favours hand-tuning."""
         return self.tuning == self.fresh
 
     @property

@@ -30,8 +30,8 @@ def read_external(
     such a row, the baseline is empty. Optional columns are ``name`` (default: the line number), ``status`` (default:
     finished) and every column in the dictionary ``columns``. Any other numeric column becomes a metric. In the result,
     the column ``external`` is true for all trials. A sweep caps the loss of each token before averaging. If an
-    objective is such a capped loss and the table has only the mean loss, the mean loss is capped instead, which gives
-    an upper bound.
+    objective is such a capped loss and the table has only the mean loss, the mean loss is capped instead, and the
+    result is an upper bound of the objective.
 
     Raises:
         AnalysisError: the file is missing or empty, a row has no method, two rows have the same name, or a numeric

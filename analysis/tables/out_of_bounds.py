@@ -16,8 +16,8 @@ _ROUNDING = 1e-6
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
     """Return a note for each loss or metric that has values outside its bounds in a trial table.
 
-    The upper bound is not checked for columns in percent and for losses, which may exceed the loss of a random guess.
-    Missing values, infinite values and rounding errors are ignored.
+    The upper bound is not checked for columns in percent. It is also not checked for losses, because a loss may exceed
+    the loss of a random guess. Missing values, infinite values and rounding errors are ignored.
     """
     notes = []
     for name in columns.outcomes:
