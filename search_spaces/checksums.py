@@ -11,8 +11,8 @@ from pathlib import Path
 from search_spaces.durable import write_whole
 
 CHECKSUMS = "checksums.crc32"
-"""The file that lists the checksums: one line per file, with checksum and name. It is not a ``.json`` file, because the
-content hash of a folder includes its JSON files."""
+"""The file that lists the checksums: one line per file, with checksum and name. The list is not a ``.json`` file,
+because the content hash of a folder includes all JSON files."""
 
 _BLOCK = 1 << 26  # bytes; blocks are read in parallel, because a single core reads only 1 GB/s
 

@@ -104,8 +104,7 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The name in messages: a trial's field by its name (and option, if different), any other setting by its
-        option."""
+        """The name in messages: a trial's field by name (and option, if different), other settings by option."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")

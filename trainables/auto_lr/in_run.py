@@ -25,8 +25,7 @@ three reasons), clipped rates, and steps that restarts undid."""
 
 
 class AutoLR:
-    """Takes the optimizer steps of a run, and fits the rate at the steps given by ``auto_lr_start`` and
-    ``auto_lr_every``.
+    """Takes the optimizer steps of a run. Fits the rate at the steps that ``auto_lr_start`` and ``auto_lr_every`` give.
 
     Args:
         losses: the losses of the run's model.

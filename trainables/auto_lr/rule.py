@@ -1,4 +1,4 @@
-"""The parabola that AutoLR fits, and the interface of a rule, which computes the new rate from fitted parabolas.
+"""The parabola that AutoLR fits, and the interface of rules. A rule computes the new rate from fitted parabolas.
 
 Along ``theta - x d`` (weights ``theta``, update direction ``d``, rate ``x``), the retain loss is approximately
 ``L0 - x G + x^2 H / 2``. AutoLR's learning rate is the minimiser ``eta* = G / H`` (paper, Eq. 8). Two losses are

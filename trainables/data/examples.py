@@ -89,7 +89,7 @@ class UnlearningData:
     @property
     def judged(self) -> tuple[Example, ...]:
         """The items on which metrics measure forgetting: the forget set F if F is running text, otherwise
-        ``forget_eval``. All models are measured on the same windows of running text.
+        ``forget_eval``. Running text is cut into the same windows for all models.
         """
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
@@ -107,7 +107,7 @@ class UnlearningData:
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy whose retain loss uses ``most`` items; unchanged if retain_eval has at most ``most`` items."""
+        """Return a copy whose retain loss uses ``most`` items; the data unchanged if retain_eval is not larger."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:

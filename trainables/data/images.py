@@ -193,7 +193,7 @@ def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
 
 
 def _spread(rows: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """Return at most ``most`` of the rows, evenly spaced, including the first row."""
+    """Return ``most`` evenly spaced rows, including the first row; all rows if there are fewer."""
     if len(rows) <= most:
         return rows
     return rows[np.arange(most) * len(rows) // most]

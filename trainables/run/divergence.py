@@ -24,7 +24,7 @@ def finite(value: float, what: str, when: str) -> float:
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return the columns ``distance`` (the optimizer's estimate) and ``effective_lr`` (the factor on the update).
+    """Return the columns ``distance`` (the estimate) and ``effective_lr`` (the factor that multiplies the update).
 
     The result is empty before the first step, and for optimizers that do not estimate a distance.
     """

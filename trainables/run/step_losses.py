@@ -76,12 +76,12 @@ class StepLosses:
         return is_cross_entropy and same_passes
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch of the batch. The sum of their results is :meth:`retain`."""
+        """Return one function per micro-batch. Their results sum to :meth:`retain` of the whole batch."""
         hidden = self._objective.reference is Reference.HIDDEN
         return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
     def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch of the batch. The sum of their results is :meth:`forget`."""
+        """Return one function per micro-batch. Their results sum to :meth:`forget` of the whole batch."""
         return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _parts(

@@ -78,8 +78,8 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
     the metric is omitted. ``retain_model`` says whether a retain model exists or can be trained.
 
     Raises:
-        MetricError: the data do not allow a metric that was requested by name, or they allow no metric of a requested
-            set. The message lists all such names.
+        MetricError: a metric that was requested by name cannot be measured, or no metric of a requested set can be
+            measured. The message lists all such names.
     """
     missing = {
         name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))

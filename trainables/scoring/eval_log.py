@@ -91,8 +91,8 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
 def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, Any]:
     """Return the aggregates of a log as JSON values.
 
-    ``retain``, ``real_authors``, ``world_facts`` and ``forget`` each hold ``probability``, ``rouge_l_recall`` and
-    ``truth_ratio``, and ``repetition`` and ``longest_loop`` of the generated answers (None if the log has no texts).
+    ``retain``, ``real_authors``, ``world_facts`` and ``forget`` each hold ``probability``, ``rouge_l_recall``,
+    ``truth_ratio``, and the generated answers' ``repetition`` and ``longest_loop`` (None if the log has no texts).
     ``model_utility`` is the harmonic mean of the nine scores of retain, real_authors and world_facts.
     ``forget_quality`` (a p-value) and ``forget_quality_statistic`` compare the forget set's truth ratios with those in
     ``retain_log``, the log of a model trained without the forget set. Without ``retain_log``, both are None.

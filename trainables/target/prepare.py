@@ -207,7 +207,7 @@ class Preparation:
         return folder
 
     def retain_values(self) -> RetainValues | None:
-        """Return the values of the retain model that metrics need; None if no metric needs them.
+        """Return the retain model's values for the metrics; None if no metric needs a retain model.
 
         The retain model is the model in ``spec.retain_path`` or, without this path, the result of :meth:`retain_model`.
         The values are cached.

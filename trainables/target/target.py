@@ -33,7 +33,7 @@ configuration."""
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target that all trials of a sweep share. The fields are everything that a worker needs to start a trial.
+    """The target that all trials of a sweep share. The fields contain everything that a worker needs to start a trial.
 
     Attributes:
         key: the content hash of model, data and recipe. The key is a part of every trial's spec hash.

@@ -19,9 +19,9 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     """Check the record of a data set, and the data that it loads with ``choices`` (forget_split, forget_class).
 
     Checks that the fields of the record are consistent; that invalid choices raise DataError; that loading is
-    reproducible and does not use the global RNG; that the sets are not empty, have items of one type, and are
-    disjoint if they must be; and that a limit reduces the retain set to whole units. ``limit`` must be less than the
-    size of the retain set, and at least one unit.
+    reproducible and does not use the global RNG; that no set except holdout is empty, and all items have one type; that
+    no item is both forgotten and retained, or both held out and trained on; and that a limit reduces the retain set to
+    whole units. ``limit`` must be less than the size of the retain set, and at least one unit.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -79,7 +79,7 @@ def _check_refusals(record: DataSet, *, data_dir: Path | None, **choices: Any) -
 
 
 def _check_sets(record: DataSet, data: TaskData) -> None:
-    """Check that the sets are not empty, have items of one type, and are disjoint if they must be."""
+    """Check the names, types, sizes and overlaps of the sets (see :func:`check_dataset`)."""
     assert data.modality == record.modality, (
         f"the modality of the data is {data.modality}, but the record says {record.modality}"
     )

@@ -22,7 +22,7 @@ def weights(gramian: Gramian) -> Weights:
     longer, the longer gradient has a negative weight.
 
     If the gradients are linearly dependent (parallel, opposed, or a gradient is zero), the method ignores the dimension
-    that they do not span. Then the weights are those of the mean, (1/2, 1/2).
+    that they do not span, and the weights are those of the mean gradient, (1/2, 1/2).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     sine2 = (1.0 - k) * (1.0 + k)

@@ -53,7 +53,7 @@ class Needs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The two losses of a step, which are both minimised, as plain numbers without a computation graph."""
+    """The two losses of a step, as plain numbers without a computation graph. Both losses are minimised."""
 
     retain: float
     forget: float

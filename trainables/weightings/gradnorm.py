@@ -10,7 +10,7 @@ _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 
 
 def loss_ratio(first: float | None, now: float) -> float:
-    """Return how much of a loss remains, in (0, inf). The ratio is small if the task has trained fast.
+    """Return the share of a loss that remains, in (0, inf). The ratio is small if the task has trained fast.
 
     If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If the
     first loss is negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)``

@@ -1,4 +1,4 @@
-"""GradVac: if the gradients' cosine is below its average over earlier steps, turn them towards each other."""
+"""GradVac: if the cosine of the gradients is below its moving average, turn the gradients towards each other."""
 
 from __future__ import annotations
 

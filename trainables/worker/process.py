@@ -39,7 +39,7 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
 ) -> Measured:
-    """Measure the metrics of a checkpoint of a run on ``target``. The values are bit-identical to the run's own values.
+    """Measure the metrics of a run's checkpoint. The values are bit-identical to those that the run itself measured.
 
     If ``storage`` is given, ``folder`` is a key in the storage.
 
