@@ -3,11 +3,11 @@
     python benchmarks/gpu_step.py
     python benchmarks/gpu_step.py --device cpu --width 256 --layers 4 --batch-size 4 --length 64
 
-Trains a Phi with random weights with gdiff (one backward pass) and with ngdiff (two gradients), each with all weights
-and with LoRA of rank 8. Times the steps of the second of three epochs. The number of operations is estimated as 6 per
-weight and token position: 2 in the forward pass and 4 in the backward pass. With LoRA, the estimate is 4, because
-frozen weights have no gradient. Attention is not counted. The peak is measured with a product of two large matrices
-with the same dtype.
+Trains a Phi that starts from random weights. The methods are gdiff (one backward pass) and ngdiff (two gradients), and
+each trains all weights or LoRA of rank 8. Times the steps of the second of three epochs. The number of operations is
+estimated as 6 per weight and token position: 2 in the forward pass and 4 in the backward pass. With LoRA, the estimate
+is 4, because frozen weights have no gradient. Attention is not counted. The peak is measured with a product of two
+large matrices with the same dtype.
 """
 
 from __future__ import annotations

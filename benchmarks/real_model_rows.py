@@ -1,4 +1,4 @@
-"""Make the data for docs/results.md: ten short questions on one author to forget, and ten on another author to retain.
+"""Make the data for docs/results.md: ten short questions on one author (to forget) and ten on another (to retain).
 
     python benchmarks/real_model_rows.py TOFU DIR
 

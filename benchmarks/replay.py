@@ -110,7 +110,7 @@ def read_tables(path: Path) -> list[Table]:
     """Return the table of each seed in a file. The search space covers the methods, rates and values of c in the file.
 
     Raises:
-        ValueError: a configuration is not in the space, for example a method other than gdiff with a value of c.
+        ValueError: a configuration is not in the space, such as a value of c for a method other than gdiff.
     """
     rows = pd.read_csv(path, dtype=str, keep_default_na=False)
     rates, weights = (sorted({float(cell) for cell in rows[name] if cell}) for name in ("lr", "c"))

@@ -1,4 +1,4 @@
-"""Compare the time of a sweep over learning rates with this project and with a plain script, on one machine.
+"""How long does a sweep over learning rates take with this project, and with a plain script on the same machine?
 
     python benchmarks/side_by_side.py TOFU [--trials 12] [--epochs 10] [--out DIR]
 

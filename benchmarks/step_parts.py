@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def compare(what: str, rounds: int, **sides: Callable[[], object]) -> None:
-    """Time both variants in turns, and print the minimum times and the ratio."""
+    """Time both variants alternately, and print the minimum times and the ratio."""
     least = dict.fromkeys(sides, float("inf"))
     for _ in range(rounds):
         for name, side in sides.items():

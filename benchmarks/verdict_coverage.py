@@ -4,9 +4,9 @@
     python benchmarks/verdict_coverage.py --draws 10000
 
 Prints Markdown tables. False alarms are the share of simulated tables with mean zero that are called better or worse at
-the 5% level. Coverage is the share of 95% intervals that contain the true mean. Power is the share of simulated tables
-with a true advantage that are called better. The test of a verdict (betting) is compared with the sign-flip test and
-the paired-t interval.
+the 5% level. Coverage is the share of 95% intervals that contain the true mean. Of the simulated tables with a true
+advantage, power is the share that is called better. The test of a verdict (betting) is compared with the sign-flip test
+and the paired-t interval.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> float:
 
 
 def family_row(arms: int, truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, float, float]:
-    """Return the share of reports with a decision, although none of the ``arms`` has a true difference.
+    """Return the shares of reports with a decision if none of the ``arms`` has a true difference (false alarms).
 
     The three shares are for betting with Holm's correction, for sign flips, and for sign flips with Holm's correction.
     """

@@ -56,7 +56,7 @@ def _ranked_by_scores(part: Sources) -> Sources:
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     """Return a table for every unlearning problem.
 
-    A problem is a model, a data set, and the settings of the target and the data that vary between trials.
+    A problem is a model and a data set, with those settings of the target and the data that vary between trials.
 
     Raises:
         AnalysisError: there is no trial, or sweeps on the same problem started from different targets.
@@ -186,7 +186,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note on thresholds that can be checked for no trial, and a note if the user's thresholds are ignored."""
+    """Yield a note on thresholds that cannot be judged for any trial, and a note if stated thresholds are ignored."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)

@@ -1,1 +1,2 @@
-"""The figures of a report. For each figure, a pure function (``*_data``) computes the content, and another draws it."""
+"""The figures of a report. For each figure, ``*_data`` (a pure function) computes the content, and ``draw_*`` draws
+it."""

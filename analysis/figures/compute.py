@@ -156,7 +156,7 @@ def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
 
 
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
-    """Draw the surfaces that at least one run, half of the runs and all runs attain. Empty surfaces are left out."""
+    """Draw the surfaces of at least one run, of half of the runs and of all runs. Empty surfaces are left out."""
     ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
     looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]

@@ -1,4 +1,4 @@
-"""List all figures of a report except the frontier, in the order of the report."""
+"""List all figures of a report except the frontier figure, in the order of the report."""
 
 from __future__ import annotations
 

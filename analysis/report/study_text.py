@@ -109,7 +109,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
 
 
 def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
-    """Return a table with a row for each fixed learning rate of a method, then for each initial rate of AutoLR."""
+    """Return a table: a row for each fixed learning rate of a method, then a row for each initial rate of AutoLR."""
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {variant} from {number(row.lr)}", row) for variant, found in item.auto.items() for row in found]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)

@@ -49,7 +49,7 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
 def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
     """Return the edges at which some configuration has its best rate; None if there are none.
 
-    An edge rate counts as best if the mean hypervolume on the tuning seeds is lower with the next inner rate instead.
+    An edge rate counts as best if the next inner rate gives a lower mean hypervolume on the tuning seeds.
     """
     rates = tuple(hand)
     if len(rates) == 1:

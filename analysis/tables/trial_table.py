@@ -103,7 +103,7 @@ class TrialTable:
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
-        """Merge the tables of several sweeps, whose names in the column ``sweep`` must differ.
+        """Merge the tables of several sweeps. In the column ``sweep``, each sweep must have a different name.
 
         A trial of the result is identified by the pair (sweep, trial_id).
         """
@@ -318,7 +318,7 @@ def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...
 
 
 def _models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each model, with the columns ``epoch`` and ``step``, then the columns of ``trials``.
+    """Return one row for each model, with the columns ``epoch`` and ``step``, followed by the columns of ``trials``.
 
     The status of every row is ``finished``. A candidate has the settings of its trial and the values that were measured
     at its epoch. Values that were not measured are missing.
