@@ -105,8 +105,8 @@ def lr_study_space(
     start_lr: Sequence[float] = (),
     options: OptionValues = _NONE,
 ) -> Space:
-    """Return the grid of a learning-rate study. The grid combines each method and option value with each fixed learning
-    rate, and also with each pair of an AutoLR variant and a start rate.
+    """Return the grid of a learning-rate study. Each method, with each of its option values, is combined with each
+    fixed learning rate and with each pair of AutoLR variant and start rate.
 
     Args:
         methods: the methods and their options, as for :func:`default_space`.

@@ -73,7 +73,7 @@ def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
-    """Remove temporary files of killed writers of ``path`` that are older than ``older_than`` seconds.
+    """Remove temporary files that killed writers of ``path`` left more than ``older_than`` seconds ago.
 
     Without ``older_than``, all temporary files are removed, so no writer may be active.
     """

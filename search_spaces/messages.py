@@ -38,7 +38,7 @@ def did_you_mean(given: str, choices: Collection[str]) -> str:
 
 
 def found_instead(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
-    """Return a list of the columns found and a suggestion: ``the columns found are Method; did you mean 'Method'?``."""
+    """Return the columns found and a suggestion: ``the columns found are Method; did you mean 'Method'?``."""
     shown, rest = list(found)[:most], max(0, len(found) - most)
     near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")
     columns = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")

@@ -104,7 +104,7 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
     """Return the parameter with this name that accepts the chosen value.
 
     Raises:
-        PointError: no parameter or several parameters accept the value, or ``chosen`` does not decide a condition.
+        PointError: no parameter or several parameters accept the value, or it is open whether a condition holds.
     """
     named = [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(chosen[name])]

@@ -219,7 +219,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the key of each earlier parameter or constant with the same name that can apply with ``parameter``."""
+    """Yield the keys of earlier parameters or constants that have the name of ``parameter`` and can apply with it."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():

@@ -81,9 +81,9 @@ class Metric:
             from the ideal value.
         low, high: the bounds; a ``high`` of None stands for the loss of a random guess, ``ln|V|``.
         of: the set that the metric describes.
-        primary: whether the metric is one of the two that are shown directly after the losses.
+        primary: whether the metric is one of the two metrics that are shown directly after the losses.
         threshold: the condition for successful forgetting or retaining: ``below`` a value, or at least a ``share`` of
-            the target's value before unlearning.
+            the target's value.
         fluency: whether the metric measures repetition in answers (used by recommendations, see docs/choosing.md).
         loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
         sets: the metric sets, other than ``all``, that contain the metric.

@@ -30,9 +30,9 @@ def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
     NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal, as in the
     unlearning literature. TOFU's "DPO" is this objective, also called idk-DPO, so both names are accepted. A question
-    has the same refusal in every epoch, and both values of NLL_ref are precomputed. A step needs a second forward and
-    backward pass, on the refusals. The factor 2 makes the loss equal to NPO's loss if the refusal terms are 0. At the
-    target, the loss is ``2 log 2 / beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
+    has the same refusal in every epoch. NLL_ref is precomputed for answers and refusals. A step needs a second forward
+    and backward pass, on the refusals. The factor 2 makes the loss equal to NPO's loss if the refusal terms are 0. At
+    the target, the loss is ``2 log 2 / beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
     """
     from torch.nn.functional import logsigmoid
 

@@ -85,7 +85,7 @@ def make_optimizer(
     """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
 
     ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay, ``adamw`` is the Adam of
-    the AutoLR paper. ``sgd`` with ``momentum`` 0 is the optimizer of its Algorithm 1. For the others
+    the AutoLR paper. ``sgd`` with ``momentum`` 0 is the optimizer in that paper's Algorithm 1. For the others
     (:mod:`trainables.optimizers.distance`), the distance grows per step by at most the factor ``growth``.
     """
     import torch

@@ -1,4 +1,4 @@
-"""If GPU memory runs out, rerun the trial with fewer examples per forward pass, finally with gradient checkpointing."""
+"""If GPU memory runs out, rerun the trial with fewer examples per forward pass, then with gradient checkpointing."""
 
 from __future__ import annotations
 

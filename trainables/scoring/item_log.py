@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def item_log(scores: ModelScores) -> ItemLog:
     """Return the values that were computed so far, by part of the log.
 
-    The part ``membership`` has the scores of each membership inference attack. The part ``prompted`` has, by metric,
-    the answers to the data set's own prompts (MUSE, plain texts).
+    The part ``membership`` has the scores of each membership inference attack. The part ``prompted`` maps each metric
+    to the answers to the data set's own prompts (MUSE, plain texts).
     """
     log: ItemLog = {}
     for part, key in PARTS.items():

@@ -121,7 +121,7 @@ class ModelScores(Scores):
     Attributes:
         answers: the losses of the reference answers, by :class:`QuestionSet`.
         choices: by evaluation set, the losses of the paraphrased and perturbed answers.
-        generated: by evaluation set, the greedy answers (up to the length of the longest reference) and their recalls.
+        generated: by evaluation set, the greedy answers (at most as long as the longest reference) and their recalls.
         generated_from_prompts: by metric, the greedy continuations of the data set's own prompts, and their recalls.
         tokens: by evaluation set, the scores of the tokens of each answer.
         attacks: by metric, the scores of a membership inference attack on the forget set and on the holdout set.

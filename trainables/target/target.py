@@ -1,8 +1,8 @@
 """The specification of a target (model, data and recipe, derived from a trial's spec), and the prepared target.
 
-The target is the fine-tuned model from which all trials start. Its metrics are the baseline for every trial. Its
-log-likelihoods of the forget set are also stored, so that NPO and similar objectives do not need a second model in
-memory.
+The target is the fine-tuned model from which all trials start. The target's metrics are the baseline for every trial.
+The target's log-likelihoods of the forget set are also stored, so that NPO and similar objectives do not need a second
+model in memory.
 """
 
 from __future__ import annotations

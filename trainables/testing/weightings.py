@@ -130,7 +130,7 @@ def _check_symmetry(weighting: Weighting) -> None:
 
 
 def _check_combination(weighting: Weighting) -> None:
-    """Check that ``combine`` exists and is finite, pure and resumable, and that ``weigh`` raises ValueError."""
+    """Check that ``combine`` exists, is pure, finite and resumable, and that ``weigh`` raises ValueError."""
     import torch
 
     combine, options = weighting.combine, defaults(weighting.options)

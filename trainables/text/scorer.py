@@ -89,9 +89,9 @@ class TextScorer:
 
         ``losses.agreed`` is the number of leading tokens of each reference answer that the model would also generate.
         These tokens are not generated again. The method is speculative decoding with the reference answer as the draft
-        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were accepted, the texts probably agree again
-        after the first mismatch. So the remaining tokens are checked in another forward pass. If two tokens are equally
-        likely up to float32 rounding, the result may differ from plain greedy decoding.
+        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were accepted, the answer probably agrees with
+        the reference again after the first mismatch, so the remaining tokens are checked in another forward pass. If
+        two tokens are equally likely up to float32 rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends
@@ -120,7 +120,7 @@ class TextScorer:
         """Return the greedy continuation of each prompt as text, in order, without special tokens.
 
         Prompts are left-padded in batches of similar length. Generation stops after ``max_new_tokens`` tokens, or at an
-        end token. ``known`` has the first tokens of each continuation, if they are known. These tokens count towards
+        end token. ``known`` may give the first tokens of each continuation. These tokens count towards
         ``max_new_tokens``. If they contain an end token, the continuation is complete.
         """
         import torch

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
-    """Run one forward pass and return the predictions: logits ``(B, 1, K)``, and labels and nll ``(B, 1)``."""
+    """Run one forward pass and return the predictions: logits ``(B, 1, K)``, labels ``(B, 1)`` and nll ``(B, 1)``."""
     import torch
     from torch.nn.functional import cross_entropy
 

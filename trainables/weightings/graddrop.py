@@ -1,4 +1,4 @@
-"""Gradient sign dropout: if an element has different signs in the two gradients, keep one sign, drawn at random."""
+"""Gradient sign dropout: if the two gradients of an element differ in sign, keep only one sign, chosen at random."""
 
 from __future__ import annotations
 
