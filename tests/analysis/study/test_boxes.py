@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,17 +55,12 @@ def test_the_hypervolume_in_each_box_is_what_optuna_finds(make_sweep: MakeSweep,
         assert hypervolume(costs) == pytest.approx(compute_hypervolume(costs, np.ones(2)), abs=1e-12)
 
 
-def study_rows(row: MakeRow, utilities: Sequence[float | None]) -> list[dict[str, object]]:
-    """Return trials at three rates and with AutoLR, on one tuning seed and two fresh seeds."""
-    rows = []
-    for seed in range(3):
-        for volume, lr, auto in ((0.3, 1e-5, False), (0.5, 1e-4, False), (0.4, 1e-3, False), (0.6, 1e-4, True)):
-            rows.append(row(volume, lr, seed, auto=auto, verbmem=0.5, utility=utilities[int(auto)]))
-    return rows
-
-
 def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row: MakeRow, tmp_path: Path) -> None:
-    study = read_study([make_sweep(study_rows(row, (0.8, 0.4)))])
+    rows = []
+    for seed in range(3):  # one for tuning, two fresh ones
+        for volume, lr, auto in ((0.3, 1e-5, False), (0.5, 1e-4, False), (0.4, 1e-3, False), (0.6, 1e-4, True)):
+            rows.append(row(volume, lr, seed, auto=auto, verbmem=0.5, utility=0.4 if auto else 0.8))
+    study = read_study([make_sweep(rows)])
     (verdict,) = study.verdicts
     further = verdict.baselines[0].further
     assert further[SCORES] == pytest.approx((0.5 * 0.4, 0.5 * 0.8))
@@ -75,6 +70,9 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
     (fronts,) = study.fronts
     assert fronts.further[SCORES]["gdiff, AutoLR clip/fresh"].epsilon == pytest.approx(0.4)
     write_study(tmp_path / "lr_study.json", study)
+    text = (tmp_path / "lr_study.json").read_text()
+    (curve,) = [item["curve"] for item in json.loads(text)["verdicts"]]
+    assert ("Infinity" in text, curve["above_all_rates"], curve["equals"]) == (False, True, None)
     with (tmp_path / "lr_study.csv").open() as file:
         (first, *_, last) = csv.DictReader(file)
     assert (first["auto_lr"], first["lr"], first["seed"], first["collapsed_runs"]) == ("off", "1e-05", "0", "0")

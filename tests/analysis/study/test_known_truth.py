@@ -12,10 +12,11 @@ import pytest
 from analysis.study.lr_study import read_study
 from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
-from tests.analysis.study.conftest import DIVERGED, FAILED, PEAK, RISING, Difference, table
+from tests.analysis.study.conftest import DIVERGED, FAILED, PEAK, RISING, STOPPED, Difference, table
 
 Sweeps = Callable[[MakeRow], Sequence[list[Row]]]
 ROUNDED = {lr * (1 + 1e-12): volume for lr, volume in PEAK.items()}
+VOLUME_OF_0_6 = {"forget_loss_capped": 6.2, "retain_loss": 1.8}
 SPLITS = ["forget split forget10", "forget split forget05"]
 
 
@@ -43,12 +44,6 @@ class Case:
     apart: Sequence[str] = ()
 
 
-def row_of(volume: float) -> Row:
-    """Return the losses of a trial with this hypervolume."""
-    edge = 8.0 * volume**0.5
-    return {"forget_loss": edge, "forget_loss_capped": edge, "retain_loss": 8.0 - edge}
-
-
 def one(*difference: float | Difference, **fields: object) -> Sweeps:
     return lambda row: [table(row, *difference, **fields)]  # type: ignore[arg-type]
 
@@ -60,17 +55,9 @@ def changed(which: Callable[[Row], bool], fields: Row, *difference: float, **opt
     ]
 
 
-def two(difference: float = 0.3, **fields: object) -> Sweeps:
+def two(**fields: object) -> Sweeps:
     """Return two sweeps with opposite differences; the second also has other ``fields``."""
-    return lambda row: [table(row, difference, forget_split="forget10"), table(row, -difference, **fields)]
-
-
-def arms(count: int, difference: float) -> Sweeps:
-    """Return ``count`` methods. Only the first method has a difference."""
-    names = [f"method{index}" for index in range(count)]
-    return lambda row: [
-        [item for index, name in enumerate(names) for item in table(row, 0.0 if index else difference, method=name)]
-    ]
+    return lambda row: [table(row, 0.3, forget_split="forget10"), table(row, -0.3, **fields)]
 
 
 CASES = (
@@ -102,7 +89,7 @@ CASES = (
     ),
     Case(
         "an edge that only fresh seeds show",
-        changed(lambda item: item["lr"] == 1e-3 and item["seed"] not in range(10), row_of(0.6), 0.3),
+        changed(lambda item: item["lr"] == 1e-3 and item["seed"] not in range(10), VOLUME_OF_0_6, 0.3),
         [OPEN],
         {"rate": 1e-4, "beyond": (1e-2,)},
     ),
@@ -113,16 +100,12 @@ CASES = (
         {"rate": 1e-3, "beyond": ()},
     ),
     # Different problems.
-    *(
-        Case(f"other {name}", two(**fields), [BETTER, WORSE], apart=apart)
-        for name, fields, apart in (
-            ("split and so another target", {"forget_split": "forget05", "target_key": "99ff"}, SPLITS),
-            (
-                "epochs and split",
-                {"epochs": 9, "forget_split": "forget05"},
-                ["forget split forget10, epochs 3", "forget split forget05, epochs 9"],
-            ),
-        )
+    Case("other split, other target", two(forget_split="forget05", target_key="99ff"), [BETTER, WORSE], apart=SPLITS),
+    Case(
+        "other epochs and split",
+        two(epochs=9, forget_split="forget05"),
+        [BETTER, WORSE],
+        apart=[f"{SPLITS[0]}, epochs 3", f"{SPLITS[1]}, epochs 9"],
     ),
     Case(
         "the sides on different problems",
@@ -150,6 +133,7 @@ CASES = (
         {"comparisons": 2},
     ),
     # Seeds.
+    Case("a stopped run", changed(side(True, 29), STOPPED, 0.3), [BETTER], {"left_out": (29,), "collapsed": 0}),
     Case("a lost seed", changed(side(True, 29), FAILED, 0.3), [BETTER], {"left_out": (29,), "fresh": 19}),
     Case(
         "all tuning seeds lost",
@@ -172,7 +156,12 @@ CASES = (
         {"left_out": ()},
     ),
     # Many questions.
-    Case("much better among 16", arms(16, 0.5), [BETTER] + [UNDECIDED] * 15, {"comparisons": 16}),
+    Case(
+        "much better among 16",
+        lambda row: [[item for i in range(16) for item in table(row, 0.0 if i else 0.5, method=f"method{i}")]],
+        [BETTER] + [UNDECIDED] * 15,
+        {"comparisons": 16},
+    ),
 )
 
 

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 
-from analysis.report.study_text import study_cautions, study_content, study_lines, write_study
+from analysis.report.study_text import study_cautions, study_content, study_lines
 from analysis.report.study_text import verdict_lines as words
 from analysis.study.judging import verdicts_data
 from analysis.study.lr_study import read_study
 from analysis.study.study_runs import study_runs
-from analysis.study.verdict import (
-    BETTER,
-    DESCRIBED,
-    TOO_FEW,
-    WORSE,
-    Verdict,
-    seeds_for,
-    split_seeds,
-)
+from analysis.study.verdict import BETTER, DESCRIBED, WORSE, Verdict, seeds_for, split_seeds
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import MakeGrid, MakeRow, MakeSweep, Row, trial
 from tests.analysis.study.conftest import table
-from tests.conftest import GOLDEN
 
 Judged = Callable[..., Verdict]
 
@@ -51,27 +40,6 @@ def test_eight_seeds_are_the_fewest_that_leave_six_fresh_ones() -> None:
     assert len(split_seeds(range(7))[1]) < 6
 
 
-def test_a_lost_seed_drops_out_of_its_own_part_and_the_others_stay_in_theirs(judged: Judged, row: MakeRow) -> None:
-    """Seeds 0, 1 and 2 are for tuning. If lost seeds were removed before the split, seed 3 would be, too."""
-    rows = []
-    for seed in range(9):
-        rows += [row(0.1 if seed == 3 else 0.3, 1e-4, seed), row(0.9 if seed == 3 else 0.2, 1e-3, seed)]
-        rows += [row(0.5, 1e-4, seed, auto=True, **({"status": "failed"} if seed < 2 else {}))]
-    verdict = judged(rows)
-    assert (verdict.tuning, verdict.fresh, verdict.left_out) == ((2,), (3, 4, 5, 6, 7, 8), (0, 1))
-    assert set(verdict.baselines[0].choice.values()) == {1e-4}
-
-
-def test_the_rate_is_chosen_on_tuning_seeds_even_if_another_is_best_on_fresh_ones(judged: Judged, row: MakeRow) -> None:
-    rows = []
-    for seed in range(30):
-        rows += [row(0.5 if seed < 10 else 0.1, 1e-4, seed), row(0.4, 1e-3, seed), row(0.4, 1e-4, seed, auto=True)]
-        rows += [row(0.05, lr, seed) for lr in (1e-5, 1e-2)]
-    single = judged(rows).baselines[0]
-    assert (set(single.choice.values()), single.outcome) == ({1e-4}, BETTER)
-    assert single.hand == pytest.approx([0.1] * 20)
-
-
 def test_the_oracle_takes_for_every_c_its_own_rate(judged: Judged) -> None:
     """c = 0.1 forgets best at 1e-3, c = 0.9 at 1e-4; no single rate has both points."""
     places = {(0.1, 1e-3): (8.0, 4.0), (0.9, 1e-3): (0.0, 8.0), (0.1, 1e-4): (0.0, 8.0), (0.9, 1e-4): (4.0, 0.0)}
@@ -89,18 +57,6 @@ def test_the_oracle_takes_for_every_c_its_own_rate(judged: Judged) -> None:
     assert oracle.hand == pytest.approx([0.75] * 20)
     assert single.hand == pytest.approx([0.5] * 20)
     assert (len(verdict.rates), oracle.outcome) == (4, WORSE)
-
-
-def test_seeds_of_sweeps_come_together_and_holm_corrects_over_data_sets(grid: MakeGrid, row: MakeRow) -> None:
-    rows = table(row, 0.3)
-    others = [item | {"dataset": "tofu", "trial_id": f"9{item['trial_id']}"} for item in rows]
-    early, late = ([item for item in rows if (item["seed"] < 4) is first] for first in (True, False))  # type: ignore[operator]
-    verdicts = verdicts_data(grid(early, late, others))
-    assert [len(verdict.fresh) for verdict in verdicts] == [20, 20]
-    for verdict in verdicts:
-        # Two comparisons in two directions are four hypotheses.
-        assert verdict.baselines[0].p_holm == pytest.approx(4 * verdict.baselines[0].result.p_above)
-        assert verdict.baselines[0].outcome == BETTER
 
 
 def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(judged: Judged, row: MakeRow) -> None:
@@ -145,21 +101,6 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSwee
     text = " ".join([*study_lines(study), *words(verdict)])
     assert not [claim for claim in ("is better", "is worse", "p = ", "interval of") if claim in text]
     assert read_study([out]).verdicts[0].baselines[0].outcome == BETTER
-
-
-def test_a_study_of_a_real_run_is_written_as_json_without_infinities(tmp_path: Path) -> None:
-    study = read_study([GOLDEN])
-    write_study(tmp_path / "lr_study.json", study)
-    text = (tmp_path / "lr_study.json").read_text()
-    assert ("Infinity" in text, "NaN" in text) == (False, False)
-    for item, verdict in zip(json.loads(text)["verdicts"], study.verdicts, strict=True):
-        curve = item["curve"]
-        assert curve["above_all_rates"] is (curve["equals"] is None) is math.isinf(verdict.curve.equals)
-        baseline = item["baselines"][0]
-        # There are two comparisons, because the oracle chooses the best single rate for every c.
-        facts = [baseline[name] for name in ("comparisons", "fresh_least", "outcome")]
-        assert facts == [2, 7, TOO_FEW]
-        assert baseline["seeds_needed"] == seeds_for(baseline["fresh_needed"])
 
 
 @pytest.mark.parametrize(
