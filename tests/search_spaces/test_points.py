@@ -24,31 +24,26 @@ def test_a_text_is_one_point_and_a_file_in_yaml_or_json_is_a_list_of_points(tmp_
 
 
 @pytest.mark.parametrize(
-    ("content", "facts"),
+    ("text", "content", "facts"),
     [
-        ("[]", "points.yaml: .*list of points"),
-        ("- lr: 1\n- 3\n", "points.yaml:2: .*names"),
-        ("- lr: [1, 2]\n", "points.yaml:1: .*names"),
-        ("- {lr: 1", "points.yaml:1: .*YAML"),
-        ("\udcff", "points.yaml: .*UTF-8"),
+        ("points.yaml", "[]", "points.yaml: .*list of points"),
+        ("points.yaml", "- lr: 1\n- 3\n", "points.yaml:2: .*names"),
+        ("points.yaml", "- lr: [1, 2]\n", "points.yaml:1: .*names"),
+        ("points.yaml", "- {lr: 1", "points.yaml:1: .*YAML"),
+        ("points.yaml", "\udcff", "points.yaml: .*UTF-8"),
+        ("nothing", "", "no such file"),
+        ("n" * 300, "", "no such file"),
+        (".", "", "directory"),
+        ("lr=1,lr=2", "", "lr.*twice"),
     ],
 )
-def test_a_file_without_a_list_of_points_is_refused_at_the_line(tmp_path: Path, content: str, facts: str) -> None:
-    path = tmp_path / "points.yaml"
-    path.write_text(content, errors="surrogateescape")
+def test_other_text_is_refused_and_a_file_at_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, content: str, facts: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("points.yaml").write_text(content, errors="surrogateescape")
     with pytest.raises(PointError, match=facts):
-        read_points(str(path))
-
-
-def test_a_text_that_is_no_point_is_refused(tmp_path: Path) -> None:
-    for text, facts in (
-        ("nothing", "no such file"),
-        ("n" * 300, "no such file"),
-        (str(tmp_path), "directory"),
-        ("lr=1,lr=2", "lr.*twice"),
-    ):
-        with pytest.raises(PointError, match=facts):
-            read_points(text)
+        read_points(text)
 
 
 @pytest.mark.parametrize(

@@ -36,16 +36,6 @@ def load(text: str) -> SpaceFile:
     return load_space(Path("s.yaml"), FIELDS)
 
 
-def read(text: str) -> Space:
-    file = load(text)
-    assert not file.problems
-    return file.space
-
-
-def problems(text: str) -> tuple[str, ...]:
-    return load(text).problems
-
-
 def test_a_file_is_read_as_its_author_means_it(tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(
@@ -86,7 +76,7 @@ epochs: 10
 )
 def test_scalars_mean_what_they_look_like(text: str, name: str, values: tuple[object, ...]) -> None:
     items = text.partition("[")[2].rstrip("]").split(",")
-    read_values = [read(f"{name}: {item.strip()}").constants[name] for item in items]
+    read_values = [load(f"{name}: {item.strip()}").space.constants[name] for item in items]
     assert [(value, type(value)) for value in read_values] == [(value, type(value)) for value in values]
 
 
@@ -121,7 +111,7 @@ def test_scalars_mean_what_they_look_like(text: str, name: str, values: tuple[ob
 def test_a_mistake_is_reported_with_its_line_the_setting_and_the_value(
     text: str, line: int, facts: tuple[str, ...]
 ) -> None:
-    [problem] = problems(text)
+    [problem] = load(text).problems
     assert problem.startswith(f"s.yaml:{line}: ")
     assert_names(problem, *facts)
 
@@ -136,7 +126,7 @@ npo.beta: {low: 0.01, high: 1, when: {method: npo}}
 epochs: 1.5
 batch: 3
 """
-    assert [problem.split(":")[1] for problem in problems(text)] == ["2", "3", "3", "4", "4", "5", "7", "8"]
+    assert [problem.split(":")[1] for problem in load(text).problems] == ["2", "3", "3", "4", "4", "5", "7", "8"]
 
 
 def test_the_rest_of_a_file_with_mistakes_is_read() -> None:
