@@ -82,6 +82,13 @@ def report(trial_id: str, step: int, forget: float, retain: float, /, **fields: 
     }
 
 
+def external_csv(folder: Path, text: str) -> Path:
+    """Write a table of results from another program."""
+    path = folder / "theirs.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 def tables_of(out: Path) -> tuple[TrialTable, SweepFile]:
     """Read the trial table and sweep.json of a folder."""
     return TrialTable.read(out), SweepFile.read(out)

@@ -19,11 +19,10 @@ from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
 from analysis.tables.problems import Problem
 from sweeper.store.columns import column_dictionary
-from tests.analysis.conftest import MakeSweep, Row, trial
+from tests.analysis.conftest import MakeSweep, Row, external_csv, trial
 from tests.conftest import GOLDEN
 
 Compared = Callable[..., ComparisonTable]
-WriteCsv = Callable[[str], Path]
 GOOD = {"verbmem": 0.05, "utility": 0.7, "truth_ratio": 0.4}
 BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0.04, "retain_loss": 0.05}
 
@@ -49,18 +48,6 @@ def compared(make_sweep: MakeSweep) -> Compared:
         return table
 
     return of
-
-
-@pytest.fixture
-def theirs(tmp_path: Path) -> WriteCsv:
-    """Write a table of results from another program."""
-
-    def write(text: str) -> Path:
-        path = tmp_path / "theirs.csv"
-        path.write_text(text)
-        return path
-
-    return write
 
 
 def csv_rows(tables: Sequence[ComparisonTable]) -> list[dict[str, str]]:
@@ -111,33 +98,14 @@ def test_sweeps_with_another_target_and_without_trials_are_not_compared(make_swe
         read(make_sweep([], name="empty"))
 
 
-# External rows -----------------------------------------------------------------------------------------------
-
-
-def test_an_external_csv_joins_with_its_own_columns(theirs: WriteCsv) -> None:
-    path = theirs(
-        "method,verbmem,utility,truth_ratio,knowmem\nNo-unlearn,0.9,0.8,0.5,0.7\n"
-        "npo,0.05,0.7,0.4,0.2\nnpo,0.07,0.6,0.4,\nga,0.0,0.0,0.1,0.0"
-    )
-    (table,) = read(path)
-    assert [row.method for row in table.rows] == ["npo", "ga"], "the last line counts without its newline"
-    assert table.metrics == ("verbmem", "utility", "truth_ratio", "knowmem")
-    assert table.baseline is not None
-    assert (table.baseline.values["knowmem"].mean, without(table).success) == (0.7, True)
-    assert len(read(GOLDEN, path)) == 2
-
-
-def test_a_csv_of_losses_alone_joins_a_sweep_in_its_bounds(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
+def test_a_csv_of_losses_alone_joins_a_sweep_in_its_bounds(make_sweep: MakeSweep, tmp_path: Path) -> None:
     rows = "tiny-phi,authors,npo,1e-4,5.0,0.5\ntiny-phi,authors,npo,1e-3,7.0,6.0\n"
-    path = theirs(f"model,dataset,method,lr,forget_loss,retain_loss\n{rows}")
+    path = external_csv(tmp_path, f"model,dataset,method,lr,forget_loss,retain_loss\n{rows}")
     (table,) = read(make_sweep([trial("00000", 1.0, 1.0)]), path)
     labels = {row.method: without(table, place).label for place, row in enumerate(table.rows)}
     assert labels["npo"] == "lr 1e-4", "of a box of 8 x 8 it dominates 5 * 7.5, the other 7 * 2"
     (alone,) = read(path)
     assert (without(alone).success, without(alone).values["forget_loss"].mean) == (None, 5.0)
-
-
-# Several seeds -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -190,9 +158,6 @@ def test_three_equal_seeds_are_judged_as_one(
     assert {value.deviation for value in entry.values.values()} == {0.0}
 
 
-# The formats -------------------------------------------------------------------------------------------------------
-
-
 NASTY = ComparisonTable(
     Problem("a_b & 50%", "<tofu>", "target key 0x_1"),
     ("my_metric",),
@@ -213,7 +178,6 @@ def test_names_are_escaped_in_every_format() -> None:
 def test_the_latex_balances_and_every_row_has_as_many_cells_as_columns() -> None:
     text = latex(read(GOLDEN))
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
-    assert len(re.findall(r"\\begin", text)) == len(re.findall(r"\\end\{", text)) == 2
     columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", text).group(1))  # type: ignore[union-attr]
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert len(rows) == 4
@@ -274,13 +238,10 @@ def of_seeds(*seeds: int, **fields: object) -> list[Row]:
     return [trial(f"{fields}{seed}", 6.0, 0.5, seed=seed, **GOOD | fields) for seed in seeds]
 
 
-BOTH_SIDES = [*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="on")]
-
-
 @pytest.mark.parametrize(
     ("rows", "entries", "expected"),
     [
-        (BOTH_SIDES, {}, None),
+        ([*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="on")], {}, None),
         (
             [*of_seeds(0, 1, 2), *of_seeds(3, 4, 5, auto_lr="on")],
             {},
@@ -315,9 +276,11 @@ def test_each_trouble_has_one_note_in_every_format(
     assert content["notes"] == texts
 
 
-def test_rows_without_seeds_are_runs(theirs: WriteCsv) -> None:
-    path = theirs("method,verbmem,utility\nNo-unlearn,0.9,0.8\nA,0.05,0.7\nA,0.5,\nA,0.6,0.3\nB,0.05,0.7\n")
-    (table,) = read(path)
+def test_rows_without_seeds_are_runs(tmp_path: Path) -> None:
+    """The table has a column of its own, and its last line counts without a newline."""
+    rows = "No-unlearn,0.9,0.8,0.7\nA,0.05,0.7,0.2\nA,0.5,,\nA,0.6,0.3,\nB,0.05,0.7,"
+    (table,) = read(external_csv(tmp_path, f"method,verbmem,utility,knowmem\n{rows}"))
+    assert table.metrics == ("verbmem", "utility", "knowmem")
     assert [(without(table, place).seeds, without(table, place).unit) for place in (0, 1)] == [(3, "run"), (1, "run")]
     assert (without(table).missed, without(table).not_judged, without(table).success) == (2, 1, None)
     assert note("unnamed_seeds", names=("A",)) in table.notes
@@ -335,9 +298,6 @@ def test_a_success_before_the_end_is_named(make_sweep: MakeSweep) -> None:
     assert read(out)[0].notes == (note("only_ends_compared", better=("trial lost after epoch 1",)),)
 
 
-# External rows -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "joins"),
     [
@@ -349,9 +309,9 @@ def test_a_success_before_the_end_is_named(make_sweep: MakeSweep) -> None:
     ids=["nothing named", "data set and target", "another data set", "another target"],
 )
 def test_rows_that_can_only_mean_these_trials_join_them(
-    make_sweep: MakeSweep, theirs: WriteCsv, text: str, joins: bool
+    make_sweep: MakeSweep, tmp_path: Path, text: str, joins: bool
 ) -> None:
-    tables = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), theirs(text))
+    tables = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), external_csv(tmp_path, text))
     assert [[row.method for row in table.rows] for table in tables] == (
         [["ngdiff", "npo"]] if joins else [["ngdiff"], ["npo"]]
     )
@@ -361,10 +321,10 @@ def test_rows_that_can_only_mean_these_trials_join_them(
         assert (utility.mean, utility.met) == (0.79, True), "compared with the sweep's target"
 
 
-def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(make_sweep: MakeSweep, theirs: WriteCsv) -> None:
+def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(make_sweep: MakeSweep, tmp_path: Path) -> None:
     """The rows join the second sweep if they name its data set."""
     one = make_sweep(of_seeds(0, 1), name="one", baseline=BASELINE)
     two = make_sweep(of_seeds(0, 1, dataset="tofu"), name="two", baseline=BASELINE)
-    assert len(read(one, two, theirs("method,verbmem,utility\nnpo,0.01,0.79\n"))) == 3
-    tables = read(one, two, theirs("method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n"))
+    assert len(read(one, two, external_csv(tmp_path, "method,verbmem,utility\nnpo,0.01,0.79\n"))) == 3
+    tables = read(one, two, external_csv(tmp_path, "method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n"))
     assert [[row.method for row in table.rows] for table in tables] == [["ngdiff"], ["ngdiff", "npo"]]

@@ -75,15 +75,6 @@ def test_ids_stay_text_numbers_become_numbers_and_a_missing_metric_is_nan(make_s
     assert (lost["checkpoint"], lost["error"]) == ("", "out of memory")
 
 
-def test_a_folder_without_tables_is_an_empty_table(make_sweep: MakeSweep) -> None:
-    out = make_sweep(None)
-    table = TrialTable.read(out)
-    assert (len(table.trials), len(table.finished), table.history_of("00000").empty, table.running) == (0, 0, True, ())
-    (out / "pareto.json").write_text('{"front": [1]}')
-    with pytest.raises(AnalysisError, match=r"trials\.csv is missing"):
-        TrialTable.read(out)
-
-
 def test_a_torn_last_row_and_a_second_row_of_a_trial_are_left_out_and_noted(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 1.0, 1.0), trial("0", 9.0, 9.0), trial("1", 2.0, 1.0)])
     path = out / "trials.csv"
