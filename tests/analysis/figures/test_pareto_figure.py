@@ -50,27 +50,6 @@ def test_a_frontier_figure_has_points_a_staircase_and_landmarks(make_sweep: Make
     assert subtitle == "hypervolume 0.500 · 4 of 16 trials so far, 3 on the frontier"
 
 
-def test_the_area_under_the_staircase_is_the_hypervolume(make_sweep: MakeSweep) -> None:
-    """The shoelace formula over the shaded polygon, as a share of the box."""
-    rows = [trial("0", 7.5, 5.0), trial("1", 6.0, 4.0), trial("2", 4.0, 2.0), trial("3", 1.0, 0.5)]
-    data = _data(make_sweep(rows))
-    corners = [*data.staircase, data.corner]
-    following = [*corners[1:], corners[0]]
-    area = abs(sum(x * v - u * y for (x, y), (u, v) in zip(corners, following, strict=True))) / 2
-    assert data.counts.hypervolume == pytest.approx(area / 64)
-
-
-def test_unfinished_trials_are_drawn_apart_if_they_were_measured_and_always_named(make_sweep: MakeSweep) -> None:
-    rows = [trial("0", 6.0, 4.0), trial("1", 8.0, 0.1, status="diverged"), trial("2", None, None, status="failed")]
-    data = _data(make_sweep(rows))
-    drawn = [(series.name, list(series.points["trial_id"])) for series in data.unfinished]
-    assert drawn == [("diverged", ["1"])]
-    ends = (("diverged", ("1",)), ("failed", ("2",)))
-    assert data.notes == tuple(
-        note("unfinished_trials", status=status, trials=trials, drawn=False) for status, trials in ends
-    )
-
-
 def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_sweep: MakeSweep) -> None:
     two = [{"name": name, "direction": "min", "low": 0, "high": 8} for name in ("retain_loss", "forget_loss")]
     three = [*two, {"name": "utility", "direction": "max", "low": 0, "high": 1}]

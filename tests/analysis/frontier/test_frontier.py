@@ -28,7 +28,7 @@ from analysis.frontier.indicators import (
 )
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
-from tests.analysis.conftest import OBJECTIVES, MakeSweep, Row, tables_of, trial
+from tests.analysis.conftest import MakeSweep, Row, tables_of, trial
 
 
 def _frontier(out: Path) -> Frontier:
@@ -74,14 +74,6 @@ def test_the_frontier_goes_from_the_best_first_to_the_best_second_objective(
     assert front.unscored == unscored
 
 
-def test_three_objectives_have_a_frontier(make_sweep: MakeSweep) -> None:
-    utility = {"name": "utility", "column": "utility", "direction": "max", "low": 0, "high": 1, "label": "utility"}
-    rows = [trial("0", 4.0, 4.0, utility=0.5), trial("1", 4.0, 5.0, utility=0.75), trial("2", 4.0, 5.0, utility=0.5)]
-    front = _frontier(make_sweep(rows, objectives=[*OBJECTIVES, utility]))
-    assert front.trial_ids == ("0", "1")
-    assert front.hypervolume == pytest.approx(0.5 * (0.5 * 0.5 + 0.375 * 0.75 - 0.375 * 0.5))
-
-
 @pytest.mark.parametrize("name", ["nowhere", "optimizer"], ids=["a missing column", "a column of words"])
 def test_an_objective_without_a_column_of_numbers_is_named(make_sweep: MakeSweep, name: str) -> None:
     out = make_sweep([trial("0", 1.0, 1.0)], objectives=[{"name": name, "direction": "min", "low": 0, "high": 1}])
@@ -99,9 +91,6 @@ def points(dimensions: int = 2, *, least: int = 1, most: int = 6) -> st.SearchSt
 
 
 RUNS = st.lists(points(least=0, most=4), min_size=1, max_size=3)
-
-
-# Frontier and hypervolume ---------------------------------------------------------------------------------------------
 
 
 def union_of_boxes(costs: Points) -> Fraction:
@@ -138,19 +127,10 @@ def test_a_contribution_is_what_is_lost_without_the_point_and_its_equals(costs: 
         assert contribution == pytest.approx(float(lost), abs=1e-12)
 
 
-def test_an_empty_set_dominates_nothing() -> None:
-    nothing = np.empty((0, 2))
-    assert hypervolume(nothing) == 0.0
-    assert nondominated(nothing).tolist() == contributions(nothing).tolist() == []
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -0.25, 1.25])
 def test_costs_that_moocore_would_ignore_are_refused(bad: float) -> None:
     with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
         hypervolume([(0.5, 0.5), (0.25, bad)])
-
-
-# Indicators -----------------------------------------------------------------------------------------------------------
 
 
 @given(points(), points())
@@ -183,9 +163,6 @@ def test_the_order_of_two_sets_may_depend_on_the_reference_point(
     assert row.stable is stable
 
 
-# Attainment -----------------------------------------------------------------------------------------------------------
-
-
 def attained(runs: Sequence[Points], place: tuple[float, ...]) -> int:
     return sum(any(x <= place[0] and y <= place[1] for x, y in run) for run in runs)
 
@@ -212,9 +189,6 @@ def test_the_difference_of_two_groups_is_that_of_their_shares_everywhere(one: li
         ]
         assert len(inside) <= 1
         assert sum(inside) == pytest.approx(expected)
-
-
-# The anytime curve ----------------------------------------------------------------------------------------------------
 
 
 def anytime(out: Path, **columns: object) -> tuple[list[float], list[float]]:

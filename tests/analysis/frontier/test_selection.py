@@ -46,10 +46,6 @@ def chosen(make_sweep: MakeSweep) -> Choose:
 
 SILENT = dict.fromkeys(CALM)
 SELECTED = {
-    "the one that keeps most": (
-        [model(5.0, 0.1, utility=0.75), model(7.0, 0.15, utility=0.6)],
-        ("0", Decision.KEEPING, {}),
-    ),
     "without a metric of the retain set the nearest to the ideal corner": (
         [model(5.0, 0.1, utility=None), model(7.0, 0.15, utility=None)],
         ("1", Decision.TRADE_OFF, {}),
