@@ -73,18 +73,11 @@ def reported(out: Path) -> tuple[dict[str, Any], dict[tuple[str, float], dict[st
     return content["answer"], {(row["trial_id"], row["epoch"]): row for row in content["front"]}
 
 
-def test_an_epoch_has_its_trials_settings_its_own_values_and_an_existing_checkpoint(make_epochs: MakeEpochs) -> None:
+def test_an_epoch_has_its_own_values_and_an_existing_checkpoint(make_epochs: MakeEpochs) -> None:
     models = TrialTable.read(make_epochs()).models.trials.set_index(["trial_id", "epoch"])
-    second = models.loc[("00000", 2.0)]
-    assert (second["method"], second["c"], second["steps"], second["retain_loss"]) == ("gdiff", 0.5, 20, 0.3)
-    assert np.isnan(second["verbmem"])
-    assert second["checkpoint"] == "checkpoints/00000-epoch-2"
+    assert np.isnan(models.loc[("00000", 2.0), "verbmem"])
     assert models.loc[("00001", 2.0), "checkpoint"] == ""  # deleted since its row was written
-    assert models.loc[("00001", 3.0), "checkpoint"] == "checkpoints/00001"
-    assert models.loc[("00001", 3.0), "utility"] == 0.3
-
-
-SHOWN = (("00000", 2, "finished"), ("00001", 1, "finished"), ("00002", 1, "diverged"))
+    assert models.loc[("00001", 3.0), ["checkpoint", "utility"]].to_list() == ["checkpoints/00001", 0.3]
 
 
 def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(make_epochs: MakeEpochs) -> None:
@@ -101,7 +94,7 @@ def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(m
     page = (out / "report.html").read_text()
     # The labels of the points have the values of their own epoch.
     shown = dict(re.findall(r'data-name="([^"]*)" data-settings="[^"]*" data-values="([^"]*)"', page))
-    for trial_id, epoch, status in SHOWN:
+    for trial_id, epoch, status in (("00000", 2, "finished"), ("00001", 1, "finished"), ("00002", 1, "diverged")):
         forget, retain = EPOCHS[trial_id][epoch - 1]
         values = shown[f"trial {trial_id} after epoch {epoch}, {status}"].split(", ")
         assert {f"forget loss capped {number(forget)}", f"retain loss {number(retain)}"} <= set(values)

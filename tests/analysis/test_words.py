@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-import pandas as pd
-import pytest
-
-from analysis.words import duration, format_settings, number
+from analysis.words import duration, number
 
 VALUES = (
     *(7.6246, 0.041308, 0.00099, 0.0001957, 5e-5, 134.56, 99999.4, 1234567.0, -0.25, 0.48000001, 0.5, 8.0, 100.0, 0.0),
@@ -21,19 +18,3 @@ def test_a_number_has_three_digits_that_count_and_a_duration_the_units_people_us
     durations = {0.04: "0.0 s", 12.34: "12.3 s", 200: "3 min 20 s", 3599.9: "1 h 00 min", 7500: "2 h 05 min"}
     assert {seconds: duration(seconds) for seconds in durations} == durations
     assert duration(math.nan) == "–"
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"auto_lr": "off"}, "gdiff, c 0.44, lr 2e-4"),
-        (
-            {"auto_lr": "on", "auto_lr_smoothing": "clip", "auto_lr_probe": "fresh"},
-            "gdiff, c 0.44, AutoLR clip/fresh from lr 2e-4",
-        ),
-        ({"auto_lr": "clip/fresh"}, "gdiff, c 0.44, AutoLR clip/fresh from lr 2e-4"),
-    ],
-)
-def test_a_trial_is_named_by_method_settings_and_learning_rate(fields: dict[str, object], text: str) -> None:
-    row = pd.Series({"method": "gdiff", "c": 0.44, "beta": math.nan, "lr": 2e-4} | fields)
-    assert format_settings(row, ["method", "c", "beta", "lr", *fields]) == text

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
-from optuna._hypervolume import compute_hypervolume
 
 from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier
@@ -80,9 +77,6 @@ CASES = {
         [(6.0, 0.2, scores(0.1, 0.78))], Outcome.TOO_LITTLE, FORGET_MORE, "0", (VERBMEM, 0.1)
     ),
     "too much lost": Case([(8.0, 2.0, scores(0.0, 0.5))], Outcome.TOO_MUCH, KEEP_MORE, "0", (UTILITY, 0.5)),
-    "either too little or too much": Case(
-        [(1.0, 0.1, KNOWN), (8.0, 6.0, GONE)], Outcome.NO_TRADE_OFF, SEARCH, "1", None, UTILITY
-    ),
     "a good trial that is not on the frontier": Case(
         [(7.0, 0.5, scores(0.2, 0.3)), (6.0, 0.6, scores(0.0, 0.783))], Outcome.GOOD, trial_id="1", on_frontier=False
     ),
@@ -107,12 +101,7 @@ CASES = {
         unjudged=[UTILITY],
         baseline=BASELINE | {"utility": 0.0},
     ),
-    "a threshold on a column that is about neither forgetting nor keeping": Case(
-        [(6.0, 0.2, scores(0.02, 0.79) | {"train_seconds": 9.0}), (6.1, 0.2, scores(0.02, 0.79))],
-        *(Outcome.MISSED, "--trials --method --constraint", "1", ("train_seconds<=5", 6.0)),
-        constraint="train_seconds<=5",
-    ),
-    "the most frequent of two such thresholds, which one of the trials meets": Case(
+    "the most frequent of two thresholds about neither forgetting nor keeping, which one of the trials meets": Case(
         [
             (6.0, 0.2, KEPT | {"train_seconds": 9.0}),
             (6.1, 0.2, KEPT | {"train_seconds": 6.0}),
@@ -129,8 +118,7 @@ CASES = {
         *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [UTILITY, RATIO], "keeping"),
     ),
     "utility is kept, verbmem is unknown, and the forget loss has hardly risen": Case(
-        [(0.13, 0.06, scores(None, 0.79))],
-        *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [VERBMEM], "forgetting"),
+        [(0.13, 0.06, scores(None, 0.79))], *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [VERBMEM], "forgetting")
     ),
     "only the column of a stated threshold was not measured": Case(
         [(6.0, 0.06, KEPT)], Outcome.NOT_ASKED, "--metrics", unjudged=["knowmem<=0.2"], constraint="knowmem<=0.2"
@@ -202,7 +190,6 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
 @pytest.mark.parametrize(
     ("accuracies", "outcome"),
     [
-        # The second trial is nearer to the ideal by its losses.
         ([(0.0, 0.9), (0.0, 0.1)], Outcome.NOT_JUDGED),
         ([(0.0, 0.2), (0.0, 0.1)], Outcome.LOST),
         ([(0.94, 0.9)], Outcome.NOTHING_FORGOTTEN),
@@ -239,7 +226,7 @@ def test_advice_for_a_higher_rate_names_the_rate_at_which_trials_diverged(make_s
     assert "0.001 diverged" in found.advice
     alone = answered(make_sweep(diverged, name="alone"))
     assert (alone.outcome, alone.model, alone.statuses) == ("", None, {"diverged": 2})
-    assert "--lr" in alone.advice
+    assert ("2 diverged" in alone.headline, "--lr" in alone.advice) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -254,22 +241,6 @@ def test_an_answer_warns_if_nothing_was_gained(
     assert found.no_gain is warned
 
 
-@pytest.mark.parametrize(
-    ("statuses", "entries", "named"),
-    [
-        (None, {"objectives": None}, "target model"),
-        ([], {}, "no trial"),
-        (["diverged", "failed", "diverged"], {}, "2 diverged, 1 failed"),
-    ],
-)
-def test_if_there_is_nothing_to_take_the_headline_says_why(
-    make_sweep: MakeSweep, statuses: list[str] | None, entries: dict[str, object], named: str
-) -> None:
-    rows = None if statuses is None else [trial(str(i), None, None, status=name) for i, name in enumerate(statuses)]
-    found = answered(make_sweep(rows, **entries))
-    assert (named in found.headline, found.model, found.members) == (True, None, ())
-
-
 @pytest.mark.usefixtures("blank_figures")
 def test_page_and_pareto_json_hold_the_same_answer(make_sweep: MakeSweep) -> None:
     out = swept(make_sweep, CASES["nothing forgotten"])
@@ -278,11 +249,9 @@ def test_page_and_pareto_json_hold_the_same_answer(make_sweep: MakeSweep) -> Non
     assert f"<h1>{found.headline}</h1>" in page
     assert found.model is not None
     assert found.model.checkpoint in page
-    # Three decades are one cost; of the scores the trial with 0.883 and 0.79 dominates the others.
     pareto = json.loads((out / "pareto.json").read_text())
-    further = pareto["further_hypervolumes"]
-    costs = [(1 - f / 8, math.log10(r / 0.008) / 3) for f, r in ((0.9, 0.1), (1.0, 0.12), (1.1, 0.14))]
-    assert further["verbmem and utility"] == pytest.approx((1 - 0.883) * 0.79)
-    assert further["log retain loss"] == pytest.approx(float(compute_hypervolume(np.array(costs), np.ones(2))))
-    assert f"{further['verbmem and utility']:.4f}" in page
+    # The trial with 0.883 and 0.79 dominates the others.
+    further = pareto["further_hypervolumes"]["verbmem and utility"]
+    assert further == pytest.approx((1 - 0.883) * 0.79)
+    assert f"{further:.4f}" in page
     assert pareto["answer"] == json.loads(json.dumps(found.to_dict()))

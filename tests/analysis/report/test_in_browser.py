@@ -10,12 +10,9 @@ import pytest
 from analysis.report.report import write_report
 from sweeper.cli.page_server import serving
 from tests.analysis.conftest import MakeSweep, report, trial
-from tests.browser import CHROMIUM, Browser, Page, browsing, file_address
+from tests.browser import CHROMIUM, Browser, Page, browsing
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")]
 
 ROWS = "#trials tr.line"
 DETAIL = "#trials tr.detail"
@@ -50,7 +47,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, folder: Path) -> Page:
-    found = browser.open(file_address(folder / "report.html"))
+    found = browser.open((folder / "report.html").as_uri())
     found.click("#trials > summary")
     return found
 
@@ -125,11 +122,11 @@ def test_trials_and_the_parts_of_the_page_have_addresses_and_no_script_fails(bro
     page = browser.open("about:blank")
     page.call("Page.enable")
     page.call("Page.addScriptToEvaluateOnNewDocument", source=LISTENING)
-    page.go(f"{file_address(folder / 'report.html')}#trial-2")
+    page.go(f"{(folder / 'report.html').as_uri()}#trial-2")
     assert page.texts("tr.line.open td:first-child") == ["00002"]
     assert len(page.texts(DETAIL)) == 1
     assert not page.ask("document.getElementById('rerun').open")
-    page.go(f"{file_address(folder / 'report.html')}#rerun")
+    page.go(f"{(folder / 'report.html').as_uri()}#rerun")
     page.wait_for("document.getElementById('rerun').open")
     assert page.ask("wrong") == []
     assert page.ask("performance.getEntriesByType('resource').length") == 0

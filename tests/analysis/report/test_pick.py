@@ -9,7 +9,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.report.pick import CONSTRAINT, KNEE, SUCCESS, Best, NothingQualifies, Pick, pick
-from search_spaces.constraint import Constraint
+from search_spaces.constraint import parse_constraint
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 Choose = Callable[..., Pick]
@@ -28,11 +28,7 @@ def choose(make_sweep: MakeSweep) -> Choose:
     return partial(pick, *tables)
 
 
-AT_LEAST, AT_MOST, HALF = (
-    Constraint("utility", ">=", 0.7),
-    Constraint("verbmem", "<=", 0.1),
-    Constraint("utility", ">=", 0.5),
-)
+AT_LEAST, AT_MOST, HALF = map(parse_constraint, ("utility>=0.7", "verbmem<=0.1", "utility>=0.5"))
 
 
 @pytest.mark.parametrize(
@@ -59,15 +55,12 @@ def test_each_rule_takes_its_best_model(
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (
-            {"rule": CONSTRAINT, "limits": [Constraint("verbmem", "<=", 0.01)]},
-            r"verbmem at most 0\.01\b.*lowest.*0\.05",
-        ),
+        ({"rule": CONSTRAINT, "limits": [parse_constraint("verbmem<=0.01")]}, r"at most 0\.01\b.*lowest.*0\.05"),
         ({"rule": SUCCESS, "limits": [AT_LEAST]}, r"utility.*0\.7\b.*verbmem.*0\.1\b"),
         ({"rule": KNEE, "limits": [AT_MOST, AT_LEAST]}, r"utility.*0\.7\b.*highest.* 3 trials .*verbmem.*0\.1\b.*0\.6"),
         ({"best": Best("knowmem", "max")}, "knowmem"),
-        ({"limits": [Constraint("knowmem", "<=", 0.1)]}, "knowmem"),
-        ({"limits": [Constraint("retain_loss", "<=", 0.1, relative=True)]}, "retain_loss.*target"),
+        ({"limits": [parse_constraint("knowmem<=0.1")]}, "knowmem"),
+        ({"limits": [parse_constraint("retain_loss<=10%")]}, "retain_loss.*target"),
     ],
 )
 def test_an_error_names_the_limit_and_the_nearest_value(choose: Choose, options: dict[str, object], named: str) -> None:

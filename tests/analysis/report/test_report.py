@@ -17,9 +17,9 @@ from analysis.report.example_answers import example_answers
 from analysis.report.outcomes import EarlyStops, cost, early_stops, ended_as, failures
 from analysis.report.render import say
 from analysis.report.report import write_report
-from analysis.report.trials import page_data, trials_section
+from analysis.report.trials import page_data
 from analysis.tables.trial_table import TrialTable
-from tests.analysis.conftest import MakeSweep, report, tables_of, trial
+from tests.analysis.conftest import MakeSweep, report, trial
 
 WRITTEN = ("pareto.json", "pareto.png", "pareto.svg", "report.html")
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>$b_{c}$"
@@ -178,17 +178,6 @@ def test_a_table_that_cannot_be_read_leaves_the_last_report(make_sweep: MakeSwee
     assert {name: (out / name).read_bytes() for name in WRITTEN} == before
 
 
-def test_the_table_has_columns_for_what_differs_and_says_once_what_does_not(make_sweep: MakeSweep) -> None:
-    out = make_sweep([trial("0", 6.0, 4.0), trial("1", 7.0, None, lr=1e-5, status="failed")])
-    table, sweep = tables_of(out)
-    section = trials_section(table, sweep.objectives, ())
-    names = [name for name, _, _ in section["headings"]]
-    assert {"trial_id", "status", "on_front", "method", "lr", "forget_loss", "retain_loss"} <= set(names)
-    assert not {"seed", "c", "verbmem"} & set(names)
-    assert {"seed": 0, "model": "tiny-phi", "epochs": 3}.items() <= section["same"].items()
-    assert (section["rows"][1]["lr"], section["rows"][1]["retain_loss"]) == (1e-5, None)
-
-
 def test_the_course_of_a_long_trial_is_thinned_and_keeps_its_ends(make_sweep: MakeSweep) -> None:
     reports = [report("0", step, step / 1000, 0.1) for step in range(1, 1001)]
     data: Any = page_data(TrialTable.read(make_sweep([trial("0", 1.0, 0.1), trial("1", 1.0, 0.1)], reports)))
@@ -267,20 +256,6 @@ def write(out: Path, **logs: dict[str, object]) -> None:
     (out / "items").mkdir(parents=True)
     for name, content in logs.items():
         (out / "items" / f"{name.replace('_', '-')}.json").write_text(json.dumps(content))
-
-
-def test_answers_are_spread_over_the_set_with_changed_words_marked(tmp_path: Path) -> None:
-    write(tmp_path, t1_epoch_2=items("it is gone"), target_key=items("it is here"))
-    found = example_answers(tmp_path, "checkpoints/t1-epoch-2", "key")
-    assert found is not None
-    assert found.is_target
-    assert [question for question, _, _ in found.retain.examples] == [QUESTIONS[i] for i in (0, 1, 2, 3, 4)]
-    assert (found.retain.same, found.retain.total) == (0, 6)
-    assert found.forget.examples[0] == (
-        "Who wrote it?",
-        (("it is", False), ("here", True), ("0", False)),
-        (("it is", False), ("gone", True), ("0", False)),
-    )
 
 
 def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path: Path) -> None:
