@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import json
@@ -124,12 +123,6 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, **further)
 
-    def pdf(self) -> bytes:
-        """Return the page as a PDF in A4."""
-        return base64.b64decode(
-            self.call("Page.printToPDF", preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69)["data"]
-        )
-
     def _mouse(self, kind: str, selector: str) -> None:
         element = f"document.querySelector({json.dumps(selector)})"
         if kind == "mouseMoved":
@@ -174,8 +167,3 @@ def browsing() -> Iterator[Browser]:
             process.wait()
             os.close(commands)
             os.close(answers)
-
-
-def file_address(path: Path) -> str:
-    """Return the ``file://`` address of a page on disk."""
-    return path.resolve().as_uri()

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import GOLDEN
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("search_spaces", "trainables", "sweeper", "analysis")
-GOLDEN = ROOT / "tests" / "data" / "golden_sweep"
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,7 @@ ADDITIONS = {
                 '    _Column("seconds", "cost", "training and evaluation", "s"),',
                 '    _Column("toy", "course", "steps left", "steps"),\n',
             ),
-            "trainables/run/reports.py": (
-                '            "seconds"',
-                '            "toy": 7,\n',
-            ),
+            "trainables/run/reports.py": ('            "seconds"', '            "toy": 7,\n'),
         },
         "from sweeper.store.columns import HISTORY_COLUMNS, column_dictionary;"
         "from trainables.run.reports import Report;"
