@@ -77,12 +77,9 @@ def test_a_damaged_stored_space_is_refused(stored: dict[str, object]) -> None:
         Space.from_dict(stored)
 
 
-# Spaces of up to five parameters, each perhaps waiting for earlier ones that have listed values.
-
-
 @st.composite
 def spaces(draw: st.DrawFn, *, finite: bool = False) -> Space:
-    """Draw a valid space: all names differ, and all conditions can hold."""
+    """Draw a valid space of up to five parameters: all names differ, and all conditions can hold."""
     parameters: list[Parameter] = []
     for name in "abcde"[: draw(st.integers(1, 5))]:
         when: dict[str, tuple[Value, ...]] = {}

@@ -37,15 +37,12 @@ def study(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
 
 @pytest.fixture
 def study_by_seed(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
-    """``study_by_seed(of, difference)``: 30 seeds, 20 of them fresh. AutoLR exceeds the best rate by ``difference``.
+    """30 seeds, 20 of them fresh. ``of(seed, auto)`` returns fields of a trial, or None if there is no such trial."""
 
-    ``of(seed, auto)`` returns the fields of a trial, or None if the trial does not exist.
-    """
-
-    def make(of: Of, difference: float = 0.5) -> LrStudy:
+    def make(of: Of) -> LrStudy:
         rows = []
         for seed in range(30):
-            for volume, lr, auto in [*((v, lr, False) for lr, v in PEAK.items()), (0.45 + difference, 1e-4, True)]:
+            for volume, lr, auto in [*((v, lr, False) for lr, v in PEAK.items()), (0.95, 1e-4, True)]:
                 fields = of(seed, auto)
                 if fields is not None:
                     rows.append(row(volume, lr, seed, auto=auto, **({"utility": 0.8} | fields)))
