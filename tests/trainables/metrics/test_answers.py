@@ -36,19 +36,6 @@ def test_repetition_is_the_share_of_3_grams_that_are_not_distinct(text: str, exp
     assert repetition([text]) == pytest.approx(np.array([expected]), abs=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("text", "stretch", "length"),
-    [
-        ("", 0, 1),
-        ("is.is.is.is", 7, 7),  # "is ." three times and the "is" of a fourth
-        ("no no no no no no no no a b a b a b a b a", 9, 17),  # eight, and nine with the longer phrase
-        ("It ended...", 3, 5),
-    ],
-)
-def test_the_longest_loop_repeats_a_phrase_three_times(text: str, stretch: int, length: int) -> None:
-    assert longest_loop([text]) == pytest.approx(np.array([stretch / length]), abs=1e-15)
-
-
 @given(few_units)
 def test_the_longest_loop_is_the_one_found_by_trying_every_stretch(text: str) -> None:
     found, best = units(text), 0

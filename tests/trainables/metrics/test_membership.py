@@ -51,8 +51,6 @@ def test_a_nan_token_makes_its_text_nan_and_a_nan_score_the_auc(scores_of: Calla
     assert math.isnan(membership_auc([1.0], scores_of(rows)))
 
 
-# PrivLeak ------------------------------------------------------------------------------------------------------------
-
 MUSE_NEWS_RETRAINED = 0.4772  # AUC of the retrained model on MUSE-News as MUSE counts it, holdout as the members
 
 

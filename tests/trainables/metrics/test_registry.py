@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
-from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS, primary_metrics
+from trainables.metrics.metric import Cost, Metric
+from trainables.metrics.registry import METRICS
 
 
 @pytest.mark.parametrize("given", [{}, {"direction": "max", "ideal": 0.5}])
@@ -22,9 +22,3 @@ def test_a_search_optimises_a_metric_with_a_direction_and_finite_bounds(metric: 
     optimised = METRICS[metric.optimised]
     assert optimised.direction is not None
     assert all(map(math.isfinite, optimised.bounds(1.0)))
-
-
-def test_losses_are_in_no_set_and_each_modality_has_one_primary_metric_of_each_side() -> None:
-    assert not [name for names in SETS.values() for name in names if name in LOSS_METRICS]
-    for modality in (LANGUAGE, VISION):
-        assert [METRICS[name].of for name in primary_metrics(modality)] == ["forget", "retain"]

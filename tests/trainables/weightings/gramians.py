@@ -21,7 +21,6 @@ def step(
 
 
 def weigh(name: str, gramian: Gramian | None, losses: Losses = LOSSES, **options: float) -> Weights:
-    """Return the weights of the first step."""
     return step(name, gramian, losses=losses, **options)[0]
 
 
