@@ -13,16 +13,13 @@ from trainables.run.run import UnlearningRun
 
 
 def weights_of(run: UnlearningRun) -> list[Tensor]:
-    """Return copies of the trained parameters."""
     return [parameter.detach().clone() for parameter in run.parameters]
 
 
 def same_bits(one: Iterable[Tensor], other: Iterable[Tensor]) -> bool:
-    """Return whether two lists of tensors are bit-identical."""
     return all(torch.equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
 
 
 def without_times(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    """Return the rows and outcomes of the reports, without durations."""
     rows = [{**report.row(), **report.outcome()} for report in reports]
     return [{name: value for name, value in row.items() if "seconds" not in name} for row in rows]

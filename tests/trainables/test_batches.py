@@ -1,9 +1,8 @@
-"""Batches contain every item, need little padding, and depend only on the key."""
+"""Batches contain every item and depend only on the key."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,21 +34,6 @@ def test_an_epoch_is_a_function_of_its_key_alone() -> None:
     state = random.getstate()
     assert epoch_batches([10, 3, 7, 12, 5, 6, 9], 3, "forget:0:0.0") == [[3], [2, 6, 0], [1, 4, 5]]
     assert random.getstate() == state
-
-
-def _padding_share(lengths: Sequence[int], batches: Sequence[Sequence[int]]) -> float:
-    widths = sum(len(batch) * max(lengths[index] for index in batch) for batch in batches)
-    return 1.0 - sum(lengths) / widths
-
-
-def test_padding_is_below_a_tenth_and_in_unsorted_batches_above_a_third() -> None:
-    """Lengths are distributed as in TOFU: 60 tokens on average, with a standard deviation of 20."""
-    rng = random.Random(0)
-    lengths = [max(20, round(rng.gauss(60, 20))) for _ in range(400)]
-    unsorted = [list(range(start, min(start + 32, 400))) for start in range(0, 400, 32)]
-    assert _padding_share(lengths, unsorted) > 0.33
-    assert _padding_share(lengths, epoch_batches(lengths, 32, "key")) < 0.10
-    assert _padding_share(lengths, sorted_batches(lengths, 32)) < 0.08
 
 
 def test_endless_batches_pass_over_the_whole_set_again_and_again_from_any_place() -> None:

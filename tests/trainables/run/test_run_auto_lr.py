@@ -28,11 +28,7 @@ from trainables.target.target import Target
 def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
     workspace: Workspace, make_spec: MakeSpec, known_network: PhiForCausalLM, exact_nll: Any, probe: str, dtype: str
 ) -> None:
-    """One batch is the whole set, so both kinds of probes use the same data.
-
-    Also with bf16, the parabola is fitted to float32 losses: bf16 does not resolve such a step, and autocast's cached
-    weights would not change.
-    """
+    """One batch is the whole set, so both kinds of probes use the same data. bf16 would not resolve such a step."""
     eta = 3e-4
     spec = make_spec(method="gd", lr=eta, batch_size=8, epochs=1, dtype=dtype)
     list(plain := UnlearningRun(spec, workspace))

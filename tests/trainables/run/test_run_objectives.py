@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,17 +21,6 @@ from trainables.run.workspace import Workspace
 from trainables.target.target import Target
 from trainables.text.hidden import unit_direction
 from trainables.text.tokens import Tokens, encode
-
-# Values of a model that has moved away from the target, against plain forward passes ---------------------------------
-
-
-def _moved(model: PhiForCausalLM) -> PhiForCausalLM:
-    """Add noise to the model's weights in place, and return the model."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
-    return model
 
 
 def _forward(model: PhiForCausalLM, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
@@ -54,24 +43,22 @@ def _nll(model: PhiForCausalLM, sequences: Sequence[Tokens]) -> list[float]:
     ]
 
 
-@pytest.fixture
-def step(start: Start) -> Callable[..., tuple[StepLosses, Any]]:
-    """Return a function that makes the losses of a spec for a model that differs from the target."""
-
-    def make(**changes: Any) -> tuple[StepLosses, Any]:
-        run = start(**changes)
-        return run.losses, _moved(run.model)
-
-    return make
+def moved_losses(start: Start, **changes: Any) -> tuple[StepLosses, Any]:
+    """Return the losses of a spec for a model with some noise on the target's weights, and the model."""
+    run, generator = start(**changes), torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in run.model.parameters():
+            parameter.add_(0.02 * torch.randn(parameter.shape, generator=generator))
+    return run.losses, run.model
 
 
 INDICES = [5, 0, 3]
 
 
 def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
-    step: Any, workspace: Workspace, known_network: PhiForCausalLM, tokenizer: Any
+    start: Start, workspace: Workspace, known_network: PhiForCausalLM, tokenizer: Any
 ) -> None:
-    losses, model = step(method="dpo", options={"beta": 0.3})
+    losses, model = moved_losses(start, method="dpo", options={"beta": 0.3})
     forget, _ = workspace.train_sets(max_length=64)
     questions = [workspace.target.data.forget[index].question for index in INDICES]
     answers = [forget[index] for index in INDICES]
@@ -86,37 +73,27 @@ def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
     assert float(losses.forget(INDICES).detach()) == pytest.approx(float(expected), rel=1e-4)
 
 
-def test_undial_distils_the_targets_adjusted_prediction(
-    step: Any, workspace: Workspace, known_network: PhiForCausalLM
+def test_undial_and_kl_compare_with_the_targets_predictions(
+    start: Start, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
-    losses, model = step(method="undial", options={"beta": 4.0})
-    forget, _ = workspace.train_sets(max_length=64)
-    terms = []
-    for tokens in (forget[index] for index in INDICES):
-        logits, labels, _ = _forward(model, tokens)
-        soft = (_forward(known_network, tokens)[0] - 4.0 * one_hot(labels, logits.shape[1])).softmax(dim=1)
-        terms.append(cross_entropy(logits, soft, reduction="none"))
-    assert float(losses.forget(INDICES).detach()) == pytest.approx(float(torch.cat(terms).mean()), rel=1e-4)
-
-
-def test_kl_is_that_of_the_target_to_the_model(step: Any, workspace: Workspace, known_network: PhiForCausalLM) -> None:
-    losses, model = step(method="ngdiff", retain_objective="kl")
-    _, retain = workspace.train_sets(max_length=64)
-    terms = [
-        kl_div(
-            _forward(model, tokens)[0].log_softmax(dim=1),
-            _forward(known_network, tokens)[0].softmax(dim=1),
-            reduction="none",
-        ).sum(dim=1)
-        for tokens in (retain[index] for index in INDICES)
-    ]
-    assert float(losses.retain(INDICES).detach()) == pytest.approx(float(torch.cat(terms).mean()), rel=1e-4)
+    losses, model = moved_losses(start, method="undial+ngdiff", options={"beta": 4.0}, retain_objective="kl")
+    forget, retain = workspace.train_sets(max_length=64)
+    distilled, divergences = [], []
+    for index in INDICES:
+        logits, labels, _ = _forward(model, forget[index])
+        soft = (_forward(known_network, forget[index])[0] - 4.0 * one_hot(labels, logits.shape[1])).softmax(dim=1)
+        distilled.append(cross_entropy(logits, soft, reduction="none"))
+        log_p = _forward(model, retain[index])[0].log_softmax(dim=1)
+        p_target = _forward(known_network, retain[index])[0].softmax(dim=1)
+        divergences.append(kl_div(log_p, p_target, reduction="none").sum(dim=1))
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(float(torch.cat(distilled).mean()), rel=1e-4)
+    assert float(losses.retain(INDICES).detach()) == pytest.approx(float(torch.cat(divergences).mean()), rel=1e-4)
 
 
 def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets_states(
-    step: Any, workspace: Workspace, known_network: PhiForCausalLM
+    start: Start, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
-    losses, model = step(method="rmu+ngdiff", options={"scale": 3.0, "layer": 0}, seed=4)
+    losses, model = moved_losses(start, method="rmu+ngdiff", options={"scale": 3.0, "layer": 0}, seed=4)
     forget, retain = workspace.train_sets(max_length=64)
 
     def states(network: PhiForCausalLM, sequences: Sequence[Tokens]) -> Tensor:
@@ -127,9 +104,6 @@ def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets
     assert float(losses.forget(INDICES).detach()) == pytest.approx(float(steered), rel=1e-4)
     kept = (states(model, retain) - states(known_network, retain)).square().sum(dim=1).mean()
     assert float(losses.retain(INDICES).detach()) == pytest.approx(float(kept), rel=1e-4)
-
-
-# The frozen target ---------------------------------------------------------------------------------------------------
 
 
 def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Workspace) -> None:
@@ -149,9 +123,6 @@ def test_the_adapter_switched_off_is_the_frozen_copy(start: Start, workspace: Wo
     assert all(parameter.requires_grad for parameter in run.parameters)
     with torch.no_grad():
         assert not torch.allclose(run.model(input_ids=ids).logits, copied, atol=1e-2)
-
-
-# References ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_resumed_run_compares_with_the_values_it_started_with(

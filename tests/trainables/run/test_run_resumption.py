@@ -100,22 +100,6 @@ def test_a_state_with_the_timers_of_an_earlier_version_is_loaded(start: Start) -
     assert resumed.state_dict()["tally"] == {"train_seconds": 2.5, "eval_seconds": 0.0, "generation_seconds": 0.0}
 
 
-@pytest.mark.parametrize("before", [{"method": "ga", "lr": 1e30}, {"method": "ngdiff", "lora_rank": 2, "lr": 0.1}])
-def test_a_trial_does_not_change_what_the_next_one_computes(
-    start: Start, workspace: Workspace, target: Target, make_spec: MakeSpec, before: dict[str, Any]
-) -> None:
-    spec = make_spec(method="ngdiff")
-    alone = UnlearningRun(spec, Workspace(target, device="cpu"))
-    expected = without_times(list(alone))
-    list(start(**before))
-    run = UnlearningRun(spec, workspace)
-    assert without_times(list(run)) == expected
-    assert same_bits(weights_of(run), weights_of(alone))
-
-
-# Divergence ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("method", "auto_lr"), [("gd", "on"), ("ga", "off"), ("ngdiff", "on")])
 def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     workspace: Workspace, make_spec: MakeSpec, method: str, auto_lr: str
@@ -144,9 +128,6 @@ def test_a_run_that_diverges_later_keeps_its_last_finite_losses(start: Start) ->
     assert last.losses == first.losses
     assert last.step > first.step
     assert list(run) == []
-
-
-# LoRA ----------------------------------------------------------------------------------------------------------------
 
 
 def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(

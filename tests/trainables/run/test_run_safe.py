@@ -30,7 +30,6 @@ def losses_of(run: UnlearningRun) -> Any:
 
 
 def look(run: UnlearningRun, *_: object) -> Quality:
-    """Return the quality of a run's current model, as interpolation measures it."""
     run._evaluate()
     return run._quality()
 

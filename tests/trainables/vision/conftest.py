@@ -95,7 +95,6 @@ def target(
 
 @pytest.fixture(scope="session")
 def workspace(target: Target) -> Workspace:
-    """Return the workspace that all tests share."""
     return Workspace(target, device="cpu")
 
 

@@ -20,7 +20,6 @@ from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.registry import SETS
 from trainables.modality.vision import Vision
 from trainables.models.checkpoints import LoadError, save_model
-from trainables.predictions import Predictions, item_losses
 from trainables.scoring.classification import ClassificationEvaluator
 from trainables.vision.models import (
     ARCHITECTURES,
@@ -82,8 +81,6 @@ def test_a_folder_without_a_classifier_is_named(tmp_path: Path, known_network: A
             load_classifier(tmp_path / name)
 
 
-# The input -----------------------------------------------------------------------------------------------------------
-
 COLOUR = ImageProcessor(64, 1 / 255, (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
 
 
@@ -144,9 +141,6 @@ def test_images_of_another_size_or_number_of_channels_are_refused() -> None:
         COLOUR.pixel_values(random_pixels(32, 2), "cpu")
 
 
-# Losses and accuracies ------------------------------------------------------------------------------------------------
-
-
 def evaluator_of(data: ImageData, processor: ImageProcessor) -> ClassificationEvaluator:
     return Vision().evaluator(data, processor, classes=10, max_length=0, batch_size=7, device="cpu")
 
@@ -155,13 +149,6 @@ def logits_of(network: Any, plain_input: Any, data: ImageData, items: ImageSet) 
     values, labels = plain_input(data, items.rows)
     with torch.no_grad():
         return network(pixel_values=values).logits, labels
-
-
-def test_a_classifier_with_equal_logits_predicts_the_first_label() -> None:
-    labels = torch.tensor([[0], [2]])
-    tied = Predictions(torch.zeros(2, 1, 3), labels, torch.zeros(2, 1), torch.ones(2, 1, dtype=torch.bool))
-    found = item_losses(torch.nn.Identity(), [1, 1], lambda indices: tied, batch_size=2)
-    assert (found.agreed.tolist(), found.instead.tolist()) == ([1, 0], [-1, 0])
 
 
 def test_each_forget_image_is_capped_at_the_guess_and_accuracies_are_scikit_learns_from_the_same_passes(
