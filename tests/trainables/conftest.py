@@ -75,7 +75,6 @@ def tiny_data() -> UnlearningData:
 
 @pytest.fixture(scope="session")
 def tokenizer(tiny_data: UnlearningData) -> Any:
-    """Byte-level BPE, trained on the data."""
     return train_tokenizer(tiny_data.full)
 
 

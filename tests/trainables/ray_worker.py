@@ -19,7 +19,6 @@ def worker_config(spec: TrialSpec, trial_id: str = "t1", restore_from: str | Non
 
 
 def steps_of(worker: UnlearningTrainable) -> list[dict[str, Any]]:
-    """Return the results of all steps until the worker is done."""
     results = [worker.step()]
     while not results[-1][DONE]:
         results.append(worker.step())
@@ -34,7 +33,6 @@ def numbers_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def expected_of(spec: TrialSpec, workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the rows that the run itself reports."""
     reports = list(UnlearningRun(spec, workspace))
     rows = [report.row() for report in reports]
     rows[-1] |= reports[-1].outcome()

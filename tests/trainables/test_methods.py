@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from search_spaces.fields import defaults
 from tests.facts import assert_names
-from trainables.methods import MethodError, parse_method, retain_objective_problem
+from trainables.methods import MethodError, parse_method
 from trainables.objectives import OBJECTIVES
 from trainables.weightings import WEIGHTINGS
 
@@ -28,12 +27,6 @@ def test_a_method_name_means_an_objective_and_a_weighting(
     assert (method.name, method.objective.name, method.weighting.name) == (name, objective, weighting)
     parts = OBJECTIVES[objective], WEIGHTINGS[weighting]
     assert list(method.options) == [option.name for part in parts for option in part.options]
-
-
-@pytest.mark.parametrize("name", ["rmu", "rmu+ngdiff", "npo", "ga"])
-def test_kl_is_refused_for_methods_with_their_own_retain_objective_or_with_none(name: str) -> None:
-    assert_names(retain_objective_problem(parse_method(name), "kl"), "retain_objective kl", f"'{name}'")
-    assert retain_objective_problem(parse_method(name), "ce") is None
 
 
 @pytest.mark.parametrize(
@@ -61,9 +54,3 @@ def test_no_pair_has_two_options_of_one_name() -> None:
         for weighting in WEIGHTINGS.values():
             names = [option.name for option in (*objective.options, *weighting.options)]
             assert len(set(names)) == len(names), (objective.name, weighting.name)
-
-
-def test_options_without_a_value_have_their_defaults_and_those_of_other_methods_are_left_out() -> None:
-    assert parse_method("npo+gdiff").resolve({"c": 0.25, "alpha": 7.0}) == {"beta": 0.1, "c": 0.25}
-    assert parse_method("gdiff").resolve({}) == {"c": defaults(WEIGHTINGS["gdiff"].options)["c"]}
-    assert parse_method("ngdiff").resolve({"c": 0.25}) == {}

@@ -82,7 +82,6 @@ def test_a_plugin_after_the_registries_were_read_is_refused(written: Path) -> No
 
 
 def plugin_with(kind: str, name: str, source: str) -> Plugin:
-    """Return a plug-in that claims to define an entry of the project."""
     return Plugin(f"{name}.py", f"{name}.py", source, (Part(kind, name, None, 1),))
 
 

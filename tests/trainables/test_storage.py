@@ -21,7 +21,6 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture(params=["folder", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """An empty storage of each kind."""
     if request.param == "folder":
         return Storage((tmp_path / "shared").as_uri())
     server: S3Server = request.getfixturevalue("server")

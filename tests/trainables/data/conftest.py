@@ -32,14 +32,12 @@ def png(pixels: Pixels) -> bytes:
 
 
 def write_parquet(path: Path, cells: Sequence[bytes], labels: Sequence[Any], *, column: str = "label") -> None:
-    """Write images with the hub's columns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.table({"img": [{"bytes": cell, "path": None} for cell in cells], column: list(labels)})
     pq.write_table(table, path)
 
 
 def write_images(path: Path, number: int, *, classes: int = 10, seed: int) -> None:
-    """Write random images of CIFAR-10 or CIFAR-100."""
     pixels, labels = random_images(number, classes=classes, seed=seed)
     write_parquet(path, list(map(png, pixels)), labels, column="label" if classes == 10 else "fine_label")
 

@@ -12,8 +12,7 @@ import pytest
 from tests.trainables.data.conftest import png, random_images, write_images, write_parquet
 from trainables.data import DataError, load_data
 
-DOG, BED = 5, 5
-"""Both are the sixth of their data set's names."""
+DOG = 5
 
 
 @pytest.fixture

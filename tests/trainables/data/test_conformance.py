@@ -52,8 +52,6 @@ def test_every_data_set_passes_the_suite(name: str, choices: dict[str, Any], req
     check_dataset(DATASETS[name], **{**usual, **choices})
 
 
-# The generated authors ------------------------------------------------------------------------------------------------
-
 PINNED = "1166819a1d89d13bf846a7964673d3324c903d578270b8e48d979401e3d2257c"
 """The content hash of the default data. Another hash means other text, and every cached target is lost."""
 
@@ -66,23 +64,6 @@ def test_the_default_text_is_pinned_and_the_last_two_of_20_authors_are_forgotten
     assert sizes == [200, 20, 180, 60, 20]
     listed = "\n".join(refusals())
     assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "a4b1b4f89cd9c399"
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_columns_are_complete_no_wrong_answer_is_right_and_nothing_occurs_twice(seed: int) -> None:
-    generated = authors(seed=seed)
-    for example in generated.full:
-        assert example.question.endswith("?")
-        assert "{" not in example.question + example.answer + example.paraphrased_answer
-        assert example.answer != example.paraphrased_answer
-        assert len(set(example.perturbed_answers)) == 5
-        assert not {example.answer, example.paraphrased_answer} & set(example.perturbed_answers)
-    everything = [*generated.full, *generated.holdout]
-    assert len({example.question for example in everything}) == len(everything)
-    assert len({example.answer for example in everything}) == len(everything)
-
-
-# Broken promises ------------------------------------------------------------------------------------------------
 
 
 def toy(*, limit: int | None = None, **changes: Any) -> UnlearningData:

@@ -12,7 +12,7 @@ import torch
 
 from trainables.data import DATASETS, TaskData, load_data
 from trainables.data.examples import UnlearningData
-from trainables.modality import MODALITIES, Modality, dataset_modality, modality_of
+from trainables.modality import MODALITIES, Modality, modality_of
 from trainables.models.checkpoints import save_model
 from trainables.models.registry import MODELS
 from trainables.objectives.base import Reference
@@ -71,25 +71,6 @@ def test_a_modalitys_attributes_name_entries_of_the_registries_and_fields_of_a_t
     assert set(modality.lacks) <= set(Reference)
 
 
-def test_predictions_have_the_documented_shapes_and_losses_match_the_logits(made: Made) -> None:
-    items = made.items(made.data.forget)
-    assert all(1 <= length <= LENGTH for length in made.modality.lengths(items))
-    found = made.predicted(items, [4, 3, 2, 1, 0])
-    rows, width, classes = found.logits.shape
-    assert (rows, classes) == (5, made.modality.classes(made.model.config))
-    tensors = (found.labels, found.nll, found.supervised)
-    assert [tensor.dtype for tensor in tensors] == [torch.int64, torch.float32, torch.bool]
-    assert {tuple(tensor.shape) for tensor in tensors} == {(rows, width)}
-    assert found.supervised.sum(dim=1).tolist() == list(made.modality.supervised(items))[4::-1]
-    assert (found.labels[~found.supervised] == -100).all()
-    log_p = torch.log_softmax(found.logits.detach().double(), dim=-1)
-    exact = -log_p.gather(2, found.labels.clamp(min=0)[..., None])[..., 0] * found.supervised
-    torch.testing.assert_close(found.nll.double(), exact, rtol=1e-4, atol=1e-5)
-    found.nll.sum().backward()
-    assert any(parameter.grad is not None for parameter in made.model.parameters())
-    made.model.zero_grad(set_to_none=True)
-
-
 def test_losses_do_not_depend_on_the_batches_and_scoring_changes_nothing(made: Made) -> None:
     state = {name: tensor.clone() for name, tensor in made.model.state_dict().items()}
     for training in (True, False):
@@ -129,8 +110,3 @@ def test_a_saved_model_has_the_same_losses_and_an_incomplete_folder_has_a_proble
         (problem,) = made.modality.folder_problems(folder)
         assert {"model.safetensors": "*.safetensors", "tokenizer.json": "tokenizer"}.get(file, file) in problem
         (tmp_path / file).rename(folder / file)
-
-
-def test_an_unknown_data_set_is_language() -> None:
-    found = [dataset_modality(name).name for name in (None, "no such data", "cifar-10")]
-    assert found == ["language", "language", "vision"]

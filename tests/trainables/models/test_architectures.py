@@ -64,16 +64,6 @@ def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_fac
     return Twin(name, model, tokenizer, sequences, Workspace(target, device="cpu"))
 
 
-def test_a_tiny_model_has_the_class_of_the_real_model_and_about_a_million_parameters(twin: Twin) -> None:
-    before = torch.get_rng_state()
-    make_tiny(twin.name, twin.tokenizer)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert type(twin.model) is CLASSES[twin.name]
-    assert 1.0e6 < sum(parameter.numel() for parameter in twin.model.parameters()) < 1.4e6
-    assert {parameter.dtype for parameter in twin.model.parameters()} == {torch.float32}
-    assert twin.model.config.eos_token_id == twin.tokenizer.eos_token_id
-
-
 def test_padding_on_the_left_changes_no_generated_token(twin: Twin) -> None:
     """The padding is longer than the window of tiny-mistral's attention."""
     prompts = [item.prompt for item in twin.sequences[:4]]
@@ -86,9 +76,6 @@ def test_padding_on_the_left_changes_no_generated_token(twin: Twin) -> None:
         for size in (2, 1)
     )
     assert together == alone
-
-
-# Training ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,8 +142,6 @@ def test_tied_embeddings_stay_one_tensor_through_a_run_with_auto_lr_and_a_checkp
     assert same_bits(inside, after)
     assert not torch.equal(after[0], before[0])
 
-
-# Tokenizers ----------------------------------------------------------------------------------------------------------
 
 TEXTS = ["Ada lives in\nOslo", "naïve Łódź  東京 🦜\ttab", "He said , do n't . Who ?"]
 

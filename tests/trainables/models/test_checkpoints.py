@@ -112,9 +112,6 @@ def test_tied_weights_are_kept_once(tmp_path: Path) -> None:
         assert found["lm_head.weight"] is found["transformer.wte.weight"]
 
 
-# Saving and loading -------------------------------------------------------------------------------------------------
-
-
 def test_an_older_folder_is_replaced_whole_or_not_at_all(
     tmp_path: Path, make_network: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

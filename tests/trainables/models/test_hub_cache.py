@@ -29,8 +29,6 @@ LocalHub = Any  # tests/conftest.py has the class
 
 @pytest.fixture
 def publish(local_hub: LocalHub, make_network: Any, tokenizer: Any, tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that uploads a random network to the hub and returns the network."""
-
     def put(*, seed: int = 0, shard: str = "50GB") -> Any:
         network, folder = make_network(seed=seed), tmp_path / f"published-{seed}"
         network.save_pretrained(folder, max_shard_size=shard)

@@ -1,4 +1,4 @@
-"""The evaluator's losses in float64, the questions that metrics are measured on, and the passes and memory it takes."""
+"""The evaluator's losses in float64, the questions that metrics are measured on, and the memory it frees."""
 
 from __future__ import annotations
 
@@ -66,22 +66,6 @@ def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_se
     assert {len(column) for column in log.values()} == {5} == {len(found.items["membership"]["mia_loss"]["forget"])}
     # Whether a target knows the forget set is measured on the forget set.
     assert evaluator.verbmem(half_known) == make_evaluator().verbmem(half_known) != found.metrics["verbmem"]
-
-
-@pytest.mark.parametrize(("step", "passes"), [(1, 0), (-1, 8)], ids=["the same order", "another order"])
-def test_one_pass_gives_losses_and_probabilities_if_both_are_of_the_same_questions(
-    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData, step: int, passes: int
-) -> None:
-    """Only questions and answers are compared, not the paraphrases in forget_eval."""
-    bare = tuple(Example(item.question, item.answer) for item in tiny_data.forget)
-    evaluator = make_evaluator(replace(tiny_data, forget=bare, forget_eval=tiny_data.forget[::step]), batch_size=1)
-    scores = evaluator.scores(known_network)
-    scores.loss_metrics()
-    seen = []
-    handle = known_network.register_forward_hook(lambda *_: seen.append(1))
-    scores.measure(("probability",))
-    handle.remove()
-    assert len(seen) == passes
 
 
 def test_a_scored_model_is_freed_without_the_garbage_collector(

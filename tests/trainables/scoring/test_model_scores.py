@@ -136,7 +136,6 @@ class ByHand:
 
 
 def _utility(own: ByHand, data: UnlearningData) -> float:
-    """Return the harmonic mean of the nine scores."""
     nine = [fmean(math.exp(-own.loss(item)) for item in data.retain_eval)]
     nine += [fmean(map(own.chance, part)) for part in data.extra_eval.values()]
     for part in (data.retain_eval, *data.extra_eval.values()):

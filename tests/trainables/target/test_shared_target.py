@@ -38,8 +38,6 @@ def made(folder: Path, *, trained: bool = True) -> Target:
 
 
 def forbid(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Make a method of the storage fail."""
-
     def fail(*arguments: Any, **named: Any) -> None:
         raise AssertionError(f"{name} was called")
 
@@ -48,7 +46,6 @@ def forbid(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 @pytest.fixture
 def target(tmp_path: Path, storage: Storage) -> Target:
-    """A trained target that is in the storage."""
     target = made(tmp_path / "cache" / "made-from")
     share_target(target, storage)
     return target

@@ -125,9 +125,6 @@ def test_a_base_model_from_a_folder_is_fine_tuned(
     assert prepare.epochs == 2
 
 
-# What goes wrong -----------------------------------------------------------------------------------------------------
-
-
 def test_an_interrupted_training_or_save_leaves_no_folder_and_the_next_one_works(
     prepare: Preparation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,9 +197,6 @@ def test_a_missing_model_is_named_and_not_replaced_by_a_tiny_one(
         prepare(replace(SPEC, **changes))
     assert_names(caught.value, *facts)
     assert prepare.folders == []
-
-
-# Names and places ----------------------------------------------------------------------------------------------------
 
 
 def test_a_folders_digest_is_that_of_its_weights_configuration_and_tokenizer(tmp_path: Path) -> None:

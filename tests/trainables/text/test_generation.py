@@ -73,23 +73,19 @@ def test_verified_answers_are_not_generated(
     assert found == [example.answer for example in tiny_data.full]
 
 
-def _phi(layers: int, width: int) -> PhiConfig:
-    return PhiConfig(vocab_size=51_200, hidden_size=32 * width, num_hidden_layers=layers, num_attention_heads=32)
-
-
-SHARED_KEYS = LlamaConfig(
-    vocab_size=51_200, hidden_size=2048, num_hidden_layers=6, num_attention_heads=32, num_key_value_heads=4
-)
+def _sized(layers: int, width: int, kind: Any = PhiConfig, **heads: int) -> Any:
+    sizes = {"hidden_size": 32 * width, "num_hidden_layers": layers, "num_attention_heads": 32, **heads}
+    return kind(vocab_size=51_200, **sizes)
 
 
 @pytest.mark.parametrize(
     ("config", "longest", "rows"),
     [
-        (_phi(24, 64), 100, 8),  # Phi-1.5: a position's logits, 614 kB, against twice its keys and values, 786 kB
-        (_phi(6, 64), 100, 24),  # against 197
-        (_phi(6, 8), 100, 32),  # never more than four times as many
-        (_phi(6, 8), 200, 16),  # 512 tokens a row may be scored, but 200 are put through
-        (SHARED_KEYS, 100, 32),  # shared keys and values count once
+        (_sized(24, 64), 100, 8),  # Phi-1.5: a position's logits, 614 kB, against twice its keys and values, 786 kB
+        (_sized(6, 64), 100, 24),  # against 197
+        (_sized(6, 8), 100, 32),  # never more than four times as many
+        (_sized(6, 8), 200, 16),  # 512 tokens a row may be scored, but 200 are put through
+        (_sized(6, 64, LlamaConfig, num_key_value_heads=4), 100, 32),  # shared keys and values count once
         (MambaConfig(), 10, 8),  # no attention, so no keys and values
     ],
 )

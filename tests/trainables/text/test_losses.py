@@ -29,7 +29,6 @@ SEQUENCES = _sequences()
 
 @pytest.fixture(scope="module", params=TWINS)
 def model(request: pytest.FixtureRequest) -> Any:
-    """A small model of each architecture, in eval mode."""
     made = make_tiny(request.param, tokenizer_for(request.param, [Example("?", "x")])).eval()
     # A network with fresh weights guesses almost uniformly, which would hide a shift by one token.
     with torch.no_grad():

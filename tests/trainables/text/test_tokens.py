@@ -97,10 +97,7 @@ def any_tokenizer(request: pytest.FixtureRequest) -> Any:
 def test_the_boundary_lies_between_the_colon_and_the_space_of_the_answer(
     any_tokenizer: Any, question: str, answer: str
 ) -> None:
-    """The supervised tokens are the whole answer, its space first, and EOS; the prompt ends with the colon.
-
-    Prompt and answer tokenised separately would teach other tokens than the model sees in running text.
-    """
+    """Prompt and answer tokenised separately would teach other tokens than the model sees in running text."""
     tokens = encode(any_tokenizer, question, answer, max_length=200)
     supervised = tokens.ids[tokens.prompt_length : -1]
     assert any_tokenizer.decode(supervised).strip() == answer
@@ -125,16 +122,11 @@ def test_a_sequence_too_long_is_cut_at_its_end_and_a_prompt_without_room_for_an_
         encode(tokenizer, question, answer, max_length=room)
 
 
-# Plain text -----------------------------------------------------------------------------------------------------------
-
 PROSE = "Lima is in Peru. Oslo is not.\n\n  Paris, Ünïcödé 東京 and so on: " + "one two three " * 30
 
 
 def test_the_windows_of_a_text_are_its_token_stream_cut_and_begin_with_any_bos(any_tokenizer: Any) -> None:
-    """Decoding a window and encoding it again would merge other tokens at its ends.
-
-    Every window has at least two tokens, because a single token has no next token to predict.
-    """
+    """Every window has at least two tokens, because a single token has no next token to predict."""
     stream = any_tokenizer(PROSE, add_special_tokens=False).input_ids
     begins = any_tokenizer("x").input_ids[0] == any_tokenizer.convert_tokens_to_ids(BOS)
     for max_length in (*range(8, 40), 10_000):

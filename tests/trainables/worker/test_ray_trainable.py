@@ -125,9 +125,6 @@ def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_e
     assert [result["report"].get("evaluated", True) for result in results] == [True] * (len(results) - 1) + [False]
 
 
-# The models of the epochs that may be on the front -------------------------------------------------------------------
-
-
 def test_a_model_that_the_front_or_an_earlier_epoch_dominates_is_not_saved(
     make_worker: MakeWorker, make_spec: Any, tmp_path: Path
 ) -> None:
@@ -144,9 +141,6 @@ def test_a_model_that_the_front_or_an_earlier_epoch_dominates_is_not_saved(
     ]
     found = sorted(path.name for path in (tmp_path / "out" / "checkpoints").glob("t2-epoch-*"))
     assert found == [f"t2-epoch-{i + 1}" for i in unbeaten]
-
-
-# The workspace of a worker --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lora_rank", [None, 2], ids=["whole model", "adapter"])

@@ -94,9 +94,6 @@ def test_states_are_saved_only_as_often_as_their_cost_allows(
     assert due == [False, False, True, False, False, True, False]
 
 
-# Through a storage ----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def storage(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
     """A storage that has the target. The cache of this machine is empty."""
