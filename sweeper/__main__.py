@@ -51,7 +51,7 @@ def _leave(code: int) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device for each standard stream that the shell has closed (``>&-``): later code writes to it."""
+    """Open the null device for each standard stream that the shell has closed (``>&-``), for later writes."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)

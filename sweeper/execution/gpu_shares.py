@@ -1,4 +1,4 @@
-"""Choose how many trials share a GPU from measured GPU memory, for ``--gpus-per-trial auto``.
+"""Choose how many trials share a GPU (``--gpus-per-trial auto``). The choice uses measured GPU memory.
 
 Trials with the same model, data and batch sizes form a memory class. The first trial of a class gets a whole GPU, and
 its memory peak determines the share for the next trials of the class.

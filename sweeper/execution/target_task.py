@@ -70,7 +70,7 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
-    """Print the requested metrics that are left out because they need a retain model and the user gave none."""
+    """Print the requested metrics that are left out because they need a retain model, which the user did not give."""
     if names:
         console.print(
             f"metrics left out because there is no retain model: {', '.join(names)}. Pass a retain model with "

@@ -110,7 +110,7 @@ def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
 
 
 def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
-    """Return the entry of an unfinished trial in ``status --json``.
+    """Return an unfinished trial's entry in ``status --json``.
 
     ``waits`` is whether the trial is paused. ``to_end`` is whether it stops after its current epoch. Without a driver,
     ``to_end`` is False, because ``resume`` discards the stop requests to a killed driver.

@@ -81,7 +81,7 @@ def objective_set(text: str) -> frozenset[str]:
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """Return the objectives with their bounds, as the analysis needs them. Bounds of losses use ``random_guess``."""
+    """Return the objectives with their bounds, for the analysis. ``random_guess`` is the upper bound of the losses."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)

@@ -167,7 +167,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
 
 
 def plugin_problems() -> list[str]:
-    """Return a problem for each option or metric of a plug-in that has the name of an existing column."""
+    """Return a problem for each plug-in option or plug-in metric that has the name of an existing column."""
     own = {*_names(_OWN), *FIELDS}
     found = []
     for plugin in plugins.active():

@@ -239,7 +239,7 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Set the frontier tag of a run, and remove the recommendation from a run that is no longer recommended."""
+        """Set the frontier tag of the run ``key``. If this run is no longer recommended, mark the run accordingly."""
         run = self._runs[key]
         if key in (end.front or ()):
             self._store.set_tags(run, {PARETO: "true"})
