@@ -90,7 +90,6 @@ def external_csv(folder: Path, text: str) -> Path:
 
 
 def tables_of(out: Path) -> tuple[TrialTable, SweepFile]:
-    """Read the trial table and sweep.json of a folder."""
     return TrialTable.read(out), SweepFile.read(out)
 
 

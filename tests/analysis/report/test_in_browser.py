@@ -53,7 +53,6 @@ def page(browser: Browser, folder: Path) -> Page:
 
 
 def ids(page: Page) -> list[str]:
-    """The trials that are shown, in their order."""
     return page.texts(f"{ROWS} td:first-child")
 
 

@@ -116,11 +116,7 @@ def test_if_the_start_decides_who_is_ahead_it_is_a_caution(make_sweep: MakeSweep
 
 @pytest.mark.usefixtures("blank_figures")
 def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: MakeRow) -> None:
-    rows = [
-        row(volume, lr, seed, auto=auto, utility=0.8, verbmem=0.5)
-        for seed in range(3)
-        for volume, lr, auto in ((0.1, 1e-5, False), (0.3, 1e-4, False), (0.4, 1e-3, False), (0.5, 1e-4, True))
-    ]
+    rows = table(row, 0.1, seeds=range(3), rates=RISING, verbmem=0.5)
     out = make_sweep(rows, settings={"kind": "lr-study", "sampler": "grid", "trials": 12})
     write_report(out)
     page, study = (out / "report.html").read_text(), read_study([out])

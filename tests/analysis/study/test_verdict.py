@@ -23,10 +23,8 @@ Judged = Callable[..., Verdict]
 
 @pytest.fixture
 def judged(grid: MakeGrid) -> Judged:
-    """Return the only verdict on the tables."""
-
-    def judge(*tables: list[Row]) -> Verdict:
-        (verdict,) = verdicts_data(grid(*tables))
+    def judge(rows: list[Row]) -> Verdict:
+        (verdict,) = verdicts_data(grid(rows))
         return verdict
 
     return judge
