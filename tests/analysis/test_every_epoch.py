@@ -93,11 +93,13 @@ def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(m
     assert "trial 00001 after epoch 1" in answer["headline"]
     page = (out / "report.html").read_text()
     # The labels of the points have the values of their own epoch.
-    shown = dict(re.findall(r'data-name="([^"]*)" data-settings="[^"]*" data-values="([^"]*)"', page))
+    points = re.findall(r'data-name="([^"]*)" data-settings="([^"]*)" data-values="([^"]*)"', page)
+    shown = {name: values.split(", ") for name, _, values in points}
+    assert {settings for _, settings, _ in points} == {"gdiff, c 0.5, lr 1e-4", "ngdiff, lr 1e-4"}
     for trial_id, epoch, status in (("00000", 2, "finished"), ("00001", 1, "finished"), ("00002", 1, "diverged")):
         forget, retain = EPOCHS[trial_id][epoch - 1]
-        values = shown[f"trial {trial_id} after epoch {epoch}, {status}"].split(", ")
-        assert {f"forget loss capped {number(forget)}", f"retain loss {number(retain)}"} <= set(values)
+        values = set(shown[f"trial {trial_id} after epoch {epoch}, {status}"])
+        assert {f"forget loss capped {number(forget)}", f"retain loss {number(retain)}"} <= values
     assert page.count('<th scope="col" class="n">epoch</th>') == 1
     for place in ("checkpoints/00000-epoch-2", "checkpoints/00002-epoch-1"):
         assert f"<code>{place}</code>" in page

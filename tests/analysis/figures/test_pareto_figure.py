@@ -53,8 +53,10 @@ def test_a_frontier_figure_has_points_a_staircase_and_landmarks(make_sweep: Make
 def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_sweep: MakeSweep) -> None:
     two = [{"name": name, "direction": "min", "low": 0, "high": 8} for name in ("retain_loss", "forget_loss")]
     three = [*two, {"name": "utility", "direction": "max", "low": 0, "high": 1}]
-    data = _data(make_sweep([trial("0", 4.0, 4.0, utility=0.5)], objectives=three))
-    assert data.staircase == ()
+    rows = [trial("0", 4.0, 4.0, utility=0.5), trial("1", 4.0, 5.0, utility=0.75)]
+    data = _data(make_sweep(rows, objectives=three))
+    assert (data.staircase, data.counts.members) == ((), 2)
+    assert data.counts.hypervolume == pytest.approx(0.5 * (0.5 * 0.5 + 0.375 * 0.75 - 0.375 * 0.5))
     assert note("more_objectives", names=("retain_loss", "forget_loss", "utility")) in data.notes
 
 

@@ -78,7 +78,7 @@ def page(folder: Path) -> Page:
 
 def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for_every_link(page: Page) -> None:
     text = " ".join(page.text.split())
-    assert text.index("trial 00002: ngdiff") < text.index("The frontier") < text.index("All trials")
+    assert text.index("trial 00002: ngdiff, AutoLR clip") < text.index("The frontier") < text.index("All trials")
     assert {"frontier", "sensitivity", "auto-lr", "courses", "cost", "rerun"} <= set(page.values("id"))
     for expected in (
         *("checkpoints/00002", "nan at step 12", "python -m sweeper pareto --method ngdiff", "torch 2.13.0"),
