@@ -5,6 +5,7 @@ Every process started here has a mark in its environment. A test that leaves a p
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -130,7 +131,10 @@ def target(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def cli(tmp_path_factory: pytest.TempPathFactory, data: Path, target: Path) -> Iterator[Cli]:
-    made = replace(Cli.in_folder(tmp_path_factory.mktemp("e2e")), problem=Problem(data, target).options)
+    made = Cli.in_folder(tmp_path_factory.mktemp("e2e"))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # for commands such as "ray start"
+    environment = {**made.environment, "PATH": path, "RAY_USAGE_STATS_ENABLED": "0"}
+    made = replace(made, problem=Problem(data, target).options, environment=environment)
     yield made
     made.end_processes()
 

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -29,14 +28,8 @@ def terminal(typed: str, environment: dict[str, str], folder: Path) -> Iterator[
     log = folder / f"node{len(list(folder.glob('node*.log')))}.log"
     for _ in range(6):
         with log.open("w") as output:
-            process = subprocess.Popen(
-                ["bash", "-ec", typed],
-                env=environment,
-                stdout=output,
-                stderr=output,
-                cwd=folder,
-                start_new_session=True,
-            )
+            given = {"stdout": output, "stderr": output, "cwd": folder, "start_new_session": True}
+            process = subprocess.Popen(["bash", "-ec", typed], env=environment, **given)
         while process.poll() is None and "Ray runtime started" not in log.read_text():
             time.sleep(0.2)
         if process.poll() is None:
@@ -60,7 +53,7 @@ class Nodes:
     """A cluster of two nodes with a CPU each, started by the first call of ``address``. The second node can be lost."""
 
     def __init__(self, cli: Cli) -> None:
-        free = {**cli.environment, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        free = {**cli.environment, "RAY_AUTH_MODE": "disabled"}
         self._port = free_port()
         self._marked = [replace(cli, environment={**free, MARK: uuid.uuid4().hex}) for _ in range(2)]
         self._stack = ExitStack()
@@ -68,19 +61,12 @@ class Nodes:
     @property
     def address(self) -> str:
         """The address of the cluster. Nodes that do not run are started first."""
-        given = "--num-cpus=1 --block"
-        for typed, node in zip(
-            (
-                f"ray start --head --port={self._port} --include-dashboard=false {given}",
-                f"ray start --address=127.0.0.1:{self._port} {given}",
-            ),
-            self._marked,
-            strict=True,
-        ):
+        starts = (f"--head --port={self._port} --include-dashboard=false", f"--address=127.0.0.1:{self._port}")
+        for start, node in zip(starts, self._marked, strict=True):
             if not self.raylets(node):
+                typed = f"ray start {start} --num-cpus=1 --block"
                 folder = Path(tempfile.mkdtemp(dir=node.folder))
-                path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-                self._stack.enter_context(terminal(typed, {**node.environment, "PATH": path}, folder))
+                self._stack.enter_context(terminal(typed, node.environment, folder))
         return f"127.0.0.1:{self._port}"
 
     @staticmethod

@@ -5,9 +5,7 @@ Ray's fake cloud provider starts the nodes as processes on this machine.
 
 from __future__ import annotations
 
-import os
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,21 +54,12 @@ def is_taken(port: int) -> bool:
 @pytest.mark.skipif(is_taken(PORT), reason=f"port {PORT}, which Ray's fake cloud provider requires, is in use")
 def test_a_second_trial_makes_the_cluster_grow_and_runs_on_the_new_node(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text(CONFIG)
-    environment = {
-        **cli.environment,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "RAY_AUTH_MODE": "disabled",
-        "RAY_USAGE_STATS_ENABLED": "0",
-    }
-    of_the_provider = {
-        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
-        "RAY_FAKE_CLUSTER": "1",
-        "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID,
-    }
+    environment = {**cli.environment, "RAY_AUTH_MODE": "disabled", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+    environment |= {"RAY_FAKE_CLUSTER": "1", "RAY_OVERRIDE_NODE_ID_FOR_TESTING": HEAD_ID}
     head = f"ray start --head --port={PORT} --num-cpus=1 --include-dashboard=false --block"
     typed = f"{head} --autoscaling-config={tmp_path}/cluster.yaml"
     sweep = cli.new("growing")
-    with terminal(typed, {**environment, **of_the_provider}, tmp_path):
+    with terminal(typed, environment, tmp_path):
         trials = ("--trials", "6", "--epochs", "60", "--scheduler", "none", "--max-concurrent", "2")
         cli.run(*cli.pareto(sweep, *trials, "--address", f"127.0.0.1:{PORT}"))
 

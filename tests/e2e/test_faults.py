@@ -105,10 +105,6 @@ def parent_status(cli: Cli, sweep: Sweep) -> str:
     return str(records(cli.tracking_uri, sweep.out.name).parent.info.status)
 
 
-def head_processes(cli: Cli, name: str) -> list[int]:
-    return [number for number, command in cli.processes().items() if command.split()[0].endswith(f"/{name}")]
-
-
 def test_sigterm_to_the_whole_process_group_ends_the_sweep_with_a_report(
     cli: Cli, reference: tuple[Sweep, Done]
 ) -> None:
@@ -129,7 +125,7 @@ def test_sigterm_to_the_whole_process_group_ends_the_sweep_with_a_report(
 def test_the_loss_of_rays_head_is_reported_soon(cli: Cli, reference: tuple[Sweep, Done], name: str) -> None:
     sweep = cli.new(f"without-{name}")
     process = begun(cli, sweep)
-    (head,) = head_processes(cli, name)
+    (head,) = [number for number, command in cli.processes().items() if command.split()[0].endswith(f"/{name}")]
     for number in (head, *trainers(cli)):  # otherwise the trials could finish before the loss is detected
         os.kill(number, signal.SIGKILL)
     done = cli.finish(process, code=1)
@@ -171,16 +167,9 @@ def test_under_uv_run_workers_have_the_interpreter_of_the_driver(cli: Cli, tmp_p
     (tmp_path / "run").write_text("import subprocess, sys\nsys.exit(subprocess.call(sys.argv[1:]))\n")
     sweep = cli.new("uv")
     words = cli.pareto(sweep, "--method", "ngdiff", "--lr", "0.05", "--optimizer", "sgd", "--epochs", "1")
-    process = subprocess.Popen(
-        ["uv", "run", sys.executable, "-m", "sweeper", *map(str, words)],
-        executable=sys.executable,
-        cwd=tmp_path,
-        env=cli.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    cli.finish(process)
+    command = ["uv", "run", sys.executable, "-m", "sweeper", *map(str, words)]
+    given = {"cwd": tmp_path, "env": cli.environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    cli.finish(subprocess.Popen(command, executable=sys.executable, text=True, **given))
     assert [row["status"] for row in sweep.trials] == ["finished"]
 
 

@@ -47,13 +47,8 @@ def test_the_papers_command_runs_against_the_hub_to_its_report(
     (out,) = (tmp_path / "runs").iterdir()
     assert (out / "report.html").is_file()
     described = json.loads((out / "sweep.json").read_text())["settings"]["base"]
-    assert {name: described[name] for name in ("model", "dataset", "epochs", "batch_size", "lora_rank")} == {
-        "model": "phi-1.5",
-        "dataset": "tofu",
-        "epochs": 15,
-        "batch_size": 32,
-        "lora_rank": None,
-    }
+    expected = {"model": "phi-1.5", "dataset": "tofu", "epochs": 15, "batch_size": 32, "lora_rank": None}
+    assert {name: described[name] for name in expected} == expected
     (made,) = (tmp_path / "cache" / "sweeper" / "targets").glob("*/target.json")
     made_of = json.loads(made.read_text())
     assert made_of["data"] == "tofu/forget10"

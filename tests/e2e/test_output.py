@@ -16,12 +16,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.ray]
 TABLES = ("trials.csv", "history.csv", "candidates.csv")
 
 
-def test_stderr_has_a_line_for_every_trial(reference: tuple[Sweep, Done]) -> None:
-    _, done = reference
-    lines = [line for line in done.stderr.splitlines() if line[:5].isdecimal()]
-    assert sorted(line[:5] for line in lines) == [f"{index:05d}" for index in range(6)]
-
-
 def test_resuming_a_finished_sweep_changes_nothing(cli: Cli, reference: tuple[Sweep, Done]) -> None:
     sweep, first = reference
     names = (*TABLES, "pareto.json")

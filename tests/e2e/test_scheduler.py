@@ -70,19 +70,6 @@ def test_trials_that_fall_behind_are_stopped_at_a_rung(cli: Cli, alone: Sweep) -
     page = (sweep.out / "report.html").read_text()
     assert f"{len(stopped)} of 6 trials" in page
     assert f"{saved:g} of 48 epochs" in page
-    assert states_in_study(sweep) == {row["trial_id"]: row["status"] for row in sweep.trials}
-
-
-def states_in_study(sweep: Sweep) -> dict[str, str]:
-    """Return the status of each trial in Optuna's study, in the terms of trials.csv."""
-    import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    words = {"COMPLETE": "finished", "PRUNED": "stopped", "FAIL": "diverged"}
-    (study,) = optuna.get_all_study_names(storage := JournalStorage(JournalFileBackend(str(sweep.out / "optuna.log"))))
-    trials = optuna.load_study(study_name=study, storage=storage).trials
-    return {f"{trial.number:05d}": words[trial.state.name] for trial in trials}
 
 
 def test_after_kill_9_paused_trials_continue_from_their_saved_states(cli: Cli, alone: Sweep) -> None:

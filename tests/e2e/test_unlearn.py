@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,24 +90,12 @@ def test_an_interpolated_checkpoint_lies_between_the_weights_of_the_target_and_t
     assert moved > 1e-2, "the weights moved too little for this test"
 
 
-def cut_weights(folder: Path) -> None:
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:1000])
-
-
-def name_another_architecture(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"model_type": "vit", "architectures": ["ViTModel"]}))
-
-
-@pytest.mark.parametrize(("spoil", "code"), [(cut_weights, 2), (name_another_architecture, 1)])
-def test_the_error_of_a_target_that_cannot_be_loaded_names_its_folder(
-    cli: Cli, target: Path, tmp_path: Path, spoil: Callable[[Path], None], code: int
-) -> None:
+def test_the_error_of_a_target_of_another_architecture_names_its_folder(cli: Cli, target: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(target, broken)
-    spoil(broken)
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"model_type": "vit", "architectures": ["ViTModel"]}))
     problem = [str(broken) if part == str(target) else part for part in cli.problem]
-    done = cli.run("unlearn", *problem, code=code)
+    done = cli.run("unlearn", *problem, code=1)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert str(broken) in line

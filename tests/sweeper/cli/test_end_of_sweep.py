@@ -78,7 +78,7 @@ def test_json_is_the_only_thing_on_stdout(pareto: Command, out: Path, ends: End)
     ids=lambda value: type(value).__name__,
 )
 def test_an_end_without_a_result_is_one_line_and_an_exit_code(
-    pareto: Command, ends: End, error: BaseException, code: int
+    pareto: Command, out: Path, ends: End, error: BaseException, code: int
 ) -> None:
     ends(error)
     result = pareto()
@@ -86,6 +86,7 @@ def test_an_end_without_a_result_is_one_line_and_an_exit_code(
     assert isinstance(result.exception, SystemExit)
     (line,) = result.stderr.splitlines()
     assert str(error.args[-1]) in line
+    assert out.exists() != isinstance(error, PlacementError), "the command can be repeated on a cluster with a place"
 
 
 def test_a_bug_is_not_disguised_as_a_mistake_of_the_user(pareto: Command, ends: End) -> None:
