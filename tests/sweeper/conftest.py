@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import optuna
 import pytest
@@ -196,15 +196,6 @@ def states(out: Path) -> Counter[str]:
     return Counter(trial.state.name for trial in plain_trials(out) if "prior" not in trial.user_attrs)
 
 
-def runs_by_configuration(proposed: Sequence[Proposal]) -> dict[str, list[int]]:
-    """Return the seeds with which each configuration ran."""
-    found: dict[str, list[int]] = {}
-    for _, config in proposed:
-        configuration = {name: value for name, value in config.items() if name != "seed"}
-        found.setdefault(json.dumps(configuration, sort_keys=True), []).append(config["seed"])
-    return found
-
-
 @pytest.fixture
 def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip fsync. A killed process loses no data that the system has accepted, so tests of kills need no fsync."""
@@ -226,7 +217,7 @@ def bare_sweep(
     settings: SweepSettings = SETTINGS,
     *,
     study: SweepStudy | None = None,
-    tracker: RecordingTracker | None = None,
+    tracker: Any = None,
     console: Console | None = None,
     syncer: Syncer | None = None,
     shares: GpuShares | None = None,
@@ -254,7 +245,7 @@ def bare_sweep(
         console=console,
         tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=bool(settings.goals)),
         checkpoints=checkpoints,
-        tracker=cast(Any, tracker or RecordingTracker()),
+        tracker=tracker or RecordingTracker(),
         display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials),
         syncer=syncer,
         shares=shares,
@@ -271,13 +262,8 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tracker() -> RecordingTracker:
-    return RecordingTracker()
-
-
-@pytest.fixture
-def sweep(out: Path, tracker: RecordingTracker) -> OpenSweep:
-    return bare_sweep(out, tracker=tracker)
+def sweep(out: Path) -> OpenSweep:
+    return bare_sweep(out)
 
 
 def running(sweep: OpenSweep) -> str:

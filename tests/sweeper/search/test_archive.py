@@ -35,18 +35,13 @@ def test_the_epoch_that_adds_most_to_the_front_of_the_others_represents_a_trial(
     assert attained.trace == [pytest.approx(0.42), pytest.approx(0.46)]
     attained.add(ended(9, 1))
     assert attained.add(ended(3, 5), [epoch(8, 2), epoch(3, 5)]) == Result((3.0, 5.0)), "of equals the last"
+    unfinished = ParetoArchive(AXES)
+    unfinished.add(ended(9, 1, status="diverged"), [epoch(5, 5)])
+    assert unfinished.trace == [pytest.approx(0.25)], "its epochs are on the front, its row is not"
     last = ParetoArchive(AXES, every_epoch=False)
     assert last.add(ended("3", "5.0"), [epoch(8, 2), epoch(3, 5)]) == Result((3.0, 5.0)), "a table has texts"
     assert last.add(ended(3, 5, status="stopped"), [epoch(8, 2)]) is None
     assert last.trace == [pytest.approx(0.15)] * 2
-
-
-@pytest.mark.parametrize("status", ["stopped", "diverged", "failed"])
-def test_of_an_unfinished_trial_the_epochs_are_on_the_front_and_the_row_is_not(status: str) -> None:
-    attained = ParetoArchive(AXES)
-    attained.add(ended(9, 1, status=status))
-    attained.add(ended(9, 1, status=status), [epoch(5, 5)])
-    assert attained.trace == [0.0, pytest.approx(0.25)]
 
 
 @pytest.mark.parametrize(

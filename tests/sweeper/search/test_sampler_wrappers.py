@@ -44,15 +44,6 @@ def test_quasi_random_points_fill_every_parameter_evenly_and_an_enqueued_point_u
     assert all(("c" in config) == (config["method"] == "gdiff") for config in configs)
 
 
-@pytest.mark.parametrize("name", ["qmc", "tpe"])
-def test_the_start_continues_after_a_resume_where_it_was(name: str) -> None:
-    whole, resumed = study_with(name), study_with(name)
-    configs = [SPACE.suggest(whole.ask()) for _ in range(8)]
-    first = [SPACE.suggest(resumed.ask()) for _ in range(5)]
-    resumed.sampler = SAMPLERS[name](Search(space=SPACE, trials=64, asked=5))
-    assert first + [SPACE.suggest(resumed.ask()) for _ in range(3)] == configs
-
-
 def test_tpe_starts_with_the_middle_then_quasi_random_points_and_then_learns() -> None:
     study = study_with("tpe")
     configs = []

@@ -55,5 +55,6 @@ def test_a_plateau_that_ended_the_sweep_stays_its_end_when_the_last_running_tria
     trace += [0.1, 0.1]
     end = controller.end
     assert end is not None
+    assert end.further == "--until none"
     trace.append(0.9)
     assert controller.end == end

@@ -21,18 +21,8 @@ from search_spaces.parameters import Number
 from search_spaces.space import Space
 from sweeper.search.archive import Result
 from sweeper.search.samplers import LEARNING, SAMPLERS
-from sweeper.search.study import format_id
 from sweeper.search.warm_start import Prior
-from tests.sweeper.conftest import (
-    FINE,
-    GRID,
-    Row,
-    drive,
-    finished_row,
-    open_study,
-    plain_trials,
-    states,
-)
+from tests.sweeper.conftest import FINE, GRID, Row, drive, finished_row, open_study, plain_trials, states
 from trainables.methods import options_by_method
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
@@ -48,9 +38,6 @@ def exponent(config: Mapping[str, Any]) -> float:
     return math.log10(config["lr"])
 
 
-# A sweep without interruption ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
 def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results(tmp_path: Path, sampler: str) -> None:
     """If the objectives are exchanged, a sampler that learns proposes other configurations."""
@@ -62,39 +49,13 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
     trials = 6 if sampler == "gp" else 16  # a slow fit for each trial after the fourth
     one = drive(open_study(tmp_path / "a", sampler=sampler, trials=trials))
     other = drive(open_study(tmp_path / "b", sampler=sampler, trials=trials), row_of=contrary)
+    assert drive(open_study(tmp_path / "c", sampler=sampler, trials=4, seed=1)) != one[:4] == other[:4]
     assert [trial_id for trial_id, _ in one] == [f"{number:05d}" for number in range(trials)]
     # A child of NSGA-II may equal a parent; the other samplers draw every value again.
     distinct = len({json.dumps(config, sort_keys=True) for _, config in one})
     assert distinct >= (10 if sampler in ("nsga2", "nsga3") else trials)
     assert states(tmp_path / "a") == {"COMPLETE": trials}
-    assert one[:4] == other[:4]
     assert (one[4:] != other[4:]) == (sampler in LEARNING)
-
-
-def test_proposals_equal_optunas_trials_and_their_number_is_limited(tmp_path: Path) -> None:
-    study = open_study(tmp_path, trials=12)
-    proposed = drive(study, row_of=lambda config: {**finished_row(config), "retain_loss": 0.25})
-    assert (study.ask(), study.asked) == (None, 12)
-    assert {config["method"] for _, config in proposed} == {"gdiff", "ngdiff"}
-    for (trial_id, config), trial in zip(proposed, plain_trials(tmp_path), strict=True):
-        assert trial_id == format_id(trial.number)
-        assert (config["method"], config["lr"]) == (trial.params["method"], trial.params["lr"])
-        assert ("c" in config) == (config["method"] == "gdiff")
-        # c is searched as 1 - c and kept with 12 decimals.
-        assert 1 - config.get("c", 1) == pytest.approx(trial.params.get("1-gdiff.c", 0), abs=1e-11)
-        assert trial.values == [pytest.approx(5 - abs(exponent(config) + 4)), 0.25]
-
-
-def test_the_same_seed_proposes_the_same_trials_and_a_finished_study_gets_more_trials(tmp_path: Path) -> None:
-    shape: dict[str, Any] = {"trials": 12, "sampler": "tpe"}
-    first = drive(open_study(tmp_path / "first", **shape), tmp_path / "first")
-    same, other = (drive(open_study(tmp_path / f"{seed}", seed=seed, **shape)) for seed in (0, 1))
-    assert first == same != other
-    more = drive(open_study(tmp_path / "first", trials=14, sampler="tpe"), tmp_path / "first")
-    assert [trial_id for trial_id, _ in more] == ["00012", "00013"]
-
-
-# Seeds and grids -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -119,8 +80,6 @@ def test_a_grid_is_visited_exactly_once_per_point_and_seed(
     assert visited == Counter((*point, seed) for point in points for seed in (0, 1))
     assert len(drive(open_study(tmp_path / "short", space=space, sampler="grid", trials=1))) == 1
 
-
-# The outcomes reported to Optuna -------------------------------------------------------------------------------------
 
 ENDS: dict[str, tuple[Row, str]] = {
     "finished": (FINE, "COMPLETE"),
@@ -163,13 +122,16 @@ def test_a_finished_trial_is_reported_with_its_best_epoch_and_each_prior_with_it
 ) -> None:
     early = {"forget_loss_capped": 4.0, "retain_loss": 1.0}
     study = open_study(tmp_path, space=TWO, trials=2, constraints=UTILITY)
-    study.begin(priors=[prior(1e-4, violations=(missed,)) for missed in (0.25, -0.125)])
+    config = {"method": "ngdiff", "auto_lr": "off", "lr": 1e-4, "weight_decay": 0.05}
+    results = [Result((3.0, 1.0), (missed,)) for missed in (0.25, -0.125)]
+    study.begin(priors=[Prior(config, result, "earlier/00000") for result in results])
     for row in ({**FINE, "utility": 0.1}, {**FINE, "status": "stopped"}):
         proposal = study.ask()
         assert proposal is not None
         study.tell(proposal[0], row, [early | {"utility": 0.3}, FINE])
     *priors, finished, stopped = plain_trials(tmp_path)
     assert [trial.constraints for trial in priors] == [{"utility>=0.5": 0.25}, {"utility>=0.5": -0.125}]
+    assert [(trial.values, trial.user_attrs["prior"]) for trial in priors] == [([3.0, 1.0], "earlier/00000")] * 2
     assert (finished.values, finished.constraints) == ([4.0, 1.0], {"utility>=0.5": pytest.approx(0.2)})
     assert (stopped.state.name, stopped.values) == ("PRUNED", None)
 
@@ -186,24 +148,3 @@ def test_the_gaussian_process_searches_where_the_constraints_are_met(tmp_path: P
         return (exponent(one[1]) + exponent(other[1])) / 2
 
     assert late("constrained", constraints=UTILITY) < late("free") - 0.3
-
-
-# Previous sweeps -----------------------------------------------------------------------------------------------------
-
-
-def prior(lr: float, values: tuple[float, float] = (3.0, 1.0), violations: tuple[float, ...] = ()) -> Prior:
-    config = {"method": "ngdiff", "auto_lr": "off", "lr": lr, "weight_decay": 0.05}
-    return Prior(config, Result(values, violations), f"earlier/{lr:g}")
-
-
-def test_priors_are_in_the_study_and_are_not_trials_of_the_sweep(tmp_path: Path) -> None:
-    study = open_study(tmp_path, space=TWO, trials=2)
-    study.begin(priors=[prior(1e-4), prior(1e-3, values=(1.0, 2.0))])
-    assert study.asked == 0
-    assert [trial_id for trial_id, _ in drive(study)] == ["00000", "00001"]
-    one, other, *trials = plain_trials(tmp_path)
-    assert [(trial.user_attrs["prior"], trial.values) for trial in (one, other)] == [
-        ("earlier/0.0001", [3.0, 1.0]),
-        ("earlier/0.001", [1.0, 2.0]),
-    ]
-    assert len(trials) == len(study.archive.trace) == 2

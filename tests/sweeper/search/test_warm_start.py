@@ -82,9 +82,6 @@ def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> WarmSt
     return warm_start(out, settings, AXES, **values)
 
 
-# Warm starts --------------------------------------------------------------------------------------------------------
-
-
 def test_trials_of_the_same_problem_are_known_with_their_values_whatever_their_seed(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old")
     for settings in (SETTINGS, replace(SETTINGS, seed=7)):
@@ -123,9 +120,6 @@ def test_only_finished_trials_inside_the_space_are_learned_from(tmp_path: Path) 
     assert (found.finished, found.outside) == (4, 3)
     out = write_sweep(tmp_path / "ended", statuses={0: "diverged", 1: "failed", 2: "stopped"})
     assert [prior.result.values for prior in taken(out).priors] == [(9.0, 3.0)]
-
-
-# Trials reused ----------------------------------------------------------------------------------------------------
 
 
 def rows(sweep: OpenSweep) -> dict[str, dict[str, str]]:
