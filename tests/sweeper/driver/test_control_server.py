@@ -29,18 +29,6 @@ def status_of(out: Path) -> StatusFile:
     return found
 
 
-# Requests -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_request_is_taken_once_by_its_process_and_other_requests_are_deleted(out: Path) -> None:
-    ask(out, "mine", "00001")
-    ask(out, "other")
-    for name, content in (("a", "{"), ("b", '{"run": "mine", "more": 1}'), ("c", "3")):
-        (out / f".stop-{name}.json").write_text(content)
-    assert [take(out, run) for run in ("mine", "mine", "other")] == [["00001"], [], []]
-    assert list(out.iterdir()) == []
-
-
 def test_requests_can_be_made_while_requests_are_taken(out: Path) -> None:
     taken: list[str | None] = []
     with ThreadPoolExecutor() as pool:
@@ -88,9 +76,6 @@ def test_requests_for_the_sweep_interrupt_the_sweep_once(out: Path, monkeypatch:
     assert signals == 1
     assert status_of(out).state == "interrupted"
     assert not [*out.glob(".stop-*")]
-
-
-# The status file ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

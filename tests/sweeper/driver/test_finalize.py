@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
 
 from sweeper.driver.finalize import finalize
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.search.stopping import End
 from sweeper.store.folder import SweepError
 from tests.facts import assert_names
-from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, run_trial, running
+from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, run_trial, running
 
 LOST = End("the loss of Ray's head at 127.0.0.1:6379")
-
-
-@dataclass
-class EndRecorder(RecordingTracker):
-    """A tracker that records the end of the sweep."""
-
-    end: SweepEnd | None = None
-
-    def sweep_ended(self, end: SweepEnd) -> None:
-        self.end = end
-
-    def close(self, timeout: float) -> str:
-        return "no MLflow"
 
 
 @pytest.fixture
@@ -38,12 +23,7 @@ def sweep(out: Path, monkeypatch: pytest.MonkeyPatch) -> OpenSweep:
     """A sweep of two trials without a report."""
     monkeypatch.setattr("analysis.report.report.write_report", lambda out: None)
     monkeypatch.setattr("sweeper.driver.finalize.unmeasured", lambda out, settings: [])
-    return bare_sweep(out, replace(SETTINGS, trials=2), tracker=EndRecorder())
-
-
-def end_of(sweep: OpenSweep) -> SweepEnd:
-    end: SweepEnd = cast(Any, sweep.tracker).end
-    return end
+    return bare_sweep(out, replace(SETTINGS, trials=2), tracker=Mock(close=Mock(return_value="no MLflow")))
 
 
 @pytest.mark.parametrize(("failure", "trials", "unmeasured"), [(LOST, 2, 2), (None, 2, 2), (LOST, 1, 0)])
@@ -57,7 +37,8 @@ def test_the_summary_has_the_reason_of_an_early_end_and_what_is_left(
     found = finalize(sweep)
     assert (found.trials, found.run_again, found.unmeasured) == (trials, 2 - trials, unmeasured)
     assert found.ended_because == (failure and failure.because)
-    assert end_of(sweep).status == ("interrupted" if failure else "finished")
+    (end,) = sweep.tracker.sweep_ended.call_args.args
+    assert end.status == ("interrupted" if failure else "finished")
 
 
 def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_trials(

@@ -68,18 +68,6 @@ def test_the_nearest_epochs_with_a_checkpoint_and_without_a_requested_metric_com
     assert missing(out) == [], "no metric to measure"
 
 
-def test_measured_epochs_are_not_measured_again(out: Path) -> None:
-    opened(out).log.record(Kind.METRICS_MEASURED, "00000", {"step": 40, "metrics": {"verbmem": 0.25}})
-    assert missing(out) == [10]
-    candidates = ResultTables(out).candidates
-    rows = {row["step"]: row for row in candidates.read()}
-    assert (rows["40"]["verbmem"], rows["40"]["retain_loss"], rows["10"]["verbmem"]) == ("0.25", "4.0", "")
-    candidates.path.unlink()
-    assert missing(out) == []
-    opened(out)
-    assert missing(out) == [10], "the table is rebuilt from the log"
-
-
 class SequentialTasks:
     """Replaces Ray: a task runs when its result is requested. ``fails`` maps checkpoints to errors."""
 

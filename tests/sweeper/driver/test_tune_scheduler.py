@@ -129,9 +129,6 @@ def test_when_the_sweep_is_over_no_trial_is_promoted_and_paused_trials_end(
     assert tune.stopped == tune.trials[1:]
 
 
-# Together with the controller ---------------------------------------------------------------------------------------
-
-
 def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
     """Run some epochs of the next trial. Return the scheduler's decision after the last epoch."""
     trial_id = running(sweep)
@@ -194,15 +191,6 @@ def test_after_a_kill_the_last_trials_may_all_be_paused(tmp_path: Path) -> None:
     assert sorted(ended(sweep)) == ["00000", "00001", "00002", "00003"]
 
 
-def test_a_promoted_trial_stays_promoted_after_a_kill(tmp_path: Path) -> None:
-    """The trial has epochs beyond the rung, so it was promoted before the kill."""
-    sweep = scheduled(tmp_path, "pause")
-    assert [train(sweep, 5.0), train(sweep, 4.0, epochs=2)] == ["continue", "continue"]
-    scheduler = scheduled(tmp_path, "pause").controller.scheduler
-    assert scheduler is not None
-    assert scheduler.ended_at("00001") is None
-
-
 def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) -> None:
     tune = Tune(scheduled(tmp_path, "pause"), max_concurrent=2)
     searcher = TrialSearcher(tune.sweep, tune.scheduler)
@@ -214,9 +202,6 @@ def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) 
     assert searcher.suggest("") is None, "a running trial may lead to a promotion"
     fourth.status = "TERMINATED"
     assert searcher.suggest("") == Searcher.FINISHED
-
-
-# Compared objectives ------------------------------------------------------------------------------------------------
 
 
 def test_retain_losses_are_compared_on_a_log_scale_and_forget_losses_on_a_linear_scale() -> None:

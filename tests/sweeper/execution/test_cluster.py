@@ -19,10 +19,9 @@ import ray
 from ray import cloudpickle, tune
 
 from sweeper.execution import ray_payload, shutdown
-from sweeper.execution.cluster import Cluster, project_folders, runtime_env
+from sweeper.execution.cluster import Cluster, runtime_env
 from sweeper.execution.ray_payload import task_with, trainable_with
 from sweeper.execution.shutdown import Interrupted, interruptible
-from sweeper.store.version import PACKAGES
 from tests.sweeper.conftest import SETTINGS, bare_sweep
 
 
@@ -127,18 +126,6 @@ def test_on_a_cluster_more_trials_than_fit_are_requested_because_nodes_may_join(
     for address, expected in ((None, [3, 3, 2]), ("auto", [3, 8, 2])):
         settings = [replace(SETTINGS, address=address, max_concurrent=asked) for asked in (None, 8, 2)]
         assert [bare_sweep(tmp_path, item).max_concurrent(3) for item in settings] == expected
-
-
-def test_the_four_packages_and_the_plug_ins_are_sent_to_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = [Path(path) for path in project_folders()]
-    assert [path.name for path in folders] == [*PACKAGES]
-    assert {path.parent for path in folders} == {Path(__file__).parents[3]}
-    monkeypatch.delenv("SWEEPER_PLUGINS", raising=False)
-    assert runtime_env(ship=False) == {}
-    monkeypatch.setenv("SWEEPER_PLUGINS", "[]")
-    plugins = {"env_vars": {"SWEEPER_PLUGINS": "[]"}}
-    assert runtime_env(ship=False) == plugins
-    assert runtime_env(ship=True) == {**plugins, "py_modules": project_folders(), "excludes": ["__pycache__"]}
 
 
 @pytest.mark.parametrize(

@@ -73,24 +73,6 @@ class Trials:
         return self.shares.share_of(SPEC)
 
 
-def test_the_first_trials_take_whole_gpus_and_later_trials_the_measured_share() -> None:
-    trials = Trials()
-    found = trials.shares
-    assert found.share_of(SPEC) == 1.0
-    found.take("00000", 1.0)
-    found.take("00001", 1.0)
-    assert not found.has_room(), "both GPUs are taken"
-    assert trials.end(ON_80) == found.largest == 0.1666
-    assert found.concurrent == 12
-    assert found.share_of(TrialSpec(method="gdiff", batch_size=4)) == 1.0, "the spec is in another class"
-    for number in range(2, 8):
-        assert found.has_room(0.1666)
-        found.take(f"{number:05d}", 0.1666)
-    assert not found.has_room(0.1666), "six trials fill one GPU, and a whole GPU is still reserved"
-    (line,) = trials.lines
-    assert all(fact in line for fact in ("00000", "ngdiff", "10.00 GB", "80.0 GB", "1/6"))
-
-
 @pytest.mark.parametrize(
     ("outcomes", "shares", "lines"),
     [
@@ -113,6 +95,8 @@ def test_the_first_trials_take_whole_gpus_and_later_trials_the_measured_share() 
 def test_a_share_follows_the_rows_of_its_class(outcomes: list[dict[str, Any]], shares: list[float], lines: int) -> None:
     trials = Trials()
     assert [trials.end(outcome) for outcome in outcomes] == shares
+    assert trials.shares.share_of(TrialSpec(method="gdiff", batch_size=4)) == 1.0, "the spec is in another class"
+    assert trials.shares.concurrent == 2 * int(1 / shares[-1])
     assert len(trials.lines) == lines
 
 

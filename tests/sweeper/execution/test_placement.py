@@ -55,9 +55,6 @@ def test_if_no_trial_fits_the_error_has_the_required_and_the_available_resources
     assert_names(caught.value, *named)
 
 
-# Joining Ray --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """Replace Ray, and let the test change environment variables."""
@@ -97,8 +94,6 @@ def test_an_error_of_ray_is_reported_with_the_address(stub: Mock, error: Excepti
     assert_names(caught.value, str(error).partition("\n")[0] or "OSError", address or "this machine")
     assert "None" not in str(caught.value)
 
-
-# Nodes that differ --------------------------------------------------------------------------------------------------
 
 GOOD = ([], HERE)
 

@@ -54,17 +54,6 @@ class Watched:
         return head_watched(self.calls.append, end_process=lambda: self.calls.append("end"), is_cluster=is_cluster)
 
 
-@pytest.mark.parametrize("gone", ["head", "starter"])
-def test_a_loss_is_reported_and_then_the_process_ends_even_if_the_block_is_still_running(
-    head: socket.socket, starter: socket.socket, gone: str
-) -> None:
-    watched, process = Watched(), {"head": head, "starter": starter}[gone]
-    address = address_of(process)
-    with watched.watch():
-        process.close()
-        wait_until(lambda: watched.calls == [address, "end"])  # although the block has not ended
-
-
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("fails", [False, True], ids=["a wait", "an error"])
 def test_a_wait_for_the_head_or_an_error_of_ray_ends_when_the_head_is_lost_or_has_restarted(
@@ -110,9 +99,6 @@ def test_the_head_of_a_cluster_has_time_to_restart_unless_the_sweep_is_interrupt
         assert watched.calls == []
         shutdown._state.interrupted.set()
         wait_until(lambda: watched.calls)
-
-
-# Starvation -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,7 @@ def signalled(
 
 
 @pytest.mark.parametrize(
-    ("number", "deferred"),
-    [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGHUP, ""), (signal.SIGTERM, DEFERRED)],
+    ("number", "deferred"), [(signal.SIGINT, ""), (signal.SIGTERM, ""), (signal.SIGHUP, ""), (signal.SIGTERM, DEFERRED)]
 )
 def test_a_signal_is_reported_before_the_block_ends(number: signal.Signals, deferred: str) -> None:
     """While Ray starts, the effect of the signal is deferred until the block ends."""

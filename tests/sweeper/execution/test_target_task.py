@@ -43,9 +43,6 @@ def spec(tmp_path: Path, tiny_phi: Path, cache: Path) -> TrialSpec:
     return TrialSpec(dataset="jsonl", target_epochs=1, **given)
 
 
-# Another process ------------------------------------------------------------------------------------------------------
-
-
 def test_the_process_trains_the_same_target_as_this_process(spec: TrialSpec, tmp_path: Path) -> None:
     shown: list[Progress] = []
     with target_process(spec) as wait:
@@ -74,9 +71,6 @@ def test_a_killed_process_is_an_error_with_its_cause(spec: TrialSpec) -> None:
             child.kill()
         with pytest.raises(TargetError, match="memory"):
             wait(spec, lambda step: None)
-
-
-# A worker -------------------------------------------------------------------------------------------------------------
 
 
 class NodeCluster:

@@ -87,9 +87,6 @@ def test_a_template_that_cannot_be_used_is_refused(
     assert names("\n".join(refused("unlearn", *typed.split())), named.split())
 
 
-# A sweep's folder ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def begun(toy: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a sweep that started with the plug-in, which is still loaded in this process."""
@@ -111,16 +108,6 @@ def test_a_sweep_uses_its_own_copy_when_the_original_changes(begun: Path, toy: P
     assert names(line, [str(toy), str(begun / "plugins" / "toy.py")])
     toy.unlink()
     assert restore_plugins(begun) == []
-
-
-@pytest.mark.parametrize("words", [("resume", "out", "--trials", "2"), ("pick", "out")])
-def test_a_command_on_a_sweep_loads_its_plugins_before_the_registries(
-    begun: Path, toy: Path, words: tuple[str, ...]
-) -> None:
-    """The folder has no settings, so the command ends after it has loaded the plug-in."""
-    refused = sweeper(begun.parent, *words, code=2)
-    assert "sweep.json" in refused.stderr
-    assert toy.name not in refused.stderr
 
 
 @pytest.mark.parametrize("damage", ["changed", "gone", "plugins/../../toy.py", "/etc/toy.py"])
