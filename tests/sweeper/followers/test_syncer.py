@@ -214,9 +214,6 @@ def test_the_models_of_a_reused_trial_are_stored_once(
     assert [key for key in stored if key.startswith("checkpoints/")] == []
 
 
-# On another machine --------------------------------------------------------------------------------------------------
-
-
 def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storage: Storage) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for out in (first, tmp_path / "other" / "first"):

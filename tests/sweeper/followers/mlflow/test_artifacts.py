@@ -74,7 +74,10 @@ def test_a_checkpoint_that_cannot_be_kept_holds_up_nothing_is_named_and_arrives_
 
 
 def test_a_server_has_ten_minutes_to_store_an_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
+    prepare_environment()
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77", "a limit of the user is kept"
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT")
     prepare_environment()
     source = make_checkpoint(tmp_path / "checkpoint")
     client, limits = Mock(), list[str]()

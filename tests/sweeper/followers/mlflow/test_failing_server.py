@@ -12,22 +12,6 @@ from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import THREE, Sweep, make_checkpoint
 
 
-def test_a_dead_server_stops_nothing_and_waiting_records_arrive_once(
-    sweep: Sweep, dead_uri: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    session = sweep.open(uri=dead_uri)
-    session.run("00001", steps=200)
-    summary = session.close(timeout=20)
-    assert (summary.run_id, summary.pending) == (None, 202)  # the sweep, its trial, the reports
-    assert all(fact in summary.message for fact in (dead_uri, "202", "connection refused"))
-    assert len(caplog.records) == 1
-    for _ in range(2):
-        summary = sweep.open().close()
-        assert (summary.pending, summary.message) == (0, "")
-        assert sweep.points("00001") == [(step, step / 2) for step in range(1, 201)]
-        assert len(sweep.runs()) == 2
-
-
 def test_a_server_that_never_answers_does_not_hold_up_the_end(sweep: Sweep, hung_uri: str) -> None:
     session = sweep.open(uri=hung_uri)
     session.run("00001")

@@ -36,18 +36,6 @@ def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
         assert run.data.metrics == measured
 
 
-def test_an_epoch_before_the_end_has_a_run_of_its_own_below_its_trials(trained: Sweep) -> None:
-    assert finish(trained, EARLY).pending == 0
-    (run,), trial = trained.recommended, trained.trial("00001")
-    tags = {"sweep_id": trained.id, "recommended_trial": "00001", "recommended_epoch": "2"}
-    assert (tags | {"mlflow.parentRunId": trial.info.run_id}).items() <= run.data.tags.items()
-    assert not {"trial_id", "status"} & run.data.tags.keys()
-    assert (run.data.params, trial.data.metrics["utility"]) == (trial.data.params, 0.9)
-    assert run.info.run_name.startswith("00001 epoch 2 ")
-    link = f"(#/experiments/{run.info.experiment_id}/runs/{run.info.run_id})"
-    assert link in trained.parent.data.tags["mlflow.note.content"]
-
-
 def test_a_changed_answer_is_tagged_once_and_a_returning_answer_has_its_previous_run(trained: Sweep) -> None:
     found: dict[str, str] = {}
     for answer in (EARLY, OTHER, None, END, EARLY, OTHER):

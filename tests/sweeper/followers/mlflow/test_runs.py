@@ -26,11 +26,7 @@ ANSWER: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     ("epoch", "checkpoint", "expected"),
-    [
-        (0.5, None, "0.5"),
-        (15.0, "checkpoints/00000", None),
-        (None, "checkpoints/00000", None),
-    ],
+    [(0.5, None, "0.5"), (15.0, "checkpoints/00000", None), (None, "checkpoints/00000", None)],
 )
 def test_the_recommended_epoch_is_in_the_run_of_its_trial_if_it_is_the_trials_last_epoch(
     epoch: float | None, checkpoint: str | None, expected: str | None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from sweeper.followers.mlflow.store import plain_reason
 from sweeper.settings.tracking_uri import known_uri, shown_uri, tracking_problem
-from tests.sweeper.followers.mlflow.conftest import FirstSession, Sweep
+from tests.sweeper.followers.mlflow.conftest import FirstSession
 
 
 @pytest.mark.parametrize(
@@ -66,11 +65,3 @@ def test_the_password_comes_back_from_the_environment_where_the_address_is_the_s
 def test_creating_a_tracker_neither_imports_mlflow_nor_waits_nor_prints(first_session: FirstSession) -> None:
     _, done, left = first_session
     assert (done.returncode, done.stdout, done.stderr, left) == (0, "", "", ["mlflow.db", "out"])
-
-
-def test_the_users_request_limits_are_kept(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
-    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
-    sweep.open().close()
-    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
-    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
