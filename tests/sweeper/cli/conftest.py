@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import optuna
 import pytest
@@ -49,14 +50,10 @@ def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         "sweeper.single_run.run_once",
         "sweeper.execution.target_task.prepare_with_progress",
     ):
-        monkeypatch.setattr(work, refuse_to_work)
+        monkeypatch.setattr(work, Mock(side_effect=AssertionError("the command was not refused")))
     yield
     os.environ.clear()
     os.environ.update(before)
-
-
-def refuse_to_work(*arguments: object, **given: object) -> None:
-    raise AssertionError("the command was not refused")
 
 
 @pytest.fixture
@@ -158,19 +155,14 @@ def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def accepted(pareto: Command, out: Path, planned_only: None) -> Accepted:
-    """Return the specs of the first trials of a sweep with these arguments, by the settings it wrote."""
+    """Return the specs of a random search in the space of a sweep with these arguments, by the settings it wrote."""
 
     def command(*arguments: str | Path) -> list[TrialSpec]:
         result = pareto(*arguments)
         assert result.exit_code == 0, result.output
-        return specs_of(out)
+        settings = read_settings(out)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+        return [settings.make_spec(settings.space.suggest(study.ask()), target_key="") for _ in range(40)]
 
     return command
-
-
-def specs_of(out: Path, trials: int = 40) -> list[TrialSpec]:
-    """Return the specs of a random search in the space of the sweep in ``out``."""
-    settings = read_settings(out)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    return [settings.make_spec(settings.space.suggest(study.ask()), target_key="") for _ in range(trials)]

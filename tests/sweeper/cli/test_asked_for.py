@@ -141,18 +141,6 @@ def test_options_of_a_sweep_are_in_its_settings() -> None:
     assert {name: getattr(settings, name) for name in given} == given
 
 
-@pytest.mark.parametrize(
-    ("address", "gpus", "shared"), [((), 0, False), ((), 2, True), (("--address", "auto"), 0, True)]
-)
-def test_auto_is_a_whole_gpu_at_first_where_there_may_be_one(
-    monkeypatch: pytest.MonkeyPatch, address: tuple[str, ...], gpus: int, shared: bool
-) -> None:
-    for module in ("settings.sweep_settings", "settings.resolve"):
-        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: gpus)
-    settings = sweep_settings("--gpus-per-trial", "auto", *address)
-    assert (settings.resources.gpus, settings.shares_gpus) == (float(shared), shared)
-
-
 def test_places_are_absolute_and_mlflows_own_variable_counts(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///theirs.db")
     settings = sweep_settings("--dataset", "tofu", "--data-dir", os.path.relpath(data), "--forget-split", "forget01")

@@ -17,23 +17,10 @@ def test_compare_prints_the_table_that_it_writes(golden: Path, tmp_path: Path) -
     assert result.stdout == (tmp_path / "tables" / "comparison.tex").read_text()
 
 
-# pick ---------------------------------------------------------------------------------------------------------------
-
-
-def test_pick_has_the_trial_and_the_checkpoint_if_it_exists(golden: Path) -> None:
-    result = invoke("pick", golden)
-    assert result.exit_code == 0, result.output
-    assert names(result.stdout, ["trial 00011", "gdiff", f"{golden}/checkpoints/00011"])
-    result = invoke("pick", golden, "--json")
-    assert json.loads(result.stdout)["checkpoint"] is None
-    assert names(result.stderr, ["00011", f"{golden}/checkpoints/00011"])
-    (golden / "checkpoints" / "00011").mkdir(parents=True)
-    assert json_of("pick", golden)["checkpoint"] == f"{golden}/checkpoints/00011"
-
-
 def test_limits_and_constraints_choose_alike_even_from_python_and_only_constraints_recommend(golden: Path) -> None:
     limited = json_of("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5")
     assert (limited["trial_id"], limited["rule"], limited["eligible"]) == ("00016", "constraint", 4)
+    assert limited["checkpoint"] is None, "its checkpoint does not exist"
     limits = ["verbmem<=0.3", "utility>=0.5"]
     best = json_of("pick", golden, *(word for limit in limits for word in ("--where", limit)), "--maximize", "utility")
     assert (best["trial_id"], best["eligible"]) == (limited["trial_id"], limited["eligible"])

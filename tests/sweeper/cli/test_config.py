@@ -35,9 +35,6 @@ def test_a_file_may_be_empty_and_the_file_in_the_docs_has_no_unknown_key() -> No
     assert [one.value for one in raw["option"]] == ["beta=0.1", "beta=0.2"]
 
 
-# The file of a sweep ---------------------------------------------------------------------------------------------
-
-
 def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:
     here = Path.cwd()
     Path("mine.yaml").write_text("method: gdiff\n")
@@ -65,9 +62,6 @@ def test_no_password_is_stored_and_config_prints_the_file_that_it_wrote() -> Non
     del content["settings"]["given"]
     Path("begun/sweep.json").write_text(json.dumps(content))
     assert "'command' in sweep.json" in refused("config", "begun")[0], "an older version recorded no options"
-
-
-# Help ------------------------------------------------------------------------------------------------------------
 
 
 def test_every_command_has_an_example_in_its_help_that_is_accepted() -> None:

@@ -25,19 +25,6 @@ def plan(result: Result) -> dict[str, Any]:
     return content
 
 
-@pytest.mark.parametrize("command", ["pareto", "lr-study", "unlearn"])
-def test_with_an_empty_cache_a_dry_run_trains_and_writes_nothing(command: str, data: Path, tmp_path: Path) -> None:
-    before = set(tmp_path.rglob("*"))
-    given = (command, *tofu(data), "--out", tmp_path / "new", "--dry-run")
-    content = plan(invoke(*given, "--json"))
-    values = [content[name] for name in ("seconds", "at_most", "pace", "memory", "disk", "disk_bytes")]
-    assert values == [None] * len(values)
-    assert content["unknown"].keys() == {"seconds", "memory", "disk"}
-    shown = invoke(*given)
-    assert (shown.exit_code, shown.stdout.count("unknown: ")) == (0, 3)
-    assert set(tmp_path.rglob("*")) == before
-
-
 @pytest.mark.usefixtures("planned_only")
 def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Command, tmp_path: Path, out: Path) -> None:
     given = ("--trials", "5", "--epochs", "4", "--max-concurrent", "1", "--scheduler", "none")

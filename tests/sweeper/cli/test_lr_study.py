@@ -69,9 +69,6 @@ def test_a_primary_question_variants_and_options_of_pareto_are_recorded() -> Non
     assert found == [("clip", 4, 1e-5), ("paper", 4, 1e-5)]
 
 
-# How a study ends ---------------------------------------------------------------------------------------------------
-
-
 def test_finished_sweeps_are_judged_without_running_together_or_for_other_objectives(
     golden: Path, tmp_path: Path
 ) -> None:
@@ -84,9 +81,6 @@ def test_finished_sweeps_are_judged_without_running_together_or_for_other_object
     other = json_of("lr-study", "--from", golden, "--objectives", "verbmem:min,utility:max")
     assert names(other["afterwards"], ["verbmem", "utility", "forget_loss", "retain_loss"])
     assert other["sensitivity"] != content["sensitivity"]
-
-
-# The edge of the grid -----------------------------------------------------------------------------------------------
 
 
 def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:

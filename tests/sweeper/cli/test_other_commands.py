@@ -32,15 +32,6 @@ def test_a_metric_is_listed_with_its_better_direction_or_its_ideal() -> None:
     assert rows["mia_loss_distance"]["formula"] == "|mia_loss - 0.5|"
 
 
-def test_a_method_is_listed_with_its_options_other_name_and_needs() -> None:
-    rows = {row["name"]: row for row in json_of("list", "methods")}
-    assert names(rows["gdiff"]["options"], ["c", "default 0.5", "0", "1"])
-    assert (rows["dpo"]["also called"], rows["npo"]["also called"]) == ("idk-dpo", "")
-    assert rows["ga"]["needs of the target"] == ""
-    for name, needed in (("dpo", "log-likelihoods"), ("undial", "logits"), ("rmu", "hidden states")):
-        assert names(rows[name]["needs of the target"], [needed])
-
-
 def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_name(
     model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

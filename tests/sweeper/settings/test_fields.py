@@ -1,18 +1,14 @@
-"""The description of a trial field defines its option, its key in space files and its column."""
+"""Any value of any kind in a space file, for any name."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import optuna
 import pytest
 
-from search_spaces.fields import Field
-from sweeper.cli.main import main
 from sweeper.settings.spaces import file_space
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.columns import TRIAL_COLUMNS
 from trainables.methods import OPTIONS, option_names
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
@@ -23,24 +19,6 @@ words | '0.5' | 0.5 | 7 | 0 | -3 | 1e999 | on | null | | 2025-01-01 | [words, 0.
 | {low: 0.1, high: 0.9, log_to_one: true} | {values: [1, 2], when: {nothing: 1}} | {values: [1, 2], when: {lr: 1}}
 | !!binary aGk= | !!python/object:os.system {}
 """
-
-
-@pytest.mark.parametrize("item", FIELDS.values(), ids=FIELDS)
-def test_every_field_is_a_column_and_an_option_of_the_commands_it_concerns(item: Field) -> None:
-    assert item.name in TrialSpec().row()
-    assert item.name in TRIAL_COLUMNS
-    if not item.flag:
-        assert item.name == "target_key"
-        return
-    expected = {"pareto", "unlearn"} | ({"lr-study"} if item.name != "auto_lr" else set())
-    if item.role == "data":
-        expected |= {"target"} if item.name.startswith("target_") else {"target", "evaluate"}
-    having = {name: [one for one in command.params if item.flag in one.opts] for name, command in main.commands.items()}
-    assert expected <= {name for name, found in having.items() if found}
-    assert all(isinstance(one, click.Option) and one.help for found in having.values() for one in found)
-
-
-# Any value of any kind for any name ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", [*FIELDS, *OPTIONS, *option_names(), "options", "unknown"])

@@ -7,13 +7,7 @@ import math
 import pytest
 
 from analysis.tables.trade_off import Objective as AnalysedObjective
-from sweeper.settings.objectives import (
-    DEFAULT_OBJECTIVES,
-    ObjectiveError,
-    parse_objectives,
-    unmeasured,
-    with_objectives,
-)
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, with_objectives
 
 GUESS = math.log(2048)
 
@@ -60,19 +54,6 @@ def test_bounds_and_labels_are_those_of_the_metric_and_the_analysis_reads_them(
     assert label in read.label
     costs = read.cost([0.0, high / 4, 3 * high]).tolist()
     assert costs == ([0.0, 0.25, 1.0] if text.endswith("min") else [1.0, 0.75, 0.0])
-
-
-@pytest.mark.parametrize(
-    ("text", "dataset", "wrong"),
-    [
-        (DEFAULT_OBJECTIVES, "digits", []),
-        ("forget_accuracy:min,retain_accuracy:max", "cifar-10", []),
-        ("forget_accuracy:min,utility:max", "tofu", ["forget_accuracy"]),
-        ("verbmem:min,test_accuracy:max,truth_ratio:max", "cifar-100", ["verbmem", "truth_ratio"]),
-    ],
-)
-def test_objectives_that_the_data_do_not_have_are_named(text: str, dataset: str, wrong: list[str]) -> None:
-    assert [sentence.split()[1] for sentence in unmeasured(parse_objectives(text), dataset)] == wrong
 
 
 def test_a_distance_is_measured_beside_its_metric() -> None:
