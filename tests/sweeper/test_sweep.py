@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,12 +14,10 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from search_spaces.durable import exclusive
 from sweeper.controller import FULL_DISK
 from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
 from sweeper.execution.placement import PlacementError
-from sweeper.execution.shutdown import Interrupted
 from sweeper.search.stopping import End
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
@@ -79,9 +74,6 @@ def run_to_ray(out: Path) -> None:
 def description(out: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((out / "sweep.json").read_text())
     return content
-
-
-# sweep.json ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_sweep_can_be_resumed_from_its_first_moment_and_nothing_is_overwritten(out: Path) -> None:
@@ -153,35 +145,6 @@ def test_a_sweep_is_not_resumed_on_another_model_or_other_data(out: Path, monkey
     with pytest.raises(UsageError, match="model"):
         run(out, console=CONSOLE)
     assert (out / "sweep.json").read_bytes() == before
-
-
-# One driver at a time -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("target")
-def test_a_running_sweep_has_one_driver_and_a_failed_driver_releases_the_folder(out: Path) -> None:
-    for _ in range(2):
-        run_to_ray(out)
-    with exclusive(out, RuntimeError()), pytest.raises(UsageError, match="running"):
-        run(out, console=CONSOLE)
-
-
-def test_a_signal_before_the_trials_interrupts_and_restores_the_handlers(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def prepare(spec: TrialSpec, **given: object) -> Target:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(60)
-        raise AssertionError("the signal had no effect")
-
-    monkeypatch.setattr("sweeper.execution.target_task.prepare_with_progress", prepare)
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    with pytest.raises(Interrupted):
-        run(out, console=CONSOLE)
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
-
-
-# Placement ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("target")
