@@ -48,7 +48,10 @@ def test_a_request_stops_only_running_and_paused_trials_of_its_process(out: Path
     server.follow(sweep)
     for asked in (trial_id, paused, ended, "00099"):
         ask(out, status_of(out).run, asked)
+    ask(out, "of another process", other)
+    (out / ".stop-damaged.json").write_text("{")
     server.poll()
+    assert not [*out.glob(".stop-*")]
     assert [trial.id for trial in sweep.log.state.trials.values() if trial.stop_requested] == [paused, trial_id]
     assert sweep.controller.is_stopped_early(paused)
 
