@@ -37,11 +37,9 @@ class Cli(Product):
     problem: tuple[str, ...] = ()
 
     def new(self, name: str) -> Sweep:
-        """Return the folder for a new sweep."""
         return Sweep(self.folder / name)
 
     def pareto(self, sweep: Sweep, *options: Argument) -> tuple[Argument, ...]:
-        """Return the arguments of a new sweep on the problem."""
         return super().pareto(self.problem, sweep.out, *options)
 
     def start_session(self, *arguments: Argument, **given: Any) -> subprocess.Popen[str]:

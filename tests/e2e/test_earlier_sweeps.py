@@ -15,7 +15,6 @@ GRID = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.05", "--lr", "0.1"
 
 @pytest.fixture(scope="module")
 def before(cli: Cli) -> Sweep:
-    """A sweep of two trials."""
     sweep = cli.new("before")
     cli.run(*cli.pareto(sweep, *GRID, *SHORT))
     return sweep

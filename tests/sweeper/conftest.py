@@ -9,9 +9,9 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import optuna
 import pytest
@@ -37,10 +37,9 @@ from sweeper.search.samplers import Search
 from sweeper.search.study import STUDY_NAME, SweepStudy, new_journal
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, axes, parse_objectives
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.event_log import EventLog, Follower
-from sweeper.store.events import Event, Kind
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Kind
 from sweeper.store.saved_states import state_storage
-from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
@@ -202,16 +201,6 @@ def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda number: None)
 
 
-@dataclass
-class RecordingTracker(Follower):
-    """A tracker that records the kinds of the events of each trial instead of sending them to MLflow."""
-
-    kinds: dict[str, list[Kind]] = field(default_factory=dict)
-
-    def apply(self, event: Event, state: SweepState) -> None:
-        self.kinds.setdefault(event.trial_id, []).append(event.kind)
-
-
 def bare_sweep(
     out: Path,
     settings: SweepSettings = SETTINGS,
@@ -245,7 +234,7 @@ def bare_sweep(
         console=console,
         tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=bool(settings.goals)),
         checkpoints=checkpoints,
-        tracker=tracker or RecordingTracker(),
+        tracker=tracker or Mock(),
         display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials),
         syncer=syncer,
         shares=shares,

@@ -1,4 +1,4 @@
-"""The controller: the records of a trial, which trial runs next, and when the sweep is over.
+"""The controller: which trial runs next, and when the sweep is over.
 
 Reuse is tested in search/test_warm_start.py, trials that wait at a rung after a kill in driver/test_tune_scheduler.py.
 """
@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from sweeper.controller import FULL_DISK, NO_ANSWER
+from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.stopping import Stopping
 from sweeper.store.events import Kind
@@ -82,7 +82,7 @@ def test_the_study_has_the_last_result_of_a_trial_that_was_retried(sweep: OpenSw
     assert reopened.controller.study.archive.trace == retried.controller.study.archive.trace, "the order of the ends"
 
 
-def test_after_the_epoch_budget_only_unfinished_trials_run(out: Path) -> None:
+def test_after_the_epoch_budget_only_unfinished_trials_run_and_after_the_deadline_none(out: Path) -> None:
     sweep = bare_sweep(out, stopping=Stopping(epoch_budget=3))
     run_trial(sweep)
     trial_id = running(sweep)
@@ -91,6 +91,8 @@ def test_after_the_epoch_budget_only_unfinished_trials_run(out: Path) -> None:
     assert sweep.controller.end is not None
     assert sweep.controller.end.further == "--epoch-budget EPOCHS"
     sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
-    resumed = bare_sweep(out, stopping=Stopping(epoch_budget=3))
+    resumed = bare_sweep(out, stopping=Stopping(epoch_budget=3, deadline=0.0))
+    assert (resumed.controller.next_trial(), resumed.controller.end) == (None, OUT_OF_TIME)
+    resumed.controller.stopping.deadline = None
     assert running(resumed) == trial_id
     assert resumed.controller.next_trial() is None

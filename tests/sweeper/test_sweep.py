@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
+from search_spaces.durable import exclusive
 from sweeper.controller import FULL_DISK
 from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
@@ -145,6 +146,12 @@ def test_a_sweep_is_not_resumed_on_another_model_or_other_data(out: Path, monkey
     with pytest.raises(UsageError, match="model"):
         run(out, console=CONSOLE)
     assert (out / "sweep.json").read_bytes() == before
+
+
+@pytest.mark.usefixtures("target")
+def test_a_running_sweep_has_one_driver(out: Path) -> None:
+    with exclusive(out, RuntimeError()), pytest.raises(UsageError, match="running"):
+        run(out, console=CONSOLE)
 
 
 @pytest.mark.usefixtures("target")

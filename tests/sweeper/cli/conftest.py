@@ -90,7 +90,6 @@ def invoke(*arguments: object) -> Result:
 
 
 def resolved(command: str, *words: object) -> Resolved:
-    """Return the resolved options of a command line."""
     with main.commands[command].make_context(command, [str(word) for word in words]) as context:
         raw, problems = given_values(command, context.params.get("config"))
     return resolve_and_check(command, raw, problems)
@@ -116,7 +115,6 @@ def problems_of(result: Result) -> list[str]:
 
 
 def refused(*arguments: object) -> list[str]:
-    """Return the problems that a refused command listed."""
     return problems_of(invoke(*arguments))
 
 
@@ -149,7 +147,6 @@ def unlearn(data: Path, out: Path) -> Command:
 
 @pytest.fixture
 def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sweeps are created but not run."""
     monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
 
 

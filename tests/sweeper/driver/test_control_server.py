@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -74,8 +75,10 @@ def test_requests_for_the_sweep_interrupt_the_sweep_once(out: Path, monkeypatch:
     server_id = status_of(out).run
     for _ in range(2):
         ask(out, server_id)
+    before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Interrupted), interruptible("", say=print), server:
         work()
+    assert signal.getsignal(signal.SIGTERM) is before
     assert signals == 1
     assert status_of(out).state == "interrupted"
     assert not [*out.glob(".stop-*")]

@@ -53,7 +53,6 @@ def opened(out: Path) -> OpenSweep:
 
 
 def missing(out: Path, *, most: int = 8, metrics: tuple[str, ...] = ()) -> list[int]:
-    """Return the steps of the unmeasured epochs."""
     settings = replace(SETTINGS, front_metrics=most, base=replace(SETTINGS.base, metrics=metrics))
     return [item.step for item in unmeasured(out, settings)]
 

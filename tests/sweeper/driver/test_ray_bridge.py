@@ -24,7 +24,7 @@ from sweeper.store.saved_states import SavedState
 from sweeper.store.state import Phase
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
-from tests.sweeper.conftest import OUTCOME, SETTINGS, RecordingTracker, bare_sweep, report, running
+from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, running
 
 
 def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, error: object = None) -> SimpleNamespace:
@@ -121,8 +121,7 @@ def test_no_error_of_a_follower_reaches_tune_or_another_follower(
     out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Tune would end the whole sweep if a callback raised an exception."""
-    tracker = RecordingTracker()
-    sweep = bare_sweep(out, tracker=tracker, shares=GpuShares())
+    sweep = bare_sweep(out, shares=GpuShares())
     monkeypatch.setattr(sweep.controller.study, "tell", Mock(side_effect=OSError(28, "No space left on device")))
     callback, reports = recorder(sweep), ReportRecorder(sweep)
     trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
@@ -131,7 +130,7 @@ def test_no_error_of_a_follower_reaches_tune_or_another_follower(
     callback.on_trial_error(3, [], tune_trial("unknown"))
     callback.on_step_end(3, [])
     assert {row["trial_id"] for row in rows(sweep)} == {"00000"}
-    assert tracker.kinds["00000"][-1] is Kind.TRIAL_ENDED
+    assert sweep.tracker.apply.call_args.args[0].kind is Kind.TRIAL_ENDED
     assert "No space left" in caplog.text
 
 

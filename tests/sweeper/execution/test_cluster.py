@@ -19,9 +19,10 @@ import ray
 from ray import cloudpickle, tune
 
 from sweeper.execution import ray_payload, shutdown
-from sweeper.execution.cluster import Cluster, runtime_env
+from sweeper.execution.cluster import Cluster, project_folders, runtime_env
 from sweeper.execution.ray_payload import task_with, trainable_with
 from sweeper.execution.shutdown import Interrupted, interruptible
+from sweeper.store.version import PACKAGES
 from tests.sweeper.conftest import SETTINGS, bare_sweep
 
 
@@ -136,13 +137,16 @@ def test_on_a_cluster_more_trials_than_fit_are_requested_because_nodes_may_join(
         ({"runtime_env": None}, {"py_modules", "excludes"}),
     ],
 )
-def test_the_runtime_environment_of_a_submitted_job_is_not_changed(
+def test_nodes_get_packages_and_plug_ins_but_the_runtime_environment_of_a_submitted_job_is_not_changed(
     of_job: dict[str, object], added: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray rejects a driver that sets an entry of the job's runtime environment again."""
     monkeypatch.delenv("SWEEPER_PLUGINS", raising=False)
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(of_job))
     assert runtime_env(ship=True).keys() == added
+    assert [Path(path).name for path in project_folders()] == [*PACKAGES]
+    monkeypatch.setenv("SWEEPER_PLUGINS", "[]")
+    assert runtime_env(ship=False) == {"env_vars": {"SWEEPER_PLUGINS": "[]"}}
 
 
 def together(*, first: object, second: object) -> tuple[object, object]:

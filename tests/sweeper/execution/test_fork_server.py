@@ -101,7 +101,6 @@ def lower() -> None:
 
 
 def state_of(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Return the state that the script printed."""
     printed, errors = process.communicate("what is typed", timeout=240)
     assert printed, errors
     return dict(json.loads(printed))

@@ -50,7 +50,6 @@ class Driver:
         self.manager.apply(event, self.state)
 
     def restart(self) -> None:
-        """A new driver opens the sweep."""
         self.manager = CheckpointManager(self.out, GOALS, states=Storage((self.out / "ray").as_uri()))
         self.state = SweepState()
         for event in self.events:

@@ -36,6 +36,19 @@ def test_rows_are_appended_while_trials_run(sweep: OpenSweep, out: Path) -> None
     assert [(row["trial_id"], row["status"]) for row in tables.trials.read()] == [(second, "finished")]
 
 
+def test_the_tables_are_rewritten_in_order_when_a_trial_runs_again(sweep: OpenSweep, out: Path) -> None:
+    tables = ResultTables(out)
+    first, second = running(sweep), running(sweep)
+    for trial_id in (second, first):
+        for step in (1, 2, 3):
+            report(sweep, trial_id, step, auto_lr=[{"step": step}])
+        sweep.controller.end_trial(trial_id, OUTCOME)
+    sweep.log.record(Kind.TRIAL_REQUEUED, first, {"step": 1})
+    expected = [(first, "1"), *((second, str(step)) for step in (1, 2, 3))]
+    assert [steps(log) for log in (tables.history, tables.auto_lr, tables.candidates)] == [expected] * 3
+    assert column(tables.trials, "trial_id") == [second]
+
+
 @pytest.mark.parametrize("name", ["history.csv", "trials.csv"])
 def test_rows_wait_while_the_disk_refuses_a_table_and_are_written_once(sweep: OpenSweep, out: Path, name: str) -> None:
     tables = ResultTables(out)

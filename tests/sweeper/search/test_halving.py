@@ -145,3 +145,7 @@ def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     assert scheduler.next_promotion() == "second"
     assert (scheduler.next_promotion(), scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, None, 1)
     assert scheduler.decide("second", 2, (0.8, 0.2)) == "continue"
+    resumed = halving("pause")  # after a kill: the reports show that the trial was promoted
+    for name, epoch, values in (("first", 1, (0.9, 0.1)), ("second", 1, (0.8, 0.2)), ("second", 2, (0.8, 0.2))):
+        resumed.decide(name, epoch, values)
+    assert resumed.ended_at("second") is None

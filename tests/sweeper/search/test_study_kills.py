@@ -106,6 +106,8 @@ def test_a_resumed_sampler_does_not_draw_its_first_proposals_again(tmp_path: Pat
     for trials in (3, 6, 9):
         drive(open_study(tmp_path, sampler=sampler, trials=trials), tmp_path, proposed=proposed)
     assert len({config["lr"] for _, config in proposed}) == 9
+    whole = drive(open_study(tmp_path / "whole", sampler=sampler, trials=9))
+    assert sampler == "random" or proposed[:4] == whole[:4], "quasi-random points continue where they were"
 
 
 def test_the_parents_of_a_generation_stay_the_same_after_a_resume(tmp_path: Path) -> None:

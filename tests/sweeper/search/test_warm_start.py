@@ -126,24 +126,19 @@ def rows(sweep: OpenSweep) -> dict[str, dict[str, str]]:
     return {row["trial_id"]: row for row in ResultTables(sweep.out).trials.read()}
 
 
-def test_a_trial_that_a_previous_sweep_ran_is_not_run_again(tmp_path: Path) -> None:
-    old = write_sweep(tmp_path / "old", statuses={1: "failed", 3: "diverged"})
+def test_a_trial_that_a_previous_sweep_ran_is_not_run_again_but_copied_with_its_rows_and_checkpoints(
+    tmp_path: Path,
+) -> None:
+    old = write_sweep(tmp_path / "old", statuses={0: "diverged", 1: "failed"})
     sweep = sweep_of_configs(tmp_path / "new", [old])
     assert (running(sweep), running(sweep)) == ("00001", "00004"), "the trial that had failed, and a new trial"
     assert {name: (row["status"], row["reused_from"]) for name, row in rows(sweep).items()} == {
-        "00000": ("finished", f"{old}/00000"),
+        "00000": ("diverged", f"{old}/00000"),
         "00002": ("finished", f"{old}/00002"),
-        "00003": ("diverged", f"{old}/00003"),
+        "00003": ("finished", f"{old}/00003"),
     }
     other = {"make_spec": lambda config: SETTINGS.make_spec(config, target_key="another")}
     assert running(sweep_of_configs(tmp_path / "other", [old], **other)) == "00000", "another target is another trial"
-
-
-def test_a_reused_trial_has_all_its_rows_and_checkpoints_under_its_new_id(tmp_path: Path) -> None:
-    old = write_sweep(tmp_path / "old", statuses={0: "failed"})
-    sweep = sweep_of_configs(tmp_path / "new", [old])
-    while sweep.controller.next_trial() is not None and len(rows(sweep)) < 3:
-        pass
     before, after = ResultTables(old), ResultTables(sweep.out)
     for log, other in ((before.trials, after.trials), (before.history, after.history), (before.auto_lr, after.auto_lr)):
         own = [row for row in log.read() if row["trial_id"] == "00003"]

@@ -73,7 +73,6 @@ def fail(sweep: OpenSweep) -> None:
 
 
 def reuse(sweep: OpenSweep) -> None:
-    """A trial copies the result of an identical trial."""
     origin = run_trial(sweep, outcome=NO_MODEL)
     copied = running(sweep)
     sweep.log.record(Kind.TRIAL_REUSED, copied, {"origin": f"{sweep.out}/{origin}"})

@@ -86,7 +86,6 @@ class Session:
         self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": outcome})
 
     def run(self, trial_id: str, *, steps: int = 3, checkpoint: str | None = None) -> None:
-        """Run a trial from its start to its end."""
         self.start(trial_id)
         for step in range(1, steps + 1):
             self.report(trial_id, step, forget_loss=step / 2)
@@ -100,7 +99,6 @@ class Session:
         self.log.record(Kind.METRICS_MEASURED, "00001", {"step": 10, "metrics": metrics})
 
     def finish(self, status: str = "finished", **end: Any) -> Session:
-        """End the sweep and close the session."""
         self.tracker.sweep_ended(SweepEnd(status=status, **end))
         return self.close()
 
