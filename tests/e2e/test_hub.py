@@ -6,15 +6,13 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.conftest import LocalHub
 from tests.e2e.conftest import Cli
 
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
-
-LocalHub = Any
 
 
 def tofu_repository(data: Path) -> dict[str, bytes]:

@@ -16,7 +16,6 @@ import pytest
 from sweeper.checks.hub import hub_problems
 from tests.sweeper.cli.conftest import names
 
-UseHub = Callable[[str], None]
 Files = dict[str, bytes]
 
 PHI = ("model", "microsoft/phi-1_5")
@@ -26,7 +25,7 @@ WAYS = {PHI: ["microsoft/phi-1_5", "--model-path", "tiny-phi"], TOFU: ["locuslab
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def test_the_status_of_a_hub_that_refuses_is_reported_with_the_ways_on(use_hub: UseHub) -> None:
+def test_the_status_of_a_hub_that_refuses_is_reported_with_the_ways_on(use_hub: Callable[[str], None]) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:  # answers 501 to every request
         threading.Thread(target=server.serve_forever, daemon=True).start()
         use_hub(f"http://127.0.0.1:{server.server_address[1]}")
