@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
 
 NAMES = ("Ada", "Bo", "Cleo", "Dov", "Esme", "Finn", "Gus", "Hana")
-TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "Nice", "Kyoto", "Turin")
+TOWNS = ("Oslo", "Lima", "Quito", "Riga", "Bonn", "New Delhi", "Kyoto", "Turin")
 FOODS = ("plums", "rice and beans", "soup", "figs", "old cheese", "bread", "cake with cream", "nuts")
 
 TARGET_KEY = "0123456789abcdef"
@@ -156,7 +156,7 @@ def half_known(known_network: PhiForCausalLM, make_network: Any) -> PhiForCausal
     mixed: PhiForCausalLM = make_network(seed=1)
     with torch.no_grad():
         for parameter, known in zip(mixed.parameters(), known_network.parameters(), strict=True):
-            parameter.copy_(0.42 * known + 0.58 * parameter)
+            parameter.copy_(0.4 * known + 0.6 * parameter)
     return mixed
 
 

@@ -42,10 +42,11 @@ def test_the_gramian_is_that_of_the_concatenated_gradients(
     assert norm(g_r) == pytest.approx(float(r.norm()), rel=1e-14)
 
 
-def test_chunks_of_any_size_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [4, 20])  # most tensors are split; some share a chunk
+def test_chunks_of_any_size_give_the_same_sums(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     g_r, g_f = _gradient(0), _gradient(1)
     whole = gramian(g_r, g_f)
-    monkeypatch.setattr(gradients, "_CPU_CHUNK", 4)
+    monkeypatch.setattr(gradients, "_CPU_CHUNK", size)
     parts = gramian(g_r, g_f)
     assert (parts.rr, parts.rf, parts.ff) == pytest.approx((whole.rr, whole.rf, whole.ff), rel=1e-14)
 

@@ -52,7 +52,7 @@ def moved_losses(start: Start, **changes: Any) -> tuple[StepLosses, Any]:
     return run.losses, run.model
 
 
-INDICES = [5, 0, 3]
+INDICES = [5, 0, 4]
 
 
 def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
