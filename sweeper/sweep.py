@@ -97,23 +97,32 @@ def _load_targets(
     )
     first, *others = settings.target_seeds
     base = settings.base_of(first)
-    load = partial(prepare_for_sweep, settings=settings, cluster=cluster, out=out, console=console)
+
+    def load(seed: int, while_loading: Callable[[], object] = lambda: None) -> Target:
+        spec, is_remote = settings.base_of(seed), is_prepared_remotely(settings)
+        with nullcontext() if is_remote else target_process(spec, python=lambda: cluster.python) as wait_for_target:
+            while_loading()
+            return prepare_for_sweep(
+                spec, settings=settings, cluster=cluster, out=out, console=console, fill_cache=wait_for_target
+            )
+
+    def start_ray() -> None:
+        # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
+        with import_in_parallel():
+            cluster.slots(sharing=settings.shared(out.resolve()))
+
     if origin.target_path is None:  # a new sweep, which will need Ray
         set_environment(settings.address)
-        with nullcontext() if is_prepared_remotely(settings) else target_process(base) as wait_for_target:
-            # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
-            with import_in_parallel():
-                cluster.slots(sharing=settings.shared(out.resolve()))
-            targets = {first: load(base, fill_cache=wait_for_target)}
+        targets = {first: load(first, start_ray)}
     else:
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
             raise changed  # before another target is fine-tuned, which may take hours
         if settings.bucket and origin.target_key:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
-        targets = {first: load(base)}
+        targets = {first: load(first)}
     if origin.target_key not in (None, targets[first].key):
         raise changed
-    targets |= {seed: load(settings.base_of(seed)) for seed in others}
+    targets |= {seed: load(seed) for seed in others}
     if len({target.vocabulary_size for target in targets.values()}) > 1:
         raise SweepError(
             "the targets of the seeds have vocabularies of different sizes, so their losses have different upper bounds"

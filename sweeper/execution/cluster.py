@@ -13,10 +13,12 @@ import importlib.resources
 import json
 import logging
 import os
+import shlex
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +94,7 @@ def runtime_env(*, ship: bool) -> dict[str, Any]:
 
 @contextmanager
 def ray_cluster(
-    address: str | None, *, resources: Resources, ship: bool = False, python: str | None = None
+    address: str | None, *, resources: Resources, ship: bool = False, python: Sequence[str] | None = None
 ) -> Iterator[int]:
     """Join the cluster at ``address``, or start Ray on this machine. Shut Ray down when the block ends.
 
@@ -114,7 +116,7 @@ def ray_cluster(
         environment = runtime_env(ship=ship)
         options = {"runtime_env": environment} if environment else {}
     elif python is not None:
-        options["runtime_env"] = {"py_executable": python}
+        options["runtime_env"] = {"py_executable": shlex.join(python)}
     try:
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
@@ -156,17 +158,18 @@ class Cluster:
                 raise PlacementError(problem)
             with defer_signals(), _without_rays_sigterm_handler():
                 ray = ray_cluster(
-                    settings.address, resources=settings.resources, ship=settings.ship, python=self._python()
+                    settings.address, resources=settings.resources, ship=settings.ship, python=self.python
                 )
                 self._slots = self._stack.enter_context(ray)
         require_shared(sharing)
         return self._slots
 
-    def _python(self) -> str | None:
-        """Return the command with which Ray starts workers from a fork server, or None for normal Python processes.
+    @cached_property
+    def python(self) -> Sequence[str] | None:
+        """The command that forks a Python process from a server, or None for normal Python processes.
 
-        Workers with GPUs are not forked: a process that has initialised CUDA cannot be forked, and some package may
-        initialise CUDA on import.
+        The first access starts the server. Processes that use GPUs are not forked: a process that has initialised CUDA
+        cannot be forked, and some package may initialise CUDA on import.
         """
         settings = self._settings
         if settings.address is not None or settings.resources.gpus > 0 or not is_possible():

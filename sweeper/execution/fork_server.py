@@ -48,12 +48,11 @@ def is_possible() -> bool:
 
 
 @contextlib.contextmanager
-def fork_server(*, threads: int) -> Iterator[str]:
-    """Run the server while the block runs. Yield the launcher's command line, for Ray's ``py_executable``.
+def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
+    """Run the server while the block runs. Yield the launcher's command, which replaces a Python interpreter.
 
     ``threads`` is the number of OpenMP threads in a worker. Libraries read this number once, on import.
     """
-    import shlex
     import subprocess
     import tempfile
 
@@ -67,7 +66,7 @@ def fork_server(*, threads: int) -> Iterator[str]:
             env={"OMP_NUM_THREADS": str(threads), **os.environ},
         ) as server:
             try:
-                yield shlex.join([sys.executable, "-I", "-S", __file__, place])
+                yield [sys.executable, "-I", "-S", __file__, place]
             finally:
                 server.kill()
 

@@ -1,8 +1,10 @@
-"""Fine-tune the target of a new sweep in a separate process while Ray starts in the driver.
+"""Fine-tune and score the target of a sweep in a separate process while Ray starts in the driver.
 
 Starting and importing Ray takes five seconds. Training in the same process would have to wait for these imports,
 because they hold Python's global interpreter lock. A separate process also leaves no weights and no GPU memory in the
 driver.
+
+This file is also the program of this process. Its standard input is a socket to the driver.
 """
 
 from __future__ import annotations
@@ -12,41 +14,45 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
+import psutil
+
 from sweeper.execution.target_task import FillCache, Show
 from trainables.spec import TrialSpec
-from trainables.target.cache import Cache, TargetError, is_made
+from trainables.target.cache import Cache, NotCached, TargetError
+from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import target_spec_of
 
 
 @contextmanager
-def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
-    """Start a process that fine-tunes the target for ``spec``. The process is killed when the block ends.
+def target_process(
+    spec: TrialSpec, *, python: Callable[[], Sequence[str] | None] = lambda: None
+) -> Iterator[FillCache | None]:
+    """Start a process that prepares the target for ``spec``. The process is killed when the block ends.
+
+    Args:
+        python: returns the command that starts a Python process, or None for this interpreter. It is called only if a
+            process is needed.
 
     Yields:
-        None if the target needs no training. Otherwise a function that waits until the target is in the cache, and
+        None if the cache has the target and its scores. Otherwise a function that waits until the cache has them, and
         passes progress reports to its second argument. The function raises the process's error, or TargetError if the
         process died.
+
+    Raises:
+        DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
     """
-    target_spec = target_spec_of(spec)
-    if os.name != "posix" or target_spec.target_path or is_made(Cache().model(target_spec.trained_key)):
+    if os.name != "posix" or _is_cached(spec):
         yield None
         return
     ours, theirs = Pipe()
-    command = f"from {__name__} import serve; serve({theirs.fileno()})"
-    with (
-        ours,
-        subprocess.Popen(
-            [sys.executable, "-c", command],
-            stdin=subprocess.PIPE,  # closed if the driver dies
-            stdout=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-        ) as process,
-    ):
+    command = [*(python() or [sys.executable]), __file__]
+    with subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL) as process, ours:
         theirs.close()
         ours.send(spec)
 
@@ -57,9 +63,9 @@ def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
                         raise news
                     show(news)
             except (EOFError, ConnectionError):
-                code = process.wait()
-                cause = "killed, perhaps for lack of memory" if code == -signal.SIGKILL else f"exit code {code}"
-                raise TargetError(f"the process that fine-tunes the target ended unexpectedly ({cause})") from None
+                raise TargetError(
+                    "the process that prepares the target was killed, perhaps because the memory is full"
+                ) from None
 
         try:
             yield wait
@@ -67,22 +73,53 @@ def target_process(spec: TrialSpec) -> Iterator[FillCache | None]:
             process.kill()
 
 
-def serve(descriptor: int) -> None:
-    """Prepare the target for the spec that the driver sends. Send the progress, then None or an error for the user."""
-    from trainables.target.prepare import prepare_target
+def _is_cached(spec: TrialSpec) -> bool:
+    try:
+        Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target()
+    except NotCached:
+        return False
+    return True
 
+
+# The program ----------------------------------------------------------------------------------------------------------
+
+
+def serve(driver: Connection) -> None:
+    """Prepare the target for the spec that the driver sends. Send the progress, then None or an error.
+
+    The process ends when the driver closes the connection.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
-    threading.Thread(target=_end_with_driver, daemon=True).start()
-    with Connection(descriptor) as driver:
-        try:
-            prepare_target(driver.recv(), on_progress=driver.send)
-            driver.send(None)
-        except Exception as error:
-            if not hasattr(error, "exit_code"):  # not an error that a user can fix
-                raise
+    spec = driver.recv()
+    threading.Thread(target=_end_with_driver, args=[driver], daemon=True).start()
+    if sys.platform == "linux":
+        _set_threads()
+    try:
+        prepare_target(spec, on_progress=driver.send)
+        driver.send(None)
+    except Exception as error:
+        if hasattr(error, "exit_code"):  # an error that a user can fix
             driver.send(error)
+            return
+        traceback.print_exc()
+        driver.send(TargetError(f"the process that prepares the target failed: {type(error).__name__}: {error}"))
 
 
-def _end_with_driver() -> None:
-    sys.stdin.buffer.read()
-    os._exit(1)
+def _set_threads() -> None:
+    """Set torch's default number of threads. A process forked from the server has the number of a worker."""
+    import torch
+
+    cores = min(psutil.cpu_count(logical=False) or 1, len(os.sched_getaffinity(0)))
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", str(cores)).split(",")[0]))
+
+
+def _end_with_driver(driver: Connection) -> None:
+    try:
+        driver.recv()
+    finally:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder
+    serve(Connection(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -52,13 +53,19 @@ def folder_digest(folder: Path) -> str:
     """
     if not folder.is_dir():
         raise TargetError(f"{folder}: no such folder; expected a model folder with config.json and safetensors")
+    files = [path for path in sorted(folder.iterdir()) if path.suffix in {".safetensors", ".json", ".txt", ".model"}]
+    return _digest_of(tuple((path, path.stat().st_mtime_ns) for path in files if path.is_file()))
+
+
+@functools.cache
+def _digest_of(files: tuple[tuple[Path, int], ...]) -> str:
+    """Return a hash of the files' names and content. The times of modification only keep the cache correct."""
     digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.is_file() and path.suffix in {".safetensors", ".json", ".txt", ".model"}:
-            digest.update(path.name.encode())
-            with path.open("rb") as file:
-                while block := file.read(1 << 22):
-                    digest.update(block)
+    for path, _ in files:
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            while block := file.read(1 << 22):
+                digest.update(block)
     return digest.hexdigest()[:16]
 
 

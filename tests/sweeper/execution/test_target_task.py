@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +17,10 @@ import ray
 from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
+from sweeper.execution.fork_server import fork_server, is_possible
 from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import TargetTask, prepare_for_sweep
-from tests.sweeper.conftest import SETTINGS, write_questions
+from tests.sweeper.conftest import SETTINGS, wait_until, write_questions
 from trainables.models.checkpoints import LoadError
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, TargetError
@@ -43,32 +44,62 @@ def spec(tmp_path: Path, tiny_phi: Path, cache: Path) -> TrialSpec:
     return TrialSpec(dataset="jsonl", target_epochs=1, **given)
 
 
-def test_the_process_trains_the_same_target_as_this_process(spec: TrialSpec, tmp_path: Path) -> None:
+@pytest.fixture(scope="module", params=["forked", pytest.param("new", marks=pytest.mark.slow)])
+def python(request: pytest.FixtureRequest) -> Iterator[Sequence[str] | None]:
+    """The command that starts a process, with and without the server of the workers."""
+    if request.param == "new":
+        yield None
+    elif is_possible():
+        with fork_server(threads=1) as command:
+            yield command
+    else:
+        pytest.skip("processes are forked only on Linux")
+
+
+def test_the_process_prepares_the_same_target_as_this_process(
+    spec: TrialSpec, tmp_path: Path, python: Sequence[str] | None
+) -> None:
     shown: list[Progress] = []
-    with target_process(spec) as wait:
-        assert wait is not None
-        wait(spec, shown.append)
+
+    def prepare(spec: TrialSpec) -> Target:
+        with target_process(spec, python=lambda: python) as wait:
+            assert wait is not None
+            wait(spec, shown.append)
+        with target_process(spec, python=lambda: python) as wait:
+            assert wait is None, "the target and its scores are in the cache"
+        return prepare_target(spec)
+
+    trained, own = prepare(spec), prepare_target(spec, device="cpu", cache=tmp_path / "own")
     assert [step.done for step in shown] == [1]
-    cached, own = prepare_target(spec), prepare_target(spec, device="cpu", cache=tmp_path / "own")
-    assert replace(cached, path="") == replace(own, path="")
-    with target_process(spec) as wait:
-        assert wait is None, "the target is in the cache"
+    assert replace(trained, path="") == replace(own, path="")
+    assert prepare(replace(spec, model_path=None, target_path=trained.path)).baseline == own.baseline
 
 
-def test_errors_of_the_process_are_raised_in_the_driver(spec: TrialSpec, tmp_path: Path) -> None:
+def test_errors_of_the_process_are_raised_in_the_driver(
+    spec: TrialSpec, tmp_path: Path, python: Sequence[str] | None
+) -> None:
     (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
-    with target_process(spec) as wait:
+    with target_process(spec, python=lambda: python) as wait:
         assert wait is not None
         with pytest.raises(LoadError, match="base"):
             wait(spec, lambda step: None)
-    assert not psutil.Process().children(), "the process ends with the block"
 
 
-def test_a_killed_process_is_an_error_with_its_cause(spec: TrialSpec) -> None:
-    with target_process(spec) as wait:
+def test_the_process_ends_with_the_block_and_a_killed_process_is_an_error(
+    spec: TrialSpec, python: Sequence[str] | None
+) -> None:
+    def started() -> list[psutil.Process]:
+        children = psutil.Process().children()
+        return children if python is None else [fork for child in children for fork in child.children()]
+
+    with target_process(spec, python=lambda: python):
+        wait_until(lambda: bool(started()))
+    wait_until(lambda: not started())
+    with target_process(spec, python=lambda: python) as wait:
         assert wait is not None
-        for child in psutil.Process().children():
-            child.kill()
+        wait_until(lambda: bool(started()))
+        for process in started():
+            process.kill()
         with pytest.raises(TargetError, match="memory"):
             wait(spec, lambda step: None)
 
