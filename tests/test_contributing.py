@@ -243,6 +243,7 @@ def test_every_row_of_the_table_is_tried_with_the_files_it_names() -> None:
     assert table() == {what: set(addition.files) for what, addition in ADDITIONS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ADDITIONS)
 def test_the_added_toy_works(what: str, tmp_path: Path) -> None:
     addition = ADDITIONS[what]

@@ -68,12 +68,14 @@ def test_the_page_has_a_file_of_each_kind_of_fewer_than_thirty_lines() -> None:
     assert all(len(text.splitlines()) < 30 for text in FILES.values())
 
 
+@pytest.mark.slow
 def test_each_passes_its_suite_and_the_pages_way_to_test_them_works(folder: Path) -> None:
     assert "check_weighting(plugins.read" in BLOCKS[-1][1]
     done = python(folder, "-c", BLOCKS[-1][1] + SUITES, *FILES)
     assert done.stdout.strip() == "['data set', 'metric', 'model', 'objective', 'template', 'weighting']"
 
 
+@pytest.mark.slow
 def test_all_of_them_can_be_used_in_one_run(folder: Path) -> None:
     plugins = [word for name in FILES if name.endswith(".py") for word in ("--plugin", name)]
     chosen = ("--method", "capped+seesaw", "--option", "cap=5", "--dataset", "elements", "--model", "two-layers")

@@ -94,6 +94,7 @@ def test_the_sweep_stops_even_if_printing_blocks() -> None:
     assert signalled(signal.SIGINT, IN_PYTHON, say="lambda line: time.sleep(600)")[:2] == (0, ["Interrupted", "left"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "what", "deferred"),
     [

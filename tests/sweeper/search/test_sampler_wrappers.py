@@ -73,6 +73,7 @@ def test_trials_of_previous_sweeps_count_as_startup_trials() -> None:
     assert not [config for config in proposed if config in taken]
 
 
+@pytest.mark.slow
 def test_the_gaussian_process_finds_the_best_of_a_conditional_parameter_and_spreads_concurrent_trials() -> None:
     """Only c, which only gdiff has, decides the result. Random values would miss 0.8 most of the time."""
     study = study_with("gp")

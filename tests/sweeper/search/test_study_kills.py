@@ -67,6 +67,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.6], ids=["before a write", "in the middle of a write"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_killed_at_any_write_and_resumed_the_sweep_has_exactly_its_trials(

@@ -54,6 +54,7 @@ def test_a_driver_of_another_machine_or_of_a_deleted_folder_is_waited_for(
     assert len(announced) == 1, "nobody waits twice for a dead driver"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_address", [True, False])
 def test_resume_is_refused_while_a_driver_lives_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_address: bool

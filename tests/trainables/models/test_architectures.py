@@ -78,6 +78,7 @@ def test_padding_on_the_left_changes_no_generated_token(twin: Twin) -> None:
     assert together == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -116,6 +117,7 @@ def test_the_adapter_is_on_every_linear_layer_but_the_head_and_starts_as_the_ide
     assert {name.removeprefix("base_model.model.").partition(".lora_A.")[0] for name in marked} == layers
 
 
+@pytest.mark.slow
 def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
     tiny_data: UnlearningData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Any, twin: Twin
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
     assert torch.equal(*embeddings), "the adapter has no part in the embeddings"
 
 
+@pytest.mark.slow
 def test_tied_embeddings_stay_one_tensor_through_a_run_with_auto_lr_and_a_checkpoint(
     twin: Twin, make_spec: Any, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ time.sleep(600)
     assert sent == sweep.points("00001")[: len(sent)]
 
 
+@pytest.mark.slow
 def test_a_sweep_killed_while_mlflow_creates_its_database_leaves_no_part_of_it(tmp_path: Path) -> None:
     script = """
 import os, signal, sqlite3, time
