@@ -1,0 +1,222 @@
+"""Render report.html: the recommendation for each problem, then collapsible sections with figures and tables."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import NamedTuple
+
+from analysis.figures.pareto import sweep_title
+from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.judgement import ModelChoice
+from analysis.frontier.pareto_json import plain
+from analysis.report.answer import Answer
+from analysis.report.example_answers import ExampleAnswers
+from analysis.report.outcomes import cost, early_stops, ended_as, failures
+from analysis.report.render import note_text, paragraphs, render, say, sentence
+from analysis.report.study_text import (
+    arms_table,
+    differences_table,
+    rates_table,
+    sensitivity_line,
+    study_cautions,
+    study_lines,
+    study_title,
+    verdict_lines,
+)
+from analysis.report.trials import anchors, charts, page_data, trials_section
+from analysis.study.fronts import arm_fronts
+from analysis.study.lr_grid import lr_grid
+from analysis.study.lr_study import LrStudy
+from analysis.tables.note import Note
+from analysis.tables.out_of_bounds import values_outside
+from analysis.tables.problems import Problem
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import auto_lr_on
+from analysis.words import DataTable, number
+
+HEADINGS = {
+    "sensitivity": "How much does the learning rate matter?",
+    "auto_lr": "AutoLR against a fixed learning rate",
+    "fronts": "Which frontier is best?",
+    "compute": "How fast did the hypervolume grow?",
+    "courses": "Training curves",
+    "gradients": "Gradient norms and angles",
+}
+"""The heading of each section, keyed by the anchor of the section, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """A drawn figure. ``name`` is the stem of the figure's file names in figures/."""
+
+    name: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One collapsible section of the page. ``anchor`` is the HTML id to which links lead."""
+
+    anchor: str
+    heading: str
+    sentences: tuple[str, ...] = ()
+    tables: tuple[DataTable, ...] = ()
+    figures: tuple[PageFigure, ...] = ()
+
+
+def findings(
+    sources: Sources,
+    parts: Mapping[Problem, Sources],
+    figures: Sequence[tuple[str, PageFigure]],
+    study: LrStudy | None = None,
+) -> Iterator[Finding]:
+    """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of the section, figure).
+
+    If the ``study`` has verdicts, the section on AutoLR shows these verdicts. Otherwise, the section describes the
+    trials on each problem (model and data set).
+    """
+    for anchor, heading in HEADINGS.items():
+        shown = tuple(figure for place, figure in figures if place == anchor)
+        sentences: tuple[str, ...] = ()
+        tables: tuple[DataTable, ...] = ()
+        if anchor == "sensitivity" and study is not None:
+            sentences = tuple(f"{sensitivity_line(item)}." for item in study.compared)
+            tables = tuple(rates_table(item, study.grid.columns) for item in study.compared)
+        elif anchor == "auto_lr" and study is not None and study.verdicts:
+            sentences = tuple(
+                dict.fromkeys(f"{line}." for verdict in study.verdicts for line in verdict_lines(verdict))
+            )
+            tables = (differences_table(study),)
+        elif anchor == "auto_lr":
+            described = {f"{problem}: " if len(parts) > 1 else "": _auto_lr(part) for problem, part in parts.items()}
+            sentences = tuple(f"{name}{sentence}" for name, found in described.items() for sentence in found)
+        elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
+            alone = [(part.table, part.sweep.objectives) for part in sources.each_sweep]
+            found = study.fronts if study else arm_fronts(lr_grid(alone))
+            tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
+        if shown or tables:
+            yield Finding(anchor, heading, sentences, tables, shown)
+
+
+def _auto_lr(sources: Sources) -> tuple[str, ...]:
+    """Return sentences that compare AutoLR with fixed rates; () if only one of the two was run."""
+    own = sources.table.own
+    on = auto_lr_on(own.trials)
+    if on.nunique() < 2:
+        return ()
+    parts = {"AutoLR": own.with_trials(own.trials[on]), "a fixed rate": own.with_trials(own.trials[~on])}
+    return paragraphs(
+        "page.auto_lr",
+        hypervolumes={name: frontier(part, sources.sweep.objectives).hypervolume for name, part in parts.items()},
+        finished={name: len(part.finished) for name, part in parts.items()},
+        seeds=own.trials["seed"].nunique(),
+    )
+
+
+class PageFrontier(NamedTuple):
+    """A frontier as ``<svg>``. ``kind`` and ``labels`` name the axes if these are not the objectives; else empty."""
+
+    svg: str
+    kind: str
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PageAnswer:
+    """The answer for one problem (model and data set).
+
+    ``anchor`` is the suffix of HTML ids; "" if there is only one problem. ``hypervolumes`` has the hypervolume in each
+    additional reference box, keyed by the name of the box.
+    """
+
+    title: str
+    anchor: str
+    choice: ModelChoice
+    answer: Answer
+    examples: ExampleAnswers | None
+    front: Frontier
+    hypervolumes: Mapping[str, float]
+    frontiers: Sequence[PageFrontier] = ()
+
+
+def page(
+    sources: Sources,
+    answers: Sequence[PageAnswer],
+    sections: Sequence[Finding],
+    notices: Sequence[str],
+    *,
+    study: LrStudy | None,
+) -> str:
+    """Return the HTML page, which loads no other file. With a ``study``, the page starts with the study's answer."""
+    templates = resources.files("analysis.report").joinpath("templates")
+    script, style, bibtex = (
+        templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
+    )
+    # The content security policy allows only the script with this hash.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    table, sweep = sources.table, sources.sweep
+    on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
+    several = say("page.headline", problems=len(answers)) if len(answers) > 1 else answers[0].answer.headline
+    return render(
+        "report.html.j2",
+        title=sweep_title(table, sweep),
+        headline=study_title(study) if study else several,
+        study_answer=study_lines(study) if study else (),
+        cautions=study_cautions(study) if study else (),
+        is_judged=study is not None and bool(study.verdicts),
+        digest=digest,
+        script=script,
+        style=style,
+        answers=answers,
+        findings=sections,
+        notices=notices,
+        anchors=anchors(table),
+        every_epoch=table.every_epoch,
+        trials=trials_section(table, sweep.objectives, on_front),
+        ended_as=ended_as(table),
+        failures=failures(table),
+        cost=cost(table),
+        early_stops=early_stops(table),
+        sweeps=sources.sweeps,
+        seeds=sorted({number(plain(seed)) for seed in table.trials["seed"] if plain(seed) is not None}),
+        settings=[json.dumps(plain(dict(item.settings)), indent=2) for item in sources.sweeps],
+        bibtex=bibtex.strip(),
+        written=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
+        data={
+            "trials": page_data(table),
+            "baseline": dict(sweep.baseline),
+            "guess": sweep.random_guess_loss,
+            "charts": charts(table),
+        },
+    )
+
+
+def page_notices(
+    sources: Sources, notes: Sequence[Note], answers: Mapping[Problem, PageAnswer], study: LrStudy | None
+) -> tuple[str, ...]:
+    """Return the notices at the top of the page: missing trials, unscored trials, and problems in the tables."""
+    table, sweep = sources.table, sources.sweep
+    finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
+    outside = values_outside(table.trials, sweep.columns)
+    unscored = [name for item in answers.values() for name in item.front.unscored if name in finished]
+    return paragraphs(
+        "page.notices",
+        problems=list(answers),
+        ended=len(table.own.trials),
+        planned=sweep.planned_trials,
+        running=len(table.running),
+        unscored=list(dict.fromkeys(unscored)) if sweep.objectives else [],
+        # A note that starts with the name of a source must not be capitalized.
+        notes=[
+            note_text(note) if note.source in names else sentence(note_text(note))
+            for note in dict.fromkeys([*notes, *outside])
+        ],
+        study_notes=list(map(note_text, dict.fromkeys(study.notes if study else ()))),
+    )
