@@ -1,11 +1,11 @@
 """Determine the thresholds that a model must meet, and compare the scores of a model with every threshold.
 
 The user states thresholds with ``--constraint``. The paper's thresholds apply to data sets without a stated threshold.
-Forgetting and keeping are the two *sides*. A threshold *decides* a side if it shows whether a model forgot (or kept)
-enough. If no threshold decides a side, another score serves as a *stand-in*: another primary metric of the same data
-set, or the loss on this data set. A stand-in has two bounds. A model that misses the first bound (``least``) forgot (or
-kept) too little. A model that meets the second bound (``proof``) forgot (or kept) enough. Between the bounds, the side
-stays unknown.
+The two *sides* of unlearning are forgetting and keeping. A threshold *decides* a side if comparing a model with this
+threshold shows whether the model forgot (or kept) enough. If no threshold decides a side, another score on the forget
+set (or retain set) serves as a *stand-in*: another primary metric, or the loss. A stand-in has two bounds. A model that
+misses the first bound (``least``) forgot (or kept) too little. A model that meets the second bound (``proof``) forgot
+(or kept) enough. If the stand-in is between its bounds, it is unknown whether the model forgot (or kept) enough.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ NEAR_GUESS = 0.75
 """A model keeps nothing if its retain loss is at least this fraction of the loss of a random guess."""
 _SHOWN = 0.1
 """The fraction f in the bound ``target + f (guess - target)``, where ``target`` is the target's loss and ``guess`` the
-loss of a random guess. A forget loss of at least this bound shows forgetting; a retain loss of at most this bound shows
-keeping."""
+loss of a random guess. A model has forgotten enough if its forget loss is at or above this bound, and has kept enough
+if its retain loss is at or below this bound."""
 _FELL, _HALVED, _KEPT = 0.95, 0.5, 0.7
-"""Fractions of the target's score. A metric of the forget set shows too little forgetting above 0.95, and enough
-forgetting below 0.5. A metric of the retain set must be at least 0.7 times the target's score, as in the paper.
+"""The bounds of stand-in metrics, as fractions of the target's score. A model forgot too little if its metric on the
+forget set is above 0.95 times the target's score, and enough if the metric is below 0.5 times this score. A model kept
+enough if its metric on the retain set is at least 0.7 times the target's score, as in the paper.
 """
 FORGETTING, KEEPING = "forgetting", "keeping"
 SIDES = (FORGETTING, KEEPING)
@@ -59,7 +60,7 @@ class Thresholds:
 
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
-    """Return the stated thresholds, and the paper's thresholds on data sets without a stated threshold."""
+    """Return the stated thresholds and, for data sets without a stated threshold, the paper's thresholds."""
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.
@@ -81,7 +82,7 @@ def asks_for(item: Constraint, columns: Columns) -> str:
 
 
 def bound_of(item: Constraint, before: float | None) -> float:
-    """Return the bound of a threshold as a score. A relative bound is multiplied by ``before``, the target's score."""
+    """Return the bound of a threshold; if it is relative, multiply it by ``before``, the target's score."""
     return item.bound * (before or 0.0) if item.relative else item.bound
 
 
@@ -90,7 +91,7 @@ def stand_ins(
 ) -> dict[str, tuple[Constraint, Constraint]]:
     """Return the bounds (``least``, ``proof``) on the stand-in score for each side, forgetting and keeping.
 
-    A side is left out if no suitable score was measured, or if the target has nothing to keep.
+    A side is left out if no suitable score was measured. Keeping is also left out if the target itself keeps nothing.
     """
     found: dict[str, tuple[Constraint, Constraint]] = {}
     for name, column in columns.entries.items():
@@ -117,7 +118,7 @@ def _rounded(value: float) -> float:
 
 
 REPETITION_MARGIN = 0.05
-"""A model is not fluent if the repetition score of its retain answers exceeds the target's score by more than this."""
+"""A model is not fluent if its retain answers' repetition score exceeds the target's score by more than this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +132,9 @@ class Check:
         source: ``stated`` (by the user), ``paper`` or ``stand-in``.
         side: the side that the threshold is about, ``forgetting`` or ``keeping``; "" if neither.
         miss: 0 if the model does not miss the threshold; otherwise the size of the miss, ``x / (1 + x)`` in (0, 1).
-            Here, x is the distance from the score to the threshold, divided by the distance from the worst score to the
-            threshold. For forgetting, the worst score is the target's score; for keeping, the worst bound of the score.
+            The number x is the distance from the score to the threshold, divided by the distance from the worst score
+            to the threshold. The worst score is the target's score if the threshold is about forgetting, and the worse
+            bound of the score if it is about keeping.
     """
 
     wanted: Constraint
@@ -155,8 +157,8 @@ class Check:
 class Evidence:
     """The evidence about one side (forgetting or keeping) that no threshold decides.
 
-    ``least`` and ``proof`` are the checks of the two bounds of the stand-in score; None if there is no such score.
-    ``by_loss`` is false if the stand-in is a metric, not a loss.
+    ``least`` and ``proof`` are the checks of the two bounds of the stand-in score; None if there is no stand-in.
+    ``by_loss`` is true if the stand-in is a loss, false if it is a metric.
     """
 
     side: str
@@ -167,7 +169,7 @@ class Evidence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the stand-in score shows the result for the side: the model misses ``least`` or meets ``proof``."""
+        """Whether the stand-in score settles the side, because the model misses ``least`` or meets ``proof``."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
@@ -179,8 +181,8 @@ class Assessment:
         checks: a check of every threshold that applies.
         evidence: the evidence about each side (forgetting or keeping) that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
-        repetition, target_repetition, forget_repetition: the largest repetition scores (in [0, 1]; infinite if unknown)
-            of the model's retain answers, the target's retain answers and the model's forget answers, in this order.
+        repetition, target_repetition, forget_repetition: the largest repetition score, in [0, 1], of the model's retain
+            answers, the target's retain answers and the model's forget answers; infinite if unknown.
         repeats: whether the repetition score of the model's retain answers exceeds the target's score by more than
             :data:`REPETITION_MARGIN`; None if unknown.
         unchecked_repetition: whether the model is a language model whose repetition was not measured.
@@ -197,7 +199,7 @@ class Assessment:
 
     @property
     def applied(self) -> tuple[Check, ...]:
-        """The checks of all thresholds, and those checks of the bound ``least`` that have a known result."""
+        """The checks of all thresholds, and the checks of stand-ins against ``least`` whose result is known."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
@@ -207,7 +209,7 @@ class Assessment:
 
     @property
     def met(self) -> bool | None:
-        """Whether all thresholds are met; None without thresholds, or if none is missed but some are unknown."""
+        """Whether all thresholds are met; None if there are none, or if none is missed but some cannot be judged."""
         return all_met(check.met for check in self.checks)
 
     @property
@@ -217,7 +219,7 @@ class Assessment:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The sides (forgetting, keeping) for which neither a threshold nor a stand-in score shows a result."""
+        """The sides (forgetting, keeping) that neither a threshold nor a stand-in score settles."""
         return tuple(item.side for item in self.evidence if not item.is_shown)
 
     @property
@@ -232,21 +234,21 @@ class Assessment:
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is good. A good model misses no threshold, and all stated thresholds can be judged. A
-        threshold decides at least one side (forgetting or keeping). A threshold or a stand-in score shows the result
-        for the other side."""
+        """Whether the model is good. A good model must miss no threshold, and all stated thresholds must have been
+        judged. A threshold must decide at least one side (forgetting or keeping). A threshold or a stand-in score must
+        settle the other side."""
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.applied)
         return stated and not missed and not self.unknown and bool(self.decided)
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """The checks on forgetting that even the target meets; () if another threshold decides forgetting."""
+        """The met thresholds on forgetting that the target also meets; () if another threshold decides forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
     def of(self, source: str, met: bool | None) -> tuple[Check, ...]:
-        """Return the checks whose attributes ``source`` and ``met`` have these values."""
+        """Return the checks with this ``source`` and this value of ``met``."""
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
     def not_judged(self, reason: str) -> tuple[str, ...]:
@@ -254,7 +256,7 @@ class Assessment:
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
-        """Return the evidence about a side. The evidence is empty if a threshold decides the side."""
+        """Return the evidence about a side. If a threshold decides the side, the evidence has no checks."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
 
@@ -311,10 +313,10 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
-    """Return whether a check decides a side. If no check decides a side, a stand-in score is used.
+    """Return whether a check decides a side.
 
-    The result of the check must be known. The threshold must be stated by the user or be on a primary metric. A
-    threshold that the target already meets cannot show forgetting.
+    A check decides a side if its result is known and its threshold is about this side. The threshold must also be
+    stated by the user or be on a primary metric. A threshold that the target already meets never decides forgetting.
     """
     if check.met is None or check.side != side:
         return False

@@ -1,7 +1,7 @@
 """Compute the frontier of a table of trials, and its hypervolume.
 
 Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so the hypervolume is
-the dominated share of the box, in [0, 1]. The functions raise a ValueError if a cost is NaN or outside [0, 1].
+the share of the unit box that the models dominate. The functions raise a ValueError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Frontier:
         values: the measured objectives, shape (k, m).
         costs: the costs in [0, 1], shape (k, m).
         contributions: for each member, the hypervolume that would be lost without it, shape (k,). Members with equal
-            objectives count as one.
+            objectives count as one member.
         hypervolume: the share of the reference box that the members dominate, in [0, 1].
         unscored: the ids of the trials that have no model with finite values of all objectives.
     """
@@ -81,7 +81,7 @@ class Frontier:
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """Return the frontier of the finished rows of a table. Pass ``table.models`` to include every evaluated epoch.
+    """Return the frontier of the rows with status ``finished``. Pass ``table.models`` to include every evaluated epoch.
 
     Dominance is decided by the measured values. For the hypervolume, the values are clipped to the bounds. If there are
     no objectives, because the sweep is still making its target, the frontier is empty.
@@ -163,7 +163,7 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 
 
 def contributions(costs: npt.ArrayLike) -> Floats:
-    """Return, for each of the non-dominated ``costs``, how much hypervolume would be lost without it.
+    """Return, for each point of the non-dominated ``costs``, the hypervolume that would be lost without this point.
 
     ``costs`` has the shape (n, m), and the result the shape (n,). Equal points count as one point, so they have the
     same contribution.
@@ -177,7 +177,7 @@ def contributions(costs: npt.ArrayLike) -> Floats:
 
 
 def checked_costs(costs: npt.ArrayLike) -> Floats:
-    """Return ``costs`` as an array, shape (n, m), after checking for invalid values that moocore would ignore."""
+    """Return ``costs`` as an array, shape (n, m). Raise a ValueError for invalid costs, which moocore accepts."""
     array = np.asarray(costs, dtype=np.float64)
     if not ((array >= 0.0) & (array <= 1.0)).all():
         raise ValueError(f"costs must lie in [0, 1] and must not be NaN: {array}")

@@ -1,9 +1,9 @@
 """Compute indicators and attainment surfaces of cost sets, and the effect of the reference point on hypervolumes.
 
 Costs are in [0, 1], and smaller is better. Attainment is defined for runs. A run is the set of costs of one seed, shape
-(n, 2). A run attains every position that one of its points weakly dominates. A run whose trials all diverged has no
-points and attains nothing. Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez,
-Paquete and Stützle (2010) for the comparison of two groups.
+(n, 2). A run attains all costs that one of its points weakly dominates. A run whose trials all diverged has no points
+and attains nothing. Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete
+and Stützle (2010) for the comparison of two groups.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
-"""The values x of the reference points (x, ..., x) that are tried. x = 1 is the worst corner."""
+"""Hypervolumes are compared for the reference points (x, ..., x) with these values x. x = 1 is the worst corner."""
 LOG_FLOOR = 1e-3
 """The lower bound of a loss on a log scale, as a share of the loss's upper bound."""
 LOG_RETAIN = "log retain loss"
@@ -63,11 +63,11 @@ def further_objectives(
 ) -> dict[str, tuple[Objective, ...]]:
     """Return additional reference boxes, keyed by name. Only reports use them, not the search or the statistical tests.
 
-    - :data:`LOG_RETAIN` has the same objectives, but the retain loss has a log scale from :data:`LOG_FLOOR` times ln|V|
-      to ln|V|. On the linear scale, a retain loss at which half of the utility is lost still has a cost of only 0.1.
-    - The other box, such as ``verbmem and utility``, has the primary score of the forget set and the primary score of
-      the retain set, if both are ``measured``. If no primary score of the forget set was measured, the first other
-      score of the forget set with a direction and bounds is used.
+    - :data:`LOG_RETAIN` has the given ``objectives``, but the retain loss has a log scale from :data:`LOG_FLOOR` times
+      ln|V| to ln|V|. On the linear scale, a retain loss at which half of the utility is lost has a cost of only 0.1.
+    - The other box, such as ``verbmem and utility``, has the primary scores of the forget set and of the retain set, if
+      both were measured. If no primary score of the forget set was measured, the first other score of the forget set
+      with a direction and bounds is used.
     """
     found: dict[str, tuple[Objective, ...]] = {}
     logged = tuple(
@@ -117,7 +117,8 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """Return the maximum over z in ``reference`` of the minimum over a in ``costs`` of ``max(a - z)``.
 
-    Here, ``max`` is over the axes. The result is negative if ``costs`` is better than ``reference`` everywhere.
+    ``max(a - z)`` is the largest difference in any objective. The result is negative if ``costs`` is better than
+    ``reference`` everywhere.
     """
     return float(moocore.epsilon_additive(checked_costs(costs), ref=checked_costs(reference)))
 
@@ -164,8 +165,8 @@ class AttainmentDifference:
     Attributes:
         boxes: the corners (x low, y low, x high, y high) of disjoint boxes in cost space, shape (k, 4).
             Outside the boxes, both groups have the same share.
-        differences: for each box, the share of the first group's runs that attain the box, minus this share of the
-            second group; shape (k,).
+        differences: for each box, the share of the first group's runs that attain the box, minus the share of the
+            second group's runs; shape (k,).
     """
 
     boxes: Floats
@@ -173,7 +174,7 @@ class AttainmentDifference:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
-    """Return n surfaces. The k-th surface bounds the region that at least k of the n runs attain."""
+    """Return a surface for each k from 1 to the number of runs: the bound of the region that at least k runs attain."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
     points, labels = _labelled(sets)
@@ -189,7 +190,7 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:
-    """Return the regions that ``first`` attains more often (difference above 0) or less often than ``second``."""
+    """Return the regions that ``first`` attains more often than ``second`` (difference above 0), or less often."""
     groups = _runs(first), _runs(second)
     points, _ = _labelled([*groups[0], *groups[1]])
     if len(points) == 0:

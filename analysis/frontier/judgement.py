@@ -1,6 +1,6 @@
 """Compare every model of a sweep with the thresholds, and decide whether a model is good enough to recommend.
 
-A good model forgot enough and kept enough. The console, the page, ``pick`` and MLflow all report this judgement.
+A good model forgot enough and kept enough. The console, report.html, ``pick`` and MLflow show the same judgement.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""Nothing was forgotten if no score moved more than this fraction of the way from the target to the threshold."""
+"""Nothing counts as forgotten if all scores moved at most this fraction of the way from the target to the threshold."""
 
 
 class Outcome(StrEnum):
@@ -125,7 +125,7 @@ def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
 
 
 def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objective]) -> Judgement:
-    """Compare every row (a finished model) with the thresholds, and choose one row.
+    """Compare every row (one model) with the thresholds, and choose one row.
 
     If some models are good, :func:`~analysis.frontier.selection.select` chooses one of them. If every model misses a
     threshold, the model whose misses (:attr:`Check.miss`) have the smallest sum is chosen.
@@ -163,7 +163,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the outcome of a sweep whose judged rows all miss a threshold. ``missed`` has each row's missed checks.
+    """Return the outcome of a sweep if every judged row misses a threshold. ``missed`` has each row's missed checks.
 
     Also return the threshold that the outcome is about, and whether some rows forget enough and others keep enough.
     """
@@ -195,7 +195,7 @@ def _outcome(
 
 
 def _degree(rows: pd.DataFrame, values: pd.Series, item: Constraint, thresholds: Thresholds, side: str) -> Outcome:
-    """Return the outcome: nothing or too little was forgotten, or everything or too much was lost.
+    """Return one of four outcomes: nothing or too little was forgotten; everything or too much was lost.
 
     ``values`` are the scores of the ``rows`` in the column of the threshold ``item``.
     """
@@ -221,8 +221,9 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
-    """Return two numbers per row: the distance of its costs (clipped to the bounds) from the ideal corner, and the sum
-    of its unclipped objectives. The sum breaks ties outside the bounds. Both are infinite if an objective is missing.
+    """Return two numbers per row: the distance of its costs, clipped to the bounds, from the ideal corner, and the sum
+    of its costs without clipping. The sum breaks ties between rows outside the bounds. Both numbers are infinite if an
+    objective is missing.
     """
     found = np.full((len(rows), 2), np.inf)
     if objectives and len(rows):
@@ -237,7 +238,7 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The settings of the considered models, on which the advice is based. Unknown settings are () or None.
+    """The settings of the considered models. The report's advice depends on them. Unknown settings are () or None.
 
     ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is None if a considered model has this
     rate or a higher rate.

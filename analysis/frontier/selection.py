@@ -1,13 +1,13 @@
-"""Select the model to recommend among the acceptable models.
+"""From the acceptable models, select the model to recommend.
 
 The selected model answers fluently, and no other model beats it. If a threshold states how much must be forgotten, the
 model that keeps most is selected, because forgetting more than required has no advantage. Otherwise, the model nearest
 to the ideal corner is selected.
 
 Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
-nats. The cost of any other score is the score divided by the range of the score. A difference in cost of at most
-:data:`TOLERANCE` counts as noise. This is 2% of the range of a score, or 0.02 nats of a retain loss (2% of a token's
-probability).
+nats. The cost of any other score is the score divided by its range, with a minus sign if larger scores are better. A
+difference in cost of at most :data:`TOLERANCE` counts as noise. This is 2% of the range of a score, or 0.02 nats of a
+retain loss (2% of a token's probability).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOLERANCE = 0.02
 
 
 class Decision(StrEnum):
-    """The criterion that selected the model among the fluent models that no other model beats."""
+    """The criterion that selected the model, after repetitive and beaten models were left out."""
 
     ONLY = "only one left"
     KEEPING = "keeps most"
@@ -43,7 +43,7 @@ class Selection:
 
     Attributes:
         place: the position of the selected model in the rows.
-        decision: the criterion that selected the model among the remaining models.
+        decision: the criterion that selected the model, after the other models were left out.
         eligible: the number of acceptable models.
         repeating: the number of models left out because their answers on the retain set are repetitive.
         unmeasured: the number of models left out because another model has fewer unknown checks.
@@ -70,7 +70,7 @@ def select(
     objectives: Sequence[Objective],
     columns: Columns,
 ) -> Selection | None:
-    """Select one of the rows at the positions ``acceptable``; None if all give repetitive answers on the retain set.
+    """Select one of the rows at the positions ``acceptable``; return None if all answer the retain set repetitively.
 
     First, models with repetitive answers on the retain set are left out. Second, only the models with the fewest
     unknown checks (:attr:`Assessment.unknowns`) are kept. Third, models that another model beats are left out. Each

@@ -1,4 +1,4 @@
-"""Count the runs in which the model collapsed. A mean over a few seeds does not show rare collapses."""
+"""Count the runs in which the model collapsed, because a mean over a few seeds does not show rare collapses."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ def _any(found: Iterable[bool | None]) -> bool | None:
 
 
 def _collapsed(unit: Unit) -> list[bool | None]:
-    """Return, for each trial with an outcome, whether the model collapsed; None if unknown."""
+    """Return, for each trial that finished or diverged, whether the model collapsed; None if unknown."""
     lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
     return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

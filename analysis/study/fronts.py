@@ -32,12 +32,11 @@ class ArmFronts:
     """The comparison of all arms of a problem.
 
     Attributes:
-        indicators: the quality indicators of each arm, from all its trials, relative to the Pareto front of all arms
-            together.
+        indicators: the quality indicators of all trials of each arm, relative to the Pareto front of all arms together.
         sensitivity: the hypervolumes of the arms for several reference points.
         trials: the number of trials with an outcome in each arm. Arms with more trials have an advantage.
-        further: the indicators in each additional reference box, keyed by box. Arms with trials that lack a score of
-            the box are left out.
+        further: the indicators in each additional reference box, keyed by the name of the box. Arms with trials that
+            lack a score of the box are left out.
     """
 
     problem: Problem
@@ -51,13 +50,13 @@ class ArmFronts:
 class StudyAttainment:
     """The attainment of AutoLR and of the best single learning rate.
 
-    Here, a run is the Pareto front over all values of c on one seed that was not used for tuning. AutoLR has a run for
-    each pair of an initial rate and a seed.
+    In this class, a run is the Pareto front over all values of c on one seed that was not used for tuning. AutoLR has a
+    run for each pair of an initial rate and a seed.
 
     Attributes:
         axes: the names of the two costs. Costs are in [0, 1], and smaller is better.
         arms: the names of AutoLR's variant and of the best single rate.
-        surfaces: the surfaces of each arm. The k-th surface bounds the region that at least k runs attain.
+        surfaces: the attainment surfaces of each arm. The k-th surface bounds the region that at least k runs attain.
         difference: the regions that AutoLR attains in a larger or smaller share of runs than the best single rate.
     """
 
@@ -93,7 +92,7 @@ def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict, axes: tuple[str, str]) -> StudyAttainment:
-    """Return the attainment of AutoLR and of the best single rate for a verdict. The study must have two objectives."""
+    """Return the attainment of AutoLR and the best single rate in ``verdict``. The study must have two objectives."""
     rate = next(iter(verdict.single.choice.values()))
     hand = [grid.arm(verdict.task)[rate][seed] for seed in verdict.fresh]
     auto = [units[seed] for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]

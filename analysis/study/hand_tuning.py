@@ -14,16 +14,16 @@ from analysis.study.study_runs import Configuration
 
 _MOST_ASSIGNMENTS = 4096
 _STEP = 10**0.5
-"""If only one rate was tried, the rates to try next are this rate divided by and multiplied by this factor."""
+"""If only one rate was tried, the rates to try next are lower and higher than this rate by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridEdge:
-    """A best rate at the edge of the grid. A rate outside the grid may be better.
+    """The best rate is at the edge of the grid, so a rate outside the grid may be better.
 
     Attributes:
         rates: the rates that were tried, in ascending order.
-        beyond: the rates outside the grid to try next.
+        beyond: the rates to try next, which are outside the grid.
         nothing: whether the hypervolume is zero at every rate.
     """
 
@@ -65,7 +65,7 @@ def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Seq
 
 
 def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
-    """Return the rate with the highest mean hypervolume. Ties go to an inner rate, then to the lowest rate."""
+    """Return the rate with the highest mean hypervolume. If rates tie, prefer an inner rate, then the lowest."""
     ties = _ties(volumes)
     inner = [place for place in ties if 0 < place < len(rates) - 1]
     return rates[(inner or ties)[0]]
@@ -76,8 +76,8 @@ def oracle_choice(
 ) -> dict[Configuration, float]:
     """Choose a rate for every configuration, so that the mean hypervolume on the tuning seeds is largest.
 
-    If there are at most 4096 possible choices, all are tried, and the result is exact. Otherwise, the search starts
-    with the best single rate for all configurations and improves one configuration at a time.
+    If there are at most 4096 combinations of rates, all are tried, and the result is exact. Otherwise, the search
+    starts with the best single rate for all configurations and improves one configuration at a time.
     """
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)

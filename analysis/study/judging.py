@@ -2,13 +2,13 @@
 
 The rules, for one method on one model and data set:
 
-- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning. Both belong to Pareto fronts
-  over all values of c. For AutoLR, the hypervolume is the mean over all initial rates, so that nothing about AutoLR is
-  tuned.
+- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning. Each of the two hypervolumes
+  is that of a Pareto front over all values of c. For AutoLR, it is the mean over all initial rates, so that nothing
+  about AutoLR is tuned.
 - The n seeds, in ascending order, are split in advance: the first ``max(1, n // 3)`` are for tuning, the rest are
   fresh. The hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only
-  seeds that both AutoLR and hand-tuning ran are split. Seeds with an incomplete frontier are left out after the split,
-  so that the other seeds keep their roles.
+  seeds with runs of both AutoLR and fixed rates are split. Seeds with an incomplete frontier are left out after the
+  split, so that the other seeds keep their roles.
 - There are two baselines. The best single rate is used for all c. The per-c oracle chooses a rate for every c, so that
   the mean hypervolume of the front on the tuning seeds is largest. With L rates, each baseline costs L runs per c.
 - If the best rate (on the tuning seeds or on all seeds) is at the edge of the grid, a rate outside the grid may be
@@ -79,7 +79,7 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 
 def described(verdict: Verdict) -> Verdict:
-    """Return a copy of the verdict whose results are only described. It has no p-values, bounds or tested outcomes."""
+    """Return a copy of the verdict that only describes the results, without p-values, bounds and tested outcomes."""
     baselines = []
     for item in verdict.baselines:
         result = replace(item.result, p_above=math.nan, p_below=math.nan, sign_flip_p=None)
@@ -190,7 +190,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator[Verdict]:
-    """Add p-values, bounds and outcomes to the verdicts. The primary question is corrected separately."""
+    """Add p-values, bounds and outcomes to the verdicts. The primary question has a separate correction."""
     families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
     for verdict in verdicts:
         is_primary = primary is not None and primary.asks(verdict.task.method, verdict.variant)
@@ -221,7 +221,7 @@ def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
 
 
 def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
-    """Return the baseline with the bounds of the difference. If it was tested, add the outcome and the Holm p-value."""
+    """Return the baseline with the bounds of the difference and, if this was tested, outcome and Holm p-value."""
     differences = np.subtract(baseline.auto, baseline.hand)
     level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)

@@ -1,5 +1,5 @@
 """The units of a learning-rate study. A unit is the Pareto front over all values of c for one task, seed and learning
-rate (AutoLR: initial rate).
+rate (for AutoLR, initial rate).
 
 The points of a front are not independent samples, so each seed contributes only the hypervolume of its front.
 """
@@ -49,7 +49,7 @@ class Unit:
         return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
 
     def hypervolume(self, box: str = "") -> float:
-        """Return the hypervolume in a reference box: 0 if all trials diverged, NaN if a run or a cost is missing."""
+        """Return the hypervolume in a reference box; 0 if all trials diverged, NaN if a run or a cost is missing."""
         points = self.points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 

@@ -56,11 +56,11 @@ class LrStudy:
         return any(map(self.is_primary, self.asked))
 
     def subject(self, verdict: Verdict) -> str:
-        """Return a verdict's method and AutoLR variant as text. The problem is added if the study has several."""
+        """Return a verdict's method and AutoLR variant as text, with the problem if the study has several problems."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text. The variant and the problem are added if the study has several.
+        """Return the method as text, with the variant and the problem if the study has several of them.
 
         The text of the primary question ends with "(the primary question)".
         """
@@ -141,7 +141,7 @@ def fronts_table(grid: LrGrid) -> pd.DataFrame:
     """Return the content of lr_study.csv: a row for each Pareto front, with its hypervolume in every reference box.
 
     There is a front for each combination of problem (model, data set and settings), method, AutoLR variant, learning
-    rate (AutoLR: initial rate) and seed.
+    rate (for AutoLR, initial rate) and seed.
     """
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "collapsed_runs")
     rows = []

@@ -74,7 +74,7 @@ def upper_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return how many seeds with this difference give a one-sided p-value below ``level``; None if over 1,000,000."""
+    """Return how many seeds with equal ``difference`` give a one-sided p-value below ``level``; None if over 10^6."""
     if not 0 < abs(difference) <= 1:
         return None
 
@@ -104,7 +104,7 @@ def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """The tests and statistics of n differences "first minus second", one for each seed, in [-1, 1].
+    """The tests and statistics of n differences "first minus second" in [-1, 1], one difference for each seed.
 
     Attributes:
         mean: the mean difference.

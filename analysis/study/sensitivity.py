@@ -51,7 +51,7 @@ class Sensitivity:
         best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None if
             there is no complete frontier, or if every hypervolume is zero.
         near_best: the lowest and the highest rate of the range around the best rate in which every hypervolume is at
-            least 95% of the best.
+            least 95% of the best rate's.
         spread: the difference between the largest and the smallest hypervolume of the rates.
         auto: a row for each initial rate of each AutoLR variant, on the seeds that AutoLR shares with the fixed rates.
         left_out: the seeds on which only some of the rates have a complete frontier.
@@ -125,7 +125,7 @@ def _shared(*arms: Arm) -> set[int]:
 
 
 def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    """Return a row for each rate on the ``shared`` seeds. Without shared seeds, each rate has its own seeds."""
+    """Return a row for each rate on the ``shared`` seeds. If no seeds are shared, each rate's own seeds are used."""
     return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
 
 

@@ -20,7 +20,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, cell, rounded_cell
 
 Configuration = tuple[object, ...]
-"""The values of all settings, such as c, that vary between trials of a task, except the learning rate."""
+"""The values of the settings (except the learning rate) that vary between the trials of a task, such as c."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class StudyRun:
             rate.
         seed: the seed; None if an external table does not give the seed.
         costs_in: the costs in each reference box, shape (m,), in [0, 1]; None if the trial did not finish or lacks a
-            score of the box. The key "" is the box of the problem's objectives. The other keys are the names of the
-            additional boxes (:func:`analysis.frontier.indicators.further_objectives`).
+            score of the box. The key "" stands for the box of the problem's objectives. The other keys are the names of
+            the additional boxes (:func:`analysis.frontier.indicators.further_objectives`).
         row: the row of the trial table.
     """
 
@@ -117,7 +117,7 @@ def study_runs(
     only the first is used. A trial without a seed is always a separate run. Trials belong to different tasks if they
     differ in a column whose role is in ``roles``: ``data`` (target, split, ...) or ``training`` (epochs, batch size,
     optimizer, ...). Columns that depend on the seed are ignored; see :func:`analysis.tables.problems.problems_of`,
-    which also receives ``sweep``. All trials of a problem (model, data set and settings) are scored in the smallest
+    which also explains ``sweep``. All trials of a problem (model, data set and settings) are scored in the smallest
     reference box that contains the boxes of their sweeps.
 
     Raises:
@@ -165,7 +165,7 @@ def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) ->
 
 
 def _named(trial: pd.Series, other: pd.Series) -> str:
-    """Return the id of a trial. If the other trial has the same id, the name of the sweep is added."""
+    """Return the id of a trial. If ``other`` has the same id, the name of the sweep is added."""
     name = str(trial["trial_id"])
     return f"{trial['sweep']}/{name}" if name == other["trial_id"] else name
 

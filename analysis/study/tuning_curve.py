@@ -17,7 +17,7 @@ from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
-"""The cost of the paper's AutoLR, in fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs."""
+"""The paper's AutoLR costs this many fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class TuningCurve:
         picks: the numbers of rates n = 1, ..., L, shape (L,). Trying n rates costs n runs.
         expected: the expected hypervolume of the best of n rates, shape (L,). All subsets are equally likely.
         auto: the hypervolume of AutoLR.
-        charge: the cost of an AutoLR run, in fixed-rate runs.
+        charge: the cost of an AutoLR run, relative to a run with a fixed rate.
         equals: the smallest (interpolated) n such that ``expected`` is at least ``auto`` for n and for every larger
             number of rates. Infinite if even n = L is not enough. ``expected`` may fall with n, because the best rate
             on the tuning seeds may not be the best on the seeds of the report.
@@ -49,9 +49,9 @@ class TuningCurve:
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:
     """Return the hypervolume of the best of n rates for n = 1, ..., L, averaged over all subsets of n rates.
 
-    ``choice`` has the hypervolume of each rate on the tuning seeds, and ``report`` on the seeds of the report (default:
-    ``choice``); both have the shape (L,). In each subset, the rate with the highest ``choice`` is chosen; ties go to
-    the first rate. The result is the mean of the chosen rates' ``report`` over all subsets.
+    ``choice``, shape (L,), has the hypervolume of each rate on the tuning seeds. ``report`` has the hypervolumes on the
+    seeds of the report (default: ``choice``). In each subset, the rate with the highest ``choice`` is chosen; ties go
+    to the first rate. The result is the mean, over all subsets, of the chosen rate's hypervolume in ``report``.
 
     The rate with the r-th lowest ``choice`` is chosen in C(r-1, n-1) of the C(L, n) subsets.
     """
@@ -71,7 +71,7 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume ``auto``. AutoLR costs ``charge`` runs."""
+    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume ``auto``. An AutoLR run costs ``charge``."""
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     return TuningCurve(picks, expected, auto, charge, _reached(expected, auto))

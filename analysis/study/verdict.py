@@ -22,7 +22,7 @@ WITHIN = 0.05
 FEW_UPDATES = 5
 """If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
 SETS_ITS_RATE_ONCE = ("safe",)
-"""The rules that choose the rate at their first update, independently of the initial rate."""
+"""The AutoLR rules that choose the rate at their first update, independently of the initial rate."""
 
 
 class Sides(NamedTuple):
@@ -45,7 +45,7 @@ class Primary:
 
     @classmethod
     def parse(cls, text: str) -> Primary:
-        """Parse ``ngdiff`` or, if there are several variants of AutoLR, ``ngdiff/safe/freshx4``."""
+        """Parse a method (``ngdiff``) or, if AutoLR has several variants, method/variant (``ngdiff/safe/freshx4``)."""
         method, _, variant = text.strip().partition("/")
         return cls(method, variant)
 
@@ -78,10 +78,10 @@ class Baseline:
         collapse: the number of collapsed runs of the baseline.
         edge: the edge of the grid, if the best rate is at the edge and a rate outside may be better; else None.
         further: the hypervolumes of AutoLR and the baseline in each additional reference box, averaged over the seeds
-            of the report and keyed by box. A box is left out if a trial lacks a score of the box.
+            of the report and keyed by the name of the box. A box is left out if a trial lacks a score of the box.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
-        bounds: the confidence bounds of the mean difference, at 95% jointly for all comparisons; None if the rates were
-            chosen on the seeds of the report.
+        bounds: the bounds of the mean difference, with 95% confidence jointly for all comparisons; None if the rates
+            were chosen on the seeds of the report.
         outcome: whether AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. :data:`OPEN` means that AutoLR is
             not worse, but that the best rate is at the edge of the grid. :data:`TOO_FEW` means that there are too few
             seeds, and :data:`DESCRIBED` that nothing was tested.
@@ -105,7 +105,7 @@ class Baseline:
 
     @property
     def fresh_least(self) -> int:
-        """The smallest number of fresh seeds with which a decision is possible, however large the differences are."""
+        """The smallest number of fresh seeds that allows a decision if every difference has the largest value, 1."""
         return least_seeds(self.comparisons)
 
     @property
@@ -124,15 +124,15 @@ class Verdict:
         starts: the initial rates of AutoLR.
         of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
         rates: the fixed learning rates.
-        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If one of the two would be
-            empty, both have all seeds with complete frontiers.
+        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If no tuning seed or no
+            fresh seed has complete frontiers, both are all seeds with complete frontiers.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
-        planned: the fresh seeds before seeds without a complete frontier were left out.
+        planned: the fresh seeds, including seeds left out because a frontier is incomplete.
         failed_seeds: the planned seeds that were lost because a run failed or was stopped, not because a run is
             missing.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
-        seeds_vary: what the seeds vary: ``order``, ``target`` or ``data``; "" if the merged studies disagree.
+        seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
         updates: the median number of AutoLR updates in a run, computed from the settings; None if unknown.
     """
 
@@ -165,7 +165,7 @@ class Verdict:
 
     @property
     def compared(self) -> tuple[Baseline, ...]:
-        """The distinct baselines: only the best single rate if the oracle chooses this rate everywhere, else both."""
+        """The distinct baselines: only the best single rate if the oracle chooses this rate for every c, else both."""
         single, oracle = self.baselines
         return (single,) if single.choice == oracle.choice else (single, oracle)
 
@@ -181,7 +181,8 @@ class Verdict:
 
     @property
     def start_decides(self) -> bool:
-        """Whether one initial rate makes AutoLR over 5% better than the best single rate, and another over 5% worse."""
+        """Whether one initial rate makes AutoLR over 5% better than the best single rate, and another rate over 5%
+        worse."""
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 

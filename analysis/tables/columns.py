@@ -74,7 +74,7 @@ class Columns:
         return name in ("lr", "seed", "step") or self[name].role in _NUMBERS
 
     def is_loss(self, name: str) -> bool:
-        """Return whether the column is a loss. The upper bound of a loss is the loss of a random guess."""
+        """Return whether the column is a loss, whose upper bound is the loss of a random guess."""
         return self[name].role == "loss"
 
     @property
@@ -149,7 +149,7 @@ class Columns:
 
 
 def short(name: str) -> str:
-    """Return a column's name with spaces, which is shorter than its label."""
+    """Return the column's name with spaces instead of underscores, which is shorter than the column's label."""
     return name.replace("_", " ")
 
 
@@ -176,13 +176,13 @@ def _column(name: str, values: object) -> Column:
             fluency=bool(values.get("fluency")),
         )
     except KeyError as error:
-        raise AnalysisError(f"the column {name} in sweep.json has no {error}") from None
+        raise AnalysisError(f"the column {name} in sweep.json lacks the key {error}") from None
     except (TypeError, ValueError) as error:
         raise AnalysisError(f"the column {name} in sweep.json: {error}") from None
 
 
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
-    """Return the threshold "less than ``below``" or "at least ``share`` times the target's score"."""
+    """Return the threshold: a score must be less than ``below``, or at least ``share`` times the target's score."""
     if (below is None) == (share is None):
         raise ValueError("the threshold must have exactly one of the keys 'below' and 'share'")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

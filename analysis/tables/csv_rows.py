@@ -74,9 +74,9 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
 
 
 def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
-    """Return the records of a CSV text, keyed by their first line number, and whether the text ends in a quoted cell.
+    """Return the records of a CSV text, keyed by their first line number, and whether the last record was left out.
 
-    If it does, the last record is incomplete and is left out.
+    The last record is left out if it is incomplete, because the text ends inside a quoted cell.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     records: dict[int, list[str]] = {}

@@ -16,7 +16,7 @@ from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, check_status, typed_trials
 
 _BASELINES = ("no-unlearn", "target")
-"""Values of the column ``method`` that mark the model before unlearning."""
+"""In the column ``method``, these values mark the row of the model before unlearning."""
 _DEFAULTS = {"name": "", "status": "finished"}
 """The values that are used if a table lacks these optional columns."""
 
@@ -30,13 +30,13 @@ def read_external(
     such a row, the baseline is empty. Optional columns are ``name`` (default: the line number), ``status`` (default:
     finished) and every column in the dictionary ``columns``. Any other numeric column becomes a metric. In the result,
     the column ``external`` is true for all trials. A sweep caps the loss of each token before averaging. If an
-    objective is such a capped loss and the table has only the mean loss, the mean loss is capped instead, and the
-    result is an upper bound of the objective.
+    objective is a capped loss and the table has only the loss without the cap, its mean is capped. The result is an
+    upper bound of the objective.
 
     Raises:
         AnalysisError: the file is missing or empty, a row has no method, two rows have the same name, or a numeric
-            column contains text. Also raised if ``objectives`` are given, and the table has none of these: the columns
-            of the objectives, the losses, the primary metrics.
+            column contains text. If ``objectives`` are given, the error is also raised unless the table has all
+            objectives, all losses or all primary metrics.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is not a file: expected the folder of a sweep, or a CSV file with a header")
@@ -69,7 +69,7 @@ def read_external(
 def _check_objectives(
     path: Path, header: Iterable[str], there: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
-    """Raise an error if a table has none of these: the columns of the objectives, the losses, the primary metrics."""
+    """Raise an error unless a table has all objectives, all losses or all primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
     if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
         return

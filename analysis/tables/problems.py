@@ -72,8 +72,8 @@ def problems_of(
     """Return the unlearning problem of every trial.
 
     Trials on the same model and data set belong to different problems if they differ in a column whose role is in
-    ``roles``. Columns whose value depends on the seed (``seeds_vary``) are ignored. The hash ``target_key`` is left out
-    if the other columns distinguish the same problems.
+    ``roles``. Columns whose value depends on the seed (``seeds_vary``) are ignored. The hash ``target_key`` is not used
+    if the other columns already distinguish the same problems.
 
     If ``sweep`` is given, an empty cell counts as unknown if the row is external or if the trial's sweep lacks the
     column. If all other trials on the same model and data set have the same value in the column, the unknown cell takes

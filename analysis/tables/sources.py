@@ -68,7 +68,8 @@ def read_source(
     """Read the folder of a sweep, the folder of a single run (with metrics.json), or an external CSV.
 
     ``columns`` is the column dictionary for a source without a sweep.json. If ``sweep`` is given, the column ``sweep``
-    has this name instead of the sweep's own name. ``objectives`` are the objectives that an external CSV must contain.
+    has this name instead of the sweep's own name. An external CSV must have all ``objectives``, all losses or all
+    primary metrics.
 
     Raises:
         AnalysisError: a file cannot be read. The message names the file, the line or key, and the expected content.
@@ -156,7 +157,7 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     """Return the settings that one or more sweeps share. The field ``parts`` has the settings of each sweep.
 
-    The bounds of an objective contain its bounds in every sweep, so that all trials are scored in the same reference
+    The bounds of an objective enclose its bounds in every sweep, so that all trials are scored in the same reference
     box. The result has a baseline only if all sweeps agree on the baseline metrics that they share. Each trial is still
     compared with the baseline of its own sweep.
 

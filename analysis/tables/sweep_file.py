@@ -30,8 +30,8 @@ class SweepFile:
     ``columns`` is the column dictionary. ``random_guess_loss`` is ln|V| in nats per token, and ``baseline`` has the
     metrics of the target before unlearning. While the sweep is making its target, ``objectives`` and ``baseline`` are
     empty and ``random_guess_loss`` is None. If every seed has its own target, ``baselines`` has the metrics of each
-    target, keyed by seed, and ``baseline`` has the means. ``parts`` has the settings of each sweep of a trial table,
-    keyed by the name in the column ``sweep``.
+    target, keyed by seed, and ``baseline`` has the means over the targets. ``parts`` has the settings of each sweep of
+    a trial table, keyed by the name in the column ``sweep``.
     """
 
     name: str

@@ -61,7 +61,7 @@ class Objective:
             low, high = (float(str(values[bound])) for bound in ("low", "high"))
             direction = str(values["direction"])
         except KeyError as error:
-            raise AnalysisError(f"an objective in sweep.json has no {error}: {dict(values)}") from None
+            raise AnalysisError(f"an objective in sweep.json lacks the key {error}: {dict(values)}") from None
         except ValueError:
             raise AnalysisError(f"an objective in sweep.json has bounds that are not numbers: {dict(values)}") from None
         column, label = str(values.get("column") or name), str(values.get("label") or name)

@@ -31,13 +31,14 @@ class TrialTable:
     Attributes:
         trials: one row per trial, with the columns of trials.csv, the column ``sweep``, and the column ``external``
             (true if the row is from another program's table).
-        history: one row per report, with ``sweep`` and the columns of history.csv. Running trials are included.
+        history: one row per result that a trial reported, with ``sweep`` and the columns of history.csv. Running trials
+            are included.
         candidates: one row per evaluated epoch, with ``sweep`` and the columns of candidates.csv. Empty if the sweep
             evaluates only the last epoch of a trial.
         columns: the column dictionary.
         notes: notes on rows that were left out while the tables were read.
-        methods: the methods of all trials in the report, even if this table has only some of these trials. The order
-            determines the colours.
+        methods: the methods of the original table's trials, except external rows; copies with fewer trials keep them.
+            Their order determines the colours of the methods in figures.
     """
 
     trials: pd.DataFrame
@@ -59,7 +60,7 @@ class TrialTable:
         If two rows have the same trial id, only the first row is used.
 
         Raises:
-            AnalysisError: a file cannot be read. The message names the file, the place and the expected content.
+            AnalysisError: a file cannot be read. The message names the file, the line or key, and the expected content.
         """
         file = SweepFile.read(out)
         columns = file.columns
@@ -155,7 +156,7 @@ class TrialTable:
 
     @cached_property
     def every_epoch(self) -> bool:
-        """Whether earlier epochs than the last can be selected. This requires that some trial has candidates."""
+        """Whether epochs before the last can be selected, because at least one trial has candidates."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
@@ -187,7 +188,7 @@ class TrialTable:
         return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
     def history_of(self, trial_id: str) -> pd.DataFrame:
-        """Return the reports of one trial, sorted by step. The result is empty if the trial has not reported."""
+        """Return the rows of one trial in the history, sorted by step; empty if the trial has not reported."""
         return self.history[self.history["trial_id"] == trial_id]
 
     @property
@@ -299,7 +300,7 @@ def _read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
 
 
 def _by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
-    """Sort rows by trial and step, and add the column ``sweep``. If a step has several rows, only the last is kept."""
+    """Sort rows by trial and step, keep the last row for each trial and step, and add the column ``sweep``."""
     rows = rows.drop_duplicates(["trial_id", "step"], keep="last")
     rows = rows.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     rows.insert(0, "sweep", sweep)
